@@ -14,7 +14,7 @@ from perfpy.capture.counting import planning
 from perfpy.capture.counting.counters import CountingOptions
 from perfpy.capture.counting.measurement import Measurement
 from perfpy.capture.counting.plan import Plan
-from perfpy.counts.named_counts import ProgramCounts, named
+from perfpy.counts.named_counts import ProgramCounts, named_count
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
     times = tally.times
     return ProgramCounts(
         asked,
-        _with_own_parts([named(line.row, line.noise) for line in tally.lines()], plan),
+        _with_own_parts([named_count(line.row, line.noise) for line in tally.lines()], plan),
         exit_code=outcome.exit_code,
         elapsed=[elapsed / 1e9 for elapsed in times.elapsed] if times else (),
         user=times.user if times else None,

@@ -98,10 +98,10 @@ class Profiler:
             self._recording = Recording(self.path)
         return self._recording
 
-    def report(self, by: str | list[str] | None = None, **named: Any) -> Report:
+    def report(self, by: str | list[str] | None = None, **options: Any) -> Report:
         """What took the time: Recording.report(), by function unless the arguments say otherwise; with `python` by Python function."""
         usual = "pyfunc" if self._python else "symbol"
-        return self.open().report(by or (None if "options" in named else usual), **named)
+        return self.open().report(by or (None if "options" in options else usual), **options)
 
     def __enter__(self) -> Profiler:
         self.start()

@@ -215,6 +215,43 @@ def test_views_know_nothing_of_recording_not_even_its_type():
     assert not named
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield all statements below a node, without the expressions in them."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, part, ()):
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from statements(child)
+
+
+def names_of(module: str) -> set[str]:
+    """Return the names that a module binds at the top, and those of its submodules."""
+    names = {name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == module}
+    for node in statements(syntax(module)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.For, ast.With)):
+            names.update(name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+    return names
+
+
+def test_imported_names_exist():
+    """A rename in one branch and a new import in another one merge without a conflict."""
+    names = {module: names_of(module) for module in MODULES}
+    missing = []
+    for path in [*PACKAGE.rglob("*.py"), *(CHECKOUT / "tests").rglob("*.py")]:
+        for node in statements(syntax_of(path)):
+            if not isinstance(node, ast.ImportFrom) or (node.module or "").partition(".")[0] != "perfpy":
+                continue
+            defined = names.get(node.module or "", set())
+            if "__getattr__" not in defined:
+                place = f"{path.relative_to(CHECKOUT)}, line {node.lineno}: from {node.module} import"
+                missing += [f"{place} {alias.name}" for alias in node.names if alias.name not in defined]
+    assert_none(missing, "imports of names that do not exist:")
+
+
 def test_the_rooms_have_no_circle():
     """Repeatedly take away the rooms that import nothing that is left."""
     left = {name: set(below) for name, below in MAY_IMPORT.items()}

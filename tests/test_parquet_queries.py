@@ -11,7 +11,7 @@ import pytest
 
 import perfpy
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders import own_corpus
@@ -78,7 +78,7 @@ def ask_several(own: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[As
 
 def costs(recording: perfpy.Recording, by: str, **options: Any) -> dict[str, tuple[int, int]]:
     """The report's rows, those of the same name together: period and samples."""
-    report = recording.report(options=report_options(wanted=Wanted(sort=by), **options)) if options else recording.report(by=by)
+    report = recording.report(options=report_options(columns=ColumnOptions(sort=by), **options)) if options else recording.report(by=by)
     found: dict[str, tuple[int, int]] = {}
     for row in report:
         name = row.texts[by]
@@ -127,7 +127,7 @@ def test_a_condition_is_a_filter_of_the_report(ask: Ask, recording: perfpy.Recor
 
 
 def test_stacks_have_what_the_report_has_with_children(ask: Ask, recording: perfpy.Recording) -> None:
-    options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), wanted=Wanted(sort="symbol"))
+    options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), columns=ColumnOptions(sort="symbol"))
     total: Counter[str] = Counter()
     for row in recording.report(options=options):
         total[function(row.texts["symbol"])] += row.values["children"][0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from perfpy.abi.framing import padded, text
+from perfpy.abi.framing import encode_padded_name, text
 from perfpy.abi.startup import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -36,4 +36,4 @@ def decode(misc: int, body: bytes, endian: str) -> HeaderBuildId:
 
 def encode(r: HeaderBuildId, endian: str) -> bytes:
     """Encode the body of a record."""
-    return struct.pack(endian + "i20sB3x", r.pid, r.build_id, len(r.build_id)) + padded(r.filename)
+    return struct.pack(endian + "i20sB3x", r.pid, r.build_id, len(r.build_id)) + encode_padded_name(r.filename)

@@ -169,7 +169,7 @@ class Ragged:
         """The number of elements of each row."""
         return np.diff(self.offsets)
 
-    def gathered(self) -> Ragged:
+    def gather(self) -> Ragged:
         """Return this column, which refers to no buffer (see Slices)."""
         return self
 
@@ -226,14 +226,14 @@ class Slices:
         """Return the rows selected by indexes, a mask or a slice, in that order."""
         return Slices(self.words, self.starts[rows], self.lengths[rows])
 
-    def gathered(self) -> Ragged:
+    def gather(self) -> Ragged:
         """Return a copy of the rows in this machine's byte order."""
         if int(self.lengths.sum()) * self.words.itemsize > _LONG_ROW * len(self.starts):
-            return self._copied()
+            return self._copy_rows()
         index, offsets = slices_index(self.starts, self.lengths)
         return Ragged(self.words[index].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
 
-    def _copied(self) -> Ragged:
+    def _copy_rows(self) -> Ragged:
         """Copy the rows one by one."""
         offsets = np.zeros(len(self.starts) + 1, np.int64)
         np.cumsum(self.lengths, out=offsets[1:])
@@ -263,16 +263,16 @@ class Columns(dict[str, Any]):
 
     def take(self, rows: Index) -> Columns:
         """Return the selected samples (indexes, mask or slice) of every column, in that order."""
-        taken = {name: column.take(rows) if isinstance(column, (Ragged, Slices)) else column[rows] for name, column in self.items()}
+        columns = {name: column.take(rows) if isinstance(column, (Ragged, Slices)) else column[rows] for name, column in self.items()}
         if isinstance(rows, slice):
             count = len(range(*rows.indices(self.rows)))
         else:
             count = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
-        return Columns(count, taken, None if self.damaged is None else self.damaged[rows])
+        return Columns(count, columns, None if self.damaged is None else self.damaged[rows])
 
-    def gathered(self) -> Columns:
+    def gather(self) -> Columns:
         """Return these columns with a copy of every column that still refers to a buffer."""
-        arrays = {name: column.gathered() if isinstance(column, Slices) else column for name, column in self.items()}
+        arrays = {name: column.gather() if isinstance(column, Slices) else column for name, column in self.items()}
         return Columns(self.rows, arrays, self.damaged)
 
     @classmethod
@@ -281,7 +281,7 @@ class Columns(dict[str, Any]):
         if len(parts) == 1:
             return parts[0]
         in_buffer = _shared_slices(parts)
-        parts = [Columns(part.rows, {name: one for name, one in part.items() if name not in in_buffer}).gathered() for part in parts]
+        parts = [Columns(part.rows, {name: one for name, one in part.items() if name not in in_buffer}).gather() for part in parts]
         samples = {name: column for part in parts for name, column in part.items()}
         arrays: dict[str, Column] = {**in_buffer}
         for name, sample in samples.items():

@@ -27,12 +27,12 @@ def text(data: bytes) -> str:
     return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
-def padded(string: str) -> bytes:
+def encode_padded_name(string: str) -> bytes:
     """Encode a C string with its NUL, padded to a multiple of 8 bytes."""
     data = string.encode("utf-8", "surrogateescape")
     return data + bytes(8 - len(data) % 8)
 
 
-def aligned(data: bytes) -> bytes:
+def pad_to_words(data: bytes) -> bytes:
     """Pad bytes with NULs to a multiple of 8."""
     return data + bytes(-len(data) % 8)

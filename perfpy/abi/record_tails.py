@@ -40,7 +40,7 @@ def text_poke(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, .
     return addr, tail[:old], tail[old : old + new]
 
 
-def deferred(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
+def decode_deferred_callchain(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
     """Decode addresses, as many as the last fixed field counts."""
     cookie, count = fixed
     return cookie, _u64s(tail, count, endian)

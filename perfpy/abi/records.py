@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfpy.abi import record_tails
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, names_of
-from perfpy.abi.framing import aligned, padded, with_header
+from perfpy.abi.framing import encode_padded_name, pad_to_words, with_header
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from perfpy.abi.startup import NamedTuple
 
@@ -284,7 +284,7 @@ _LAYOUTS: Final[dict[int, tuple[Any, str, _Decode]]] = {
     RecordType.CGROUP: (Cgroup, "Q", record_tails.one_text),
     RecordType.TEXT_POKE: (TextPoke, "QHH", record_tails.text_poke),
     RecordType.AUX_OUTPUT_HW_ID: (AuxOutputHwId, "Q", record_tails.nothing),
-    RecordType.CALLCHAIN_DEFERRED: (CallchainDeferred, "QQ", record_tails.deferred),
+    RecordType.CALLCHAIN_DEFERRED: (CallchainDeferred, "QQ", record_tails.decode_deferred_callchain),
 }
 _STRUCTS: Final[dict[tuple[int, str], struct.Struct]] = {
     (number, endian): struct.Struct(endian + codes) for number, (_, codes, _) in _LAYOUTS.items() for endian in "<>"
@@ -293,13 +293,13 @@ _TYPE_OF: Final[dict[type, int]] = {cls: number for number, (cls, _, _) in _LAYO
 
 # class -> encoder of the tail, for classes that have one
 _TAILS: Final[dict[type, _Encode]] = {
-    Mmap: lambda r, _e: padded(r.filename),
-    Mmap2: lambda r, _e: padded(r.filename),
-    Comm: lambda r, _e: padded(r.comm),
-    Read: lambda r, _e: aligned(r.values),
+    Mmap: lambda r, _e: encode_padded_name(r.filename),
+    Mmap2: lambda r, _e: encode_padded_name(r.filename),
+    Comm: lambda r, _e: encode_padded_name(r.comm),
+    Read: lambda r, _e: pad_to_words(r.values),
     Namespaces: lambda r, e: record_tails.pack_u64s(tuple(v for pair in r.namespaces for v in pair), e),
-    Ksymbol: lambda r, _e: padded(r.name),
-    Cgroup: lambda r, _e: padded(r.path),
+    Ksymbol: lambda r, _e: encode_padded_name(r.name),
+    Cgroup: lambda r, _e: encode_padded_name(r.path),
     TextPoke: lambda r, _e: (r.old + r.new) + bytes(-(12 + len(r.old) + len(r.new)) % 8),
     CallchainDeferred: lambda r, e: record_tails.pack_u64s(r.ips, e),
 }

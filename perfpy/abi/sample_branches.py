@@ -30,18 +30,18 @@ def branch_decoder(sampled: int, endian: str) -> tuple[tuple[str, ...], FieldDec
     has_index = bool(sampled & BranchSample.HW_INDEX)
     has_counters = bool(sampled & BranchSample.COUNTERS)
 
-    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def decoder(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
         counts = cursor.count()
         index = cursor.word() if has_index else None
         starts, lengths = cursor.skip(3 * counts)
-        if wanted:
+        if is_requested:
             rows = gather(cursor.words, starts, lengths)
             columns["branch_stack"] = Ragged(_entries(rows.values, endian), rows.offsets // 3)
             if index is not None:
                 columns["branch_hw_index"] = index
         if has_counters:
             starts, lengths = cursor.skip(lengths // 3)
-            if wanted:
+            if is_requested:
                 columns["branch_counters"] = gather(cursor.words, starts, lengths)
 
     names = ("branch_stack", *(("branch_hw_index",) if has_index else ()), *(("branch_counters",) if has_counters else ()))

@@ -72,7 +72,7 @@ class Cursor:
 
 def gather(words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
     """Return the spans as rows in this machine's byte order. Starts and lengths count elements of `words`."""
-    return Slices(words, starts, lengths).gathered()
+    return Slices(words, starts, lengths).gather()
 
 
 def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
@@ -87,7 +87,7 @@ def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: 
 FieldDecoder = Callable[[Cursor, Columns, bool], None]
 
 
-def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def realign_records(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Copy the records to multiples of 8, each padded with zeros to a multiple of 8."""
     parts, positions, offset = [], [], 0
     for start in offsets.tolist():

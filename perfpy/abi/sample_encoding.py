@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.branch_flags import BRANCH_FLAGS
 from perfpy.abi.flags import BranchSample, RecordType, SampleType
-from perfpy.abi.framing import aligned, with_header
+from perfpy.abi.framing import pad_to_words, with_header
 from perfpy.abi.readings import Reading, encode_read
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _SampleWriter:
         parts = [self._pack(code, *(self._values.get(name, 0) for name in names)) for bit, code, names in _WORDS_BEFORE_READ if kind & bit]
         variable: tuple[tuple[int, Callable[[], bytes]], ...] = (
             (SampleType.READ, self._read),
-            (SampleType.CALLCHAIN, lambda: self._counted(self._list("callchain"))),
+            (SampleType.CALLCHAIN, lambda: self._encode_counted(self._list("callchain"))),
             (SampleType.RAW, self._raw),
             (SampleType.BRANCH_STACK, self._branches),
             (SampleType.REGS_USER, lambda: self._registers("user_regs")),
@@ -66,7 +66,7 @@ class _SampleWriter:
             (SampleType.CGROUP, lambda: self._word("cgroup")),
             (SampleType.DATA_PAGE_SIZE, lambda: self._word("data_page_size")),
             (SampleType.CODE_PAGE_SIZE, lambda: self._word("code_page_size")),
-            (SampleType.AUX, lambda: self._sized(self._values.get("aux", b""))),
+            (SampleType.AUX, lambda: self._encode_sized(self._values.get("aux", b""))),
         )
         return b"".join(parts + [write() for bits, write in variable if kind & bits])
 
@@ -83,11 +83,11 @@ class _SampleWriter:
     def _word(self, name: str) -> bytes:
         return self._words((self._values.get(name, 0),))
 
-    def _counted(self, numbers: Sequence[int]) -> bytes:
+    def _encode_counted(self, numbers: Sequence[int]) -> bytes:
         return self._words((len(numbers), *numbers))
 
-    def _sized(self, data: bytes) -> bytes:
-        return self._words((len(aligned(data)),)) + aligned(data)
+    def _encode_sized(self, data: bytes) -> bytes:
+        return self._words((len(pad_to_words(data)),)) + pad_to_words(data)
 
     def _read(self) -> bytes:
         return encode_read(list(self._list("read")) or [Reading(0)], self._attr.read_format, self._endian)
@@ -124,7 +124,7 @@ class _SampleWriter:
         data: bytes = self._values.get("user_stack", b"")
         if not data:
             return self._words((0,))
-        return self._sized(data) + self._words((len(data),))
+        return self._encode_sized(data) + self._words((len(data),))
 
     def _weight(self) -> bytes:
         weight = self._values.get("weight", 0)

@@ -45,8 +45,8 @@ def variable_decoders(attr: EventAttr, endian: str) -> list[tuple[tuple[str, ...
 
 
 def _word_decoder(name: str) -> tuple[tuple[str, ...], FieldDecoder]:
-    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
-        if wanted:
+    def decoder(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
+        if is_requested:
             columns[name] = cursor.word()
         else:
             cursor.skip(1)
@@ -59,9 +59,9 @@ def _weight_decoder(sample_type: int) -> tuple[tuple[str, ...], FieldDecoder]:
     if not sample_type & SampleType.WEIGHT_STRUCT:
         return _word_decoder("weight")
 
-    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def decoder(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
         word = cursor.word()
-        if not wanted:
+        if not is_requested:
             return
         columns["weight"] = word & np.uint64(0xFFFFFFFF)
         columns["ins_lat"] = word >> np.uint64(32) & np.uint64(0xFFFF)
@@ -75,11 +75,11 @@ def _read_decoder(read_format: int) -> FieldDecoder:
     times = [n for n, bit in (("enabled", ReadFormat.TOTAL_TIME_ENABLED), ("running", ReadFormat.TOTAL_TIME_RUNNING)) if read_format & bit]
     member = ["value"] + [name for name, bit in (("id", ReadFormat.ID), ("lost", ReadFormat.LOST)) if read_format & bit]
 
-    def group(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def group(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
         counts = cursor.count()
         columns_of_times = {name: cursor.word() for name in times}
         starts, lengths = cursor.skip(counts * len(member))
-        if wanted:
+        if is_requested:
             rows = gather(cursor.words, starts, lengths)
             values = np.zeros(len(rows.values) // len(member), READ_DTYPE)
             for i, name in enumerate(member):
@@ -88,58 +88,58 @@ def _read_decoder(read_format: int) -> FieldDecoder:
                 values[name] = np.repeat(column, lengths // len(member))
             columns["read"] = Ragged(values, rows.offsets // len(member))
 
-    def single(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def single(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
         values = np.zeros(columns.rows, READ_DTYPE)
         for name in ("value", *times, *member[1:]):
             values[name] = cursor.word()
-        if wanted:
+        if is_requested:
             columns["read"] = Ragged(values, np.arange(columns.rows + 1, dtype=np.int64))
 
     return group if read_format & ReadFormat.GROUP else single
 
 
-def _callchain(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+def _callchain(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
     starts, lengths = cursor.skip(cursor.count())
-    if wanted:
+    if is_requested:
         rows = Slices(cursor.words, starts, lengths)
-        columns["callchain"] = rows if cursor.late else rows.gathered()
+        columns["callchain"] = rows if cursor.late else rows.gather()
 
 
-def _raw(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+def _raw(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
     over = cursor.position >= cursor.ends
     sizes = cursor.halves[2 * np.where(over, 0, cursor.position)].astype(np.int64)
     starts, words = cursor.skip(np.where(over, -1, (sizes + 11) >> 3))
-    if wanted:
+    if is_requested:
         columns["raw"] = gather_bytes(cursor.bytes, (starts << 3) + 4, np.where(words > 0, sizes, 0))
 
 
 def _registers_decoder(name: str, mask: int) -> tuple[tuple[str, ...], FieldDecoder]:
     count = mask.bit_count()
 
-    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def decoder(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
         abi = cursor.word()
         starts, lengths = cursor.skip(np.where(abi != 0, count, 0))
-        if wanted:
+        if is_requested:
             columns[name] = gather(cursor.words, starts, lengths)
             columns[name + "_abi"] = abi
 
     return (name, name + "_abi"), decoder
 
 
-def _user_stack(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+def _user_stack(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
     """Decode { u64 size; char data[size]; u64 dyn_size }. Only dyn_size bytes are valid; there is no dyn_size if size is 0."""
     sizes = cursor.count()
     dumped = sizes != 0
     starts, words = cursor.skip(np.where(sizes < 0, -1, ((sizes + 7) >> 3) + dumped))
-    if wanted:
+    if is_requested:
         last = np.where(words > 0, starts + words - 1, 0)
         valid = np.minimum(cursor.words[last].astype(np.uint64), sizes.astype(np.uint64)).astype(np.int64)
         rows = Slices(cursor.bytes, starts << 3, np.where(words > 0, valid, 0))
-        columns["user_stack"] = rows if cursor.late else rows.gathered()
+        columns["user_stack"] = rows if cursor.late else rows.gather()
 
 
-def _aux(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+def _aux(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
     sizes = cursor.count()
     starts, words = cursor.skip(np.where(sizes < 0, -1, (sizes + 7) >> 3))
-    if wanted:
+    if is_requested:
         columns["aux"] = gather_bytes(cursor.bytes, starts << 3, np.where(words > 0, sizes, 0))

@@ -65,13 +65,13 @@ def encode_rows(attr: EventAttr, columns: Mapping[str, Any], count: int) -> tupl
 def _fields(attr: EventAttr, columns: Mapping[str, Any], count: int) -> list[Words | Ragged]:
     """Return the fields in layout order, one or several words for each sample."""
     kind = attr.sample_type
-    fields: list[Words | Ragged] = [_fixed(columns, names, count) for bit, names in FIXED_FIELDS if kind & bit]
+    fields: list[Words | Ragged] = [_fixed_words(columns, names, count) for bit, names in FIXED_FIELDS if kind & bit]
     if kind & SampleType.CALLCHAIN:
-        fields += _counted(columns.get("callchain"), count)
+        fields += _counted_words(columns.get("callchain"), count)
     if kind & SampleType.RAW:
         fields.append(_raw(columns.get("raw"), count))
     if kind & SampleType.BRANCH_STACK:
-        entries, *_ = branches = _counted(_as_words(columns.get("branch_stack")), count)
+        entries, *_ = branches = _counted_words(_as_words(columns.get("branch_stack")), count)
         branches[0] = entries // np.uint64(3) if not isinstance(entries, Ragged) else entries
         if attr.branch_sample_type & BranchSample.HW_INDEX:
             branches.insert(1, _word(columns, "branch_hw_index", count))
@@ -90,14 +90,14 @@ def _word(columns: Mapping[str, Any], name: str, count: int) -> Words:
     return np.zeros(count, np.uint64) if column is None else column.astype(np.uint64)
 
 
-def _fixed(columns: Mapping[str, Any], names: tuple[str, ...], count: int) -> Words:
+def _fixed_words(columns: Mapping[str, Any], names: tuple[str, ...], count: int) -> Words:
     if len(names) == 1:
         return _word(columns, names[0], count)
     low, high = (_word(columns, name, count) & np.uint64(0xFFFFFFFF) for name in names)
     return low | high << np.uint64(32) if sys.byteorder == "little" else high | low << np.uint64(32)
 
 
-def _counted(column: Ragged | None, count: int) -> list[Words | Ragged]:
+def _counted_words(column: Ragged | None, count: int) -> list[Words | Ragged]:
     if column is None:
         return [np.zeros(count, np.uint64)]
     return [np.diff(column.offsets).astype(np.uint64), Ragged(column.values.astype(np.uint64), column.offsets)]

@@ -33,7 +33,7 @@ from perfpy.abi.fixed_fields import FIXED_FIELDS
 from perfpy.abi.flags import MISC_CPUMODE_MASK
 from perfpy.abi.record_starts import RecordStarts
 from perfpy.abi.sample_branches import BRANCH_DTYPE
-from perfpy.abi.sample_cursor import Cursor, realigned
+from perfpy.abi.sample_cursor import Cursor, realign_records
 from perfpy.abi.sample_fields import READ_DTYPE, variable_decoders
 
 if TYPE_CHECKING:
@@ -109,29 +109,29 @@ class SampleLayout:
         >>> int(columns["ip"][0]), int(columns["tid"][0]), int(columns["cpumode"][0])
         (4096, 8, 2)
         """
-        buf, begins = _aligned(buf, offsets, self.endian)
+        buf, begins = _align_buffer(buf, offsets, self.endian)
         headers, starts = buf.view(self.endian + "u2"), begins.starts >> 3
         ends = starts + (begins.column(headers, 6) >> 3)
         if len(ends) and (int(ends.max()) << 3 > len(buf) or int(starts.min()) < 0):
             raise ValueError("a sample record reaches beyond the buffer")
-        wanted = None if fields is None else frozenset(fields)
+        requested_fields = None if fields is None else frozenset(fields)
         columns = Columns(len(starts))
-        _decode_misc(headers, begins, columns, wanted)
+        _decode_misc(headers, begins, columns, requested_fields)
         cursor = Cursor(buf, self.endian, starts, ends, late=late)
-        self._decode_fixed(cursor, begins, columns, wanted)
-        self._decode_variable(cursor, columns, wanted)
+        self._decode_fixed(cursor, begins, columns, requested_fields)
+        self._decode_variable(cursor, columns, requested_fields)
         columns.damaged = cursor.damaged
         return columns
 
-    def _decode_fixed(self, cursor: Cursor, begins: RecordStarts, columns: Columns, wanted: frozenset[str] | None) -> None:
+    def _decode_fixed(self, cursor: Cursor, begins: RecordStarts, columns: Columns, fields: frozenset[str] | None) -> None:
         starts, lengths = cursor.skip(self._fixed_words)
         if cursor.damaged is not None:
             begins = RecordStarts(np.where(lengths > 0, starts, 0) << 3)
             if not len(cursor.words) >= self._fixed_words:
-                return self._zeros(columns, wanted)
+                return self._zeros(columns, fields)
         halves = cursor.words.view(self.endian + "u4")
         for name, word, half in self._fixed:
-            if wanted is not None and name not in wanted:
+            if fields is not None and name not in fields:
                 continue
             if half < 0:
                 column = begins.column(cursor.words, word << 3).astype(np.uint64, copy=False)
@@ -142,33 +142,33 @@ class SampleLayout:
             columns[name] = column
         return None
 
-    def _zeros(self, columns: Columns, wanted: frozenset[str] | None) -> None:
+    def _zeros(self, columns: Columns, fields: frozenset[str] | None) -> None:
         for name, _, half in self._fixed:
-            if wanted is None or name in wanted:
+            if fields is None or name in fields:
                 columns[name] = np.zeros(columns.rows, np.uint64 if half < 0 else _INT)
 
-    def _decode_variable(self, cursor: Cursor, columns: Columns, wanted: frozenset[str] | None) -> None:
-        needed = [wanted is None or not wanted.isdisjoint(names) for names, _ in self._decoders]
+    def _decode_variable(self, cursor: Cursor, columns: Columns, fields: frozenset[str] | None) -> None:
+        needed = [fields is None or not fields.isdisjoint(names) for names, _ in self._decoders]
         last = max((i for i, need in enumerate(needed) if need), default=-1)
         for need, (_, decode_field) in zip(needed[: last + 1], self._decoders, strict=False):
             decode_field(cursor, columns, need)
 
 
-def _aligned(buf: NDArray[np.uint8], offsets: NDArray[np.int64] | RecordStarts, endian: str) -> tuple[NDArray[np.uint8], RecordStarts]:
+def _align_buffer(buf: NDArray[np.uint8], offsets: NDArray[np.int64] | RecordStarts, endian: str) -> tuple[NDArray[np.uint8], RecordStarts]:
     """Return a buffer of complete words, and the starts of the records, aligned to words."""
     begins = offsets if isinstance(offsets, RecordStarts) else RecordStarts(offsets)
     if np.bitwise_or.reduce(begins.starts) & 7 or buf.ctypes.data & 7:
-        buf, moved = realigned(buf, begins.starts, endian)
+        buf, moved = realign_records(buf, begins.starts, endian)
         begins = RecordStarts(moved)
     return buf[: len(buf) & ~7], begins
 
 
-def _decode_misc(headers: NDArray[np.uint16], begins: RecordStarts, columns: Columns, wanted: frozenset[str] | None) -> None:
+def _decode_misc(headers: NDArray[np.uint16], begins: RecordStarts, columns: Columns, fields: frozenset[str] | None) -> None:
     """Decode misc, and the cpumode in it. `headers` is the buffer."""
-    if wanted is not None and not wanted & {"misc", "cpumode"}:
+    if fields is not None and not fields & {"misc", "cpumode"}:
         return
     misc = begins.column(headers, 4).astype(np.uint16, copy=False)
-    if wanted is None or "misc" in wanted:
+    if fields is None or "misc" in fields:
         columns["misc"] = misc
-    if wanted is None or "cpumode" in wanted:
+    if fields is None or "cpumode" in fields:
         columns["cpumode"] = (misc & MISC_CPUMODE_MASK).astype(np.uint8)

@@ -24,32 +24,32 @@ else:
         """The metaclass that turns a class's annotations into fields of a tuple."""
 
         def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-            made = super().__new__(mcs, name, bases, {"__slots__": (), **namespace})
+            new_class = super().__new__(mcs, name, bases, {"__slots__": (), **namespace})
             fields = tuple(namespace.get("__annotations__", ()))
-            made._fields = made.__match_args__ = fields
-            made._field_defaults = {field: namespace[field] for field in fields if field in namespace}
+            new_class._fields = new_class.__match_args__ = fields
+            new_class._field_defaults = {field: namespace[field] for field in fields if field in namespace}
             for index, field in enumerate(fields):
-                setattr(made, field, _item(index, ""))
-            return made
+                setattr(new_class, field, _item(index, ""))
+            return new_class
 
     class NamedTuple(tuple, metaclass=_NamedTupleMaker):
         """typing.NamedTuple, for modules with `from __future__ import annotations`."""
 
-        def __new__(cls, *args: Any, **named: Any) -> NamedTuple:
+        def __new__(cls, *args: Any, **keywords: Any) -> NamedTuple:
             """Make a tuple of values in order, or by name."""
             if len(args) != len(cls._fields):
-                args = *args, *cls._rest(len(args), named)
-            if named:
-                raise TypeError(f"{cls.__name__} has no fields {', '.join(named)}, or has them twice")
+                args = *args, *cls._rest(len(args), keywords)
+            if keywords:
+                raise TypeError(f"{cls.__name__} has no fields {', '.join(keywords)}, or has them twice")
             return tuple.__new__(cls, args)
 
         @classmethod
-        def _rest(cls, count: int, named: dict[str, Any]) -> list[Any]:
-            """Return the values after the first `count`, from `named` and the defaults."""
+        def _rest(cls, count: int, keywords: dict[str, Any]) -> list[Any]:
+            """Return the values after the first `count`, from `keywords` and the defaults."""
             if count > len(cls._fields):
                 raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {count} are given")
             try:
-                return [named.pop(field) if field in named else cls._field_defaults[field] for field in cls._fields[count:]]
+                return [keywords.pop(field) if field in keywords else cls._field_defaults[field] for field in cls._fields[count:]]
             except KeyError as error:
                 raise TypeError(f"{cls.__name__} lacks {error}") from None
 
@@ -105,9 +105,9 @@ else:
             defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
             fresh = {name: default.make for name, default in defaults.items() if isinstance(default, _Fresh)}
 
-            def fill(self: Any, *args: Any, **named: Any) -> None:
-                values = {**defaults, **dict(zip(names, args)), **named}  # noqa: B905  # surplus values are found below
-                if len(args) > len(names) or values.keys() != set(names) or named.keys() & names[: len(args)]:
+            def fill(self: Any, *args: Any, **keywords: Any) -> None:
+                values = {**defaults, **dict(zip(names, args)), **keywords}  # noqa: B905  # surplus values are found below
+                if len(args) > len(names) or values.keys() != set(names) or keywords.keys() & names[: len(args)]:
                     raise TypeError(f"{cls.__name__} takes {', '.join(names)}")
                 self.__dict__.update(values)
                 for name, make in fresh.items():

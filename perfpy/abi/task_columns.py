@@ -170,7 +170,7 @@ def _files(raw: RawColumns, endian: str) -> tuple[NDArray[np.int32], list[Mapped
     for meaning in set(meanings.tolist()):
         kind, misc = meaning >> 16, meaning & 0xFFFF
         has_meaning = meanings == meaning
-        number[has_meaning], slices = _interned(raw.rows(has_meaning), _OF_FILE, _NAME[kind])
+        number[has_meaning], slices = _intern_names(raw.rows(has_meaning), _OF_FILE, _NAME[kind])
         number[has_meaning] += len(files)
         files += [_file(kind, misc, slice_, endian) for slice_ in slices]
     return number, files
@@ -190,7 +190,7 @@ def _tasks(raw: RawColumns, ranks: NDArray[np.int32], endian: str) -> tuple[Task
     # { u32 pid, tid; } of COMM, { u32 pid, ppid, tid, ptid; } of the others
     pid, second, third, fourth = (_native(halves.take(offset + half, mode="clip")) for half in range(4))
     is_comm = raw.type == RecordType.COMM
-    number, slices = _interned(raw.rows(is_comm), _FIXED[RecordType.COMM], 0)
+    number, slices = _intern_names(raw.rows(is_comm), _FIXED[RecordType.COMM], 0)
     comm = np.full(len(ranks), -1, np.int32)
     comm[is_comm] = number
     tasks = TaskColumns(ranks, raw.type, raw.misc, pid, np.where(is_comm, second, third), second, fourth, comm)
@@ -201,17 +201,17 @@ def _native(column: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return column.astype(np.uint32, copy=False)
 
 
-def _interned(raw: RawColumns, begin: int, name: int) -> tuple[list[int], list[bytes]]:
+def _intern_names(raw: RawColumns, begin: int, name: int) -> tuple[list[int], list[bytes]]:
     """Intern the bytes from `begin` of each body. Their C string starts at `name`. Return numbers and the distinct bytes."""
     begins = raw.start + begin
-    numbers, slices = _numbered(raw.data, begins, raw.start + raw.size - raw.trailer)
+    numbers, slices = _intern_slices(raw.data, begins, raw.start + raw.size - raw.trailer)
     if any(0 not in slice_[name:] for slice_ in slices):
         # an unterminated C string continues into the trailer, as in perfpy.abi.records
-        return _numbered(raw.data, begins, raw.start + raw.size)
+        return _intern_slices(raw.data, begins, raw.start + raw.size)
     return numbers, slices
 
 
-def _numbered(data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[list[int], list[bytes]]:
+def _intern_slices(data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[list[int], list[bytes]]:
     """Intern slices of `data`: return a number for each slice, and the distinct slices."""
     numbers_of: dict[bytes, int] = {}
     numbers: list[int] = []

@@ -14,7 +14,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.auxtrace_records import Auxtrace, AuxtraceError, AuxtraceInfo
 from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
-from perfpy.abi.framing import aligned, padded, text, with_header
+from perfpy.abi.framing import encode_padded_name, pad_to_words, text, with_header
 from perfpy.abi.records import Unknown
 from perfpy.abi.startup import NamedTuple
 
@@ -232,11 +232,11 @@ def encode(record: UserRecord | NewerRecord, endian: str) -> bytes:
         from perfpy.abi.newer_records import ENCODERS  # few recordings have any
 
         number, encoder = ENCODERS[type(record)]
-        return with_header(number, record.misc, aligned(encoder(record, endian)), endian)
+        return with_header(number, record.misc, pad_to_words(encoder(record, endian)), endian)
     number = _TYPE_OF[type(record)]
     body = struct.pack(endian + _FIXED[number][1], *record[1:]) if number in _FIXED else _ENCODERS[type(record)](record, endian)
     # a piece of a zstd stream is not padded; every other record is a multiple of 8 bytes long
-    return with_header(number, record.misc, body if isinstance(record, Compressed) else aligned(body), endian)
+    return with_header(number, record.misc, body if isinstance(record, Compressed) else pad_to_words(body), endian)
 
 
 def _words(body: bytes, offset: int, endian: str) -> tuple[int, ...]:
@@ -244,7 +244,7 @@ def _words(body: bytes, offset: int, endian: str) -> tuple[int, ...]:
     return struct.unpack_from(f"{endian}{max(0, len(body) - offset) // 8}Q", body, offset)
 
 
-def _counted(body: bytes, each: int, endian: str) -> int:
+def _read_count(body: bytes, each: int, endian: str) -> int:
     """Return the u64 count at the start of a body, checked against the room for entries of `each` bytes."""
     (count,) = struct.unpack_from(endian + "Q", body)
     if count * each > len(body) - 8:
@@ -268,7 +268,7 @@ def _header_event_type(misc: int, body: bytes, endian: str) -> HeaderEventType:
 
 
 def _id_index(misc: int, body: bytes, endian: str) -> IdIndex:
-    count = _counted(body, 32, endian)
+    count = _read_count(body, 32, endian)
     words = struct.unpack_from(f"{endian}{4 * count}Q", body, 8)
     entries = [IdIndexEntry(*words[i : i + 4]) for i in range(0, len(words), 4)]
     extra = _words(body, 8 + 32 * count, endian)
@@ -278,7 +278,7 @@ def _id_index(misc: int, body: bytes, endian: str) -> IdIndex:
 
 
 def _thread_map(misc: int, body: bytes, endian: str) -> ThreadMap:
-    count = _counted(body, 24, endian)
+    count = _read_count(body, 24, endian)
     entries = (struct.unpack_from(endian + "Q16s", body, 8 + 24 * i) for i in range(count))
     return ThreadMap(misc, tuple((pid, text(comm)) for pid, comm in entries))
 
@@ -288,7 +288,7 @@ def _cpu_map(misc: int, body: bytes, endian: str) -> CpuMap:
 
 
 def _stat_config(misc: int, body: bytes, endian: str) -> StatConfig:
-    count = _counted(body, 16, endian)
+    count = _read_count(body, 16, endian)
     words = struct.unpack_from(f"{endian}{2 * count}Q", body, 8)
     return StatConfig(misc, tuple(zip(words[::2], words[1::2], strict=True)))
 
@@ -318,12 +318,12 @@ def _header_feature(misc: int, body: bytes, endian: str) -> HeaderFeature:
     return HeaderFeature(misc, feature, body[8:])
 
 
-def _compressed(misc: int, body: bytes, _endian: str) -> Compressed:
+def _decode_compressed(misc: int, body: bytes, _endian: str) -> Compressed:
     return Compressed(misc, body)
 
 
 def _compressed2(misc: int, body: bytes, endian: str) -> Compressed2:
-    size = _counted(body, 1, endian)
+    size = _read_count(body, 1, endian)
     return Compressed2(misc, body[8 : 8 + size])
 
 
@@ -340,7 +340,7 @@ _DECODERS: Final[dict[int, Callable[[int, bytes, str], UserRecord]]] = {
     RecordType.EVENT_UPDATE: _event_update,
     RecordType.TIME_CONV: _time_conv,
     RecordType.HEADER_FEATURE: _header_feature,
-    RecordType.COMPRESSED: _compressed,
+    RecordType.COMPRESSED: _decode_compressed,
     RecordType.COMPRESSED2: _compressed2,
 }
 
@@ -359,7 +359,7 @@ def _encode_thread_map(r: ThreadMap, endian: str) -> bytes:
 
 def _encode_event_update(r: EventUpdate, endian: str) -> bytes:
     if isinstance(r.value, str):
-        data = padded(r.value)
+        data = encode_padded_name(r.value)
     elif isinstance(r.value, tuple):
         data = cpu_map.encode(r.value, endian)
     else:

@@ -40,18 +40,18 @@ class Counterparts(NamedTuple):
             return cls()
         mains = main_command(before), main_command(after)
         matched = mains if all(mains) else ("", "")
-        return cls(matched, (_joined(matched) or "all commands") if ignore else "")
+        return cls(matched, (_join_command(matched) or "all commands") if ignore else "")
 
     def command(self, index: int, name: str) -> str:
         """Return the common name of a command of one of the recordings."""
-        return self.together or (_joined(self.mains) if name and name == self.mains[index] else name)
+        return self.together or (_join_command(self.mains) if name and name == self.mains[index] else name)
 
     def file(self, index: int, name: str) -> str:
         """Return the common name of a file: a program's name begins with its command, which may be truncated."""
         main = self.mains[index]
-        return _joined(self.mains) if main and name[:_COMM_LENGTH] == main else name
+        return _join_command(self.mains) if main and name[:_COMM_LENGTH] == main else name
 
 
-def _joined(names: tuple[str, str]) -> str:
+def _join_command(names: tuple[str, str]) -> str:
     before, after = names
     return before if before == after else f"{before}{_ARROW}{after}"

@@ -44,9 +44,9 @@ class NamedSamples(Samples):
     and inlined calls.
     """
 
-    def __init__(self, data: SampleSource, wanted: SampleFilter | None, naming: Callable[[], Naming]) -> None:
+    def __init__(self, data: SampleSource, sample_filter: SampleFilter | None, naming: Callable[[], Naming]) -> None:
         super().__init__(data)
-        self._sample_filter = wanted
+        self._sample_filter = sample_filter
         self._naming = naming
 
     @property
@@ -98,7 +98,7 @@ class NamedSamples(Samples):
             if sample_filter is None or naming is None:
                 yield batch
             else:
-                rows = np.flatnonzero(sample_filter.kept(self._view(batch, naming)))
+                rows = np.flatnonzero(sample_filter.passing_mask(self._view(batch, naming)))
                 yield Batch(batch.columns.take(rows), batch.event[rows], batch.key[rows], batch.offset[rows])
 
     def in_batches(self) -> Iterator[SampleBatch]:
@@ -111,7 +111,7 @@ class NamedSamples(Samples):
             view = self._view(batch, naming)
 
             def whole_chains(view: SampleView = view) -> SampleView:
-                return view.with_columns({**unwound.extended(view.columns, view.event, view.key)}) if unwound else view
+                return view.with_columns({**unwound.extend(view.columns, view.event, view.key)}) if unwound else view
 
             yield SampleBatch(view, self._data.events, naming, whole_chains)
 

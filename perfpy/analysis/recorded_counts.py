@@ -81,7 +81,7 @@ class RecordedCounts:
 
     def _apply_setting(self, record: StatConfig | EventUpdate | ThreadMap | CpuMap) -> None:
         if isinstance(record, ThreadMap):
-            self.threads = tuple((_signed(pid), comm) for pid, comm in record.threads)
+            self.threads = tuple((_signed_pid(pid), comm) for pid, comm in record.threads)
         elif isinstance(record, CpuMap):
             self.cpus = tuple(record.cpus)
         elif isinstance(record, StatConfig):
@@ -181,11 +181,11 @@ class RecordedCounts:
         results = [(record, cells) for record, cells in self._rounds if record.type == _ROUND_FINAL]
         for record, cells in results or self._rounds[-1:]:
             rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
-            runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.counted})
+            runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.was_counted})
         return runs
 
 
-def _signed(pid: int) -> int:
+def _signed_pid(pid: int) -> int:
     """Return a pid of the file, -1 if all tasks were counted."""
     return pid - (1 << 64) if pid >> 63 else pid
 

@@ -115,17 +115,17 @@ class _Stacks:
         self._ids: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
 
     def see(self, view: SampleView) -> None:
-        frames, counts = frames_of(view.chains().gathered(), view.column("pid"), view.key, self._symbolizer)
+        frames, counts = frames_of(view.chains().gather(), view.column("pid"), view.key, self._symbolizer)
         self._ids.append(self._chains.add(frames, counts))
 
     def columns(self) -> dict[str, Any]:
         frames, offsets = self._chains.chains()
-        frames, counts = self._symbolizer.expanded(frames, np.diff(offsets))
+        frames, counts = self._symbolizer.expand(frames, np.diff(offsets))
         different, inverse = np.unique(frames, return_inverse=True)
         names = function_names(self._symbolizer, different)
-        named = [names[number] for number in inverse.ravel().tolist()]
+        chain_names = [names[number] for number in inverse.ravel().tolist()]
         ends = np.cumsum(counts).tolist()
-        stacks = [tuple(named[end - count : end]) for end, count in zip(ends, counts.tolist(), strict=True)]
+        stacks = [tuple(chain_names[end - count : end]) for end, count in zip(ends, counts.tolist(), strict=True)]
         return {"stack": _objects(stacks)[np.concatenate(self._ids)]}
 
 

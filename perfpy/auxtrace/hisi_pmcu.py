@@ -133,10 +133,10 @@ def find_samples(header: PmcuHeader, size: int) -> PmcuSamples:
     in_buffer = np.arange(0, buffer - length + 1, length) if len(starts) else np.zeros(0, np.int64)
     later_samples = (starts[:, None] + in_buffer[None, : size // length + 1]).ravel()
     offsets = np.concatenate([first, later_samples[later_samples + length <= size]]).astype(np.int64)
-    return PmcuSamples(offsets, _cut(header, offsets, size))
+    return PmcuSamples(offsets, _incomplete_size(header, offsets, size))
 
 
-def _cut(header: PmcuHeader, offsets: NDArray[np.int64], size: int) -> int:
+def _incomplete_size(header: PmcuHeader, offsets: NDArray[np.int64], size: int) -> int:
     """Return the bytes after the last complete sample, 0 if they are a gap."""
     begin = int(offsets[-1]) + header.sample_size if len(offsets) else header.size
     room = header.buffer_size - begin % header.buffer_size

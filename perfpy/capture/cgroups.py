@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from perfpy.errors import UsageError
-from perfpy.events.event import changed
+from perfpy.events.event import change_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def assign(events: Sequence[Event], names: str) -> list[Event]:
     if len(listed) == 1:
         listed *= len(events)
     cgroup_of = {event: name or None for event, name in zip(events, listed, strict=False)}
-    return changed(events, lambda event: {"cgroup": cgroup_of.get(event)})
+    return change_events(events, lambda event: {"cgroup": cgroup_of.get(event)})
 
 
 def expand(events: Sequence[Event], names: str, root: str | None = None) -> list[Event]:
@@ -58,7 +58,7 @@ def expand(events: Sequence[Event], names: str, root: str | None = None) -> list
 
 
 def _in_cgroup(events: Sequence[Event], cgroup: str) -> list[Event]:
-    return changed(events, lambda _event: {"cgroup": cgroup or None})
+    return change_events(events, lambda _event: {"cgroup": cgroup or None})
 
 
 def matching(pattern: str, root: str) -> list[str]:

@@ -210,13 +210,13 @@ class Counter:
         data = self._read_page()
         reader = self._reader
         if reader is None or read_register is not None:
-            return self._mapped(read_register, read_clock)
+            return self._read_mapped(read_register, read_clock)
         if not data:
             return reader.read_by_syscall()
         words = unpack_signed(data)
         return _new(UserReading, words) if words[0] >= reader.least else reader.read()
 
-    def _mapped(self, read_register: Callable[[int], int] | None, read_clock: Callable[[], int] | None) -> UserReading:
+    def _read_mapped(self, read_register: Callable[[int], int] | None, read_clock: Callable[[], int] | None) -> UserReading:
         from perfpy.kernel.user_page import CodeReader, CounterUnreadableError, UserPage
 
         try:

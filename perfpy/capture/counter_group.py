@@ -38,7 +38,7 @@ class GroupReading(Sequence[Reading]):
         self._readings: Sequence[Reading] | None = None
         self.events = events
 
-    def _decoded(self) -> Sequence[Reading]:
+    def _decode(self) -> Sequence[Reading]:
         if self._readings is None:
             self._readings = decode_read(self._data, _READ_FORMAT, "=") if isinstance(self._data, bytes) else self._data
         return self._readings
@@ -47,7 +47,7 @@ class GroupReading(Sequence[Reading]):
         return len(self.events)
 
     def __repr__(self) -> str:
-        return f"GroupReading({self._decoded()!r}, {self.events!r})"
+        return f"GroupReading({self._decode()!r}, {self.events!r})"
 
     @overload
     def __getitem__(self, member: int | str) -> Reading: ...
@@ -56,10 +56,10 @@ class GroupReading(Sequence[Reading]):
     def __getitem__(self, member: int | slice | str) -> Reading | Sequence[Reading]:
         """Return a member by its number, or by its name if that is unique. Raises KeyError for other names."""
         if not isinstance(member, str):
-            return self._decoded()[member]
+            return self._decode()[member]
         match [i for i, event in enumerate(self.events) if event == member]:
             case [number]:
-                return self._decoded()[number]
+                return self._decode()[number]
             case []:
                 raise KeyError(f"no member is named '{member}'; the members are {', '.join(self.events)}")
             case numbers:

@@ -189,9 +189,9 @@ class DsoHits:
             dso.hit = True
 
     def _owners(self, page: int, pid: int) -> list[HitDso]:
-        seen = set()
-        while pid not in seen:
-            seen.add(pid)
+        visited = set()
+        while pid not in visited:
+            visited.add(pid)
             owners = [dso for first, end, dso in self._maps.get(pid, ()) if first <= page < end]
             if owners or pid not in self._parents:
                 return owners

@@ -120,7 +120,7 @@ class Environment:
     def numa_nodes(self) -> tuple[NumaNode, ...] | None:
         """Return each node's memory in kB, and its CPUs."""
         nodes = []
-        for number in self._numbered(_NODE, "node"):
+        for number in self._entry_numbers(_NODE, "node"):
             meminfo = self._read(f"{_NODE}/node{number}/meminfo")
             total, free = (re.search(rf"{label}:\s*(\d+)", meminfo) for label in ("MemTotal", "MemFree"))
             if total and free:
@@ -150,8 +150,8 @@ class Environment:
     def caches(self) -> tuple[CacheLevel, ...] | None:
         """Return the distinct caches, by level."""
         caches: dict[CacheLevel, None] = {}
-        for cpu in self._numbered(_CPU, "cpu"):
-            for index in self._numbered(f"{_CPU}/cpu{cpu}/cache", "index"):
+        for cpu in self._entry_numbers(_CPU, "cpu"):
+            for index in self._entry_numbers(f"{_CPU}/cpu{cpu}/cache", "index"):
                 folder = f"{_CPU}/cpu{cpu}/cache/index{index}"
                 cache = CacheLevel(
                     self._number(f"{folder}/level"),
@@ -171,8 +171,8 @@ class Environment:
         if not size:
             return None
         nodes = []
-        for number in self._numbered(_NODE, "node"):
-            blocks = self._numbered(f"{_NODE}/node{number}", "memory")
+        for number in self._entry_numbers(_NODE, "node"):
+            blocks = self._entry_numbers(f"{_NODE}/node{number}", "memory")
             bits = max(blocks, default=-1) + 1
             words = [0] * ((bits + 63) // 64)
             for block in blocks:
@@ -186,7 +186,7 @@ class Environment:
         except OSError:
             return []
 
-    def _numbered(self, folder: str, prefix: str) -> list[int]:
+    def _entry_numbers(self, folder: str, prefix: str) -> list[int]:
         """Return the numbers of the entries PREFIXn, ascending."""
         start = len(prefix)
         return sorted(int(name[start:]) for name in self._entries(folder) if name.startswith(prefix) and name[start:].isdecimal())

@@ -222,14 +222,14 @@ def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOpt
 
 def _field_readers(events: Sequence[Event]) -> dict[str, Callable[[bytes], dict[str, Any]]]:
     """Return the reader of each tracepoint's fields."""
-    named = [(event.name, event.tracepoint) for event in events if event.tracepoint]
-    if not named:
+    tracepoints = [(event.name, event.tracepoint) for event in events if event.tracepoint]
+    if not tracepoints:
         return {}
     from perfpy.kernel.tracefs import Tracefs
     from perfpy.perfdata.tracepoints.event_format import parse_format
 
     tracefs = Tracefs()
-    return {name: field_reader(parse_format(tracefs.format(*tracepoint) or "", tracepoint[0])) for name, tracepoint in named}
+    return {name: field_reader(parse_format(tracefs.format(*tracepoint) or "", tracepoint[0])) for name, tracepoint in tracepoints}
 
 
 def _nothing(_text: str) -> None:

@@ -136,21 +136,21 @@ class Opener:
         """
         self._begin(opened)
         counters = opened.counters
-        earlier, gone = len(counters), set()
+        earlier, ended_tasks = len(counters), set()
         again = True
         while again:
             leaders = {} if opened.is_leader else opened.leader.counters
             again = False
             try:
                 for known_by, pid, cpu in targets:
-                    if known_by not in counters and pid not in gone:
+                    if known_by not in counters and pid not in ended_tasks:
                         leader, open_flags = leaders.get(known_by), opened.flags | flags
                         counters[known_by] = Counter(
                             opened.attr, pid, cpu, leader, event=opened.name, flags=open_flags, kernel=self._kernel
                         )
             except KernelRefusedError as refusal:
                 if again := self._refusals.goes_without(pid, refusal):
-                    gone.add(pid)
+                    ended_tasks.add(pid)
                     continue
                 first = not counters
                 opened.close(but=earlier)

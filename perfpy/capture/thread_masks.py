@@ -55,14 +55,14 @@ def check(text: str) -> None:
 
 
 def _parse_masks(text: str, recorded: Collection[int], online: Collection[int]) -> Iterator[ThreadMask]:
-    seen: set[int] = set()
+    ring_cpus: set[int] = set()
     for part in text.split(":"):
         rings, runs_on = _lists(part)
         if unknown := (rings | runs_on).difference(online):
             raise UsageError(f"--threads {part}: CPU {min(unknown)} is not online")
-        if again := seen & rings:
+        if again := ring_cpus & rings:
             raise UsageError(f"--threads: two threads read the ring buffer of CPU {min(again)}")
-        seen |= rings
+        ring_cpus |= rings
         yield ThreadMask(rings.intersection(recorded), runs_on)
 
 

@@ -103,7 +103,7 @@ def run(args: Sequence[str], *, owns_process: bool = False) -> int:
                 _set_ctrl_c(raises=True)
             status = _dispatch(name, args)
     except Exception as error:  # noqa: BLE001  # the last resort: one line instead of a traceback
-        status = _failed(name, error)
+        status = _print_error(name, error)
     except KeyboardInterrupt:
         status = 130
     return _flush(name, status)
@@ -160,12 +160,12 @@ def _prepare_streams() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # Names of files and symbols keep their bytes.
             if stream.isatty():
-                from perfpy.untrusted.terminal import guarded
+                from perfpy.untrusted.terminal import guard_terminal
 
-                setattr(sys, name, guarded(stream))
+                setattr(sys, name, guard_terminal(stream))
 
 
-def _failed(name: str, error: Exception) -> int:
+def _print_error(name: str, error: Exception) -> int:
     """Print the error, and return its exit status. name is the command, or ""."""
     if isinstance(error, BrokenPipeError):
         return _reader_gone()
@@ -201,7 +201,7 @@ def _flush(name: str, status: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        return _failed(name, error)
+        return _print_error(name, error)
     return status
 
 

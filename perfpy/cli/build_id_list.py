@@ -45,7 +45,7 @@ def run(options: BuildIdListCommandOptions) -> None:
     from perfpy.cli.line.opening import open_recording
 
     with open_recording(options.input, force=options.force) as recording:
-        for build_id, name in _recorded(recording, with_hits=options.with_hits):
+        for build_id, name in _recorded_build_ids(recording, with_hits=options.with_hits):
             print(one_line(f"{build_id:40} {name}"))
 
 
@@ -65,7 +65,7 @@ def _kernel_maps() -> Iterator[str]:
 
     with open("/proc/kallsyms", "rb") as file:
         table = kallsyms.parse(file.read())
-    if table.restricted:
+    if table.is_restricted:
         raise PerfError("the kernel hides its addresses; run as root, or set sysctl kernel.kptr_restrict=0")
     start, end = table.address_of("_stext") or 0, table.address_of("_etext") or 0
     yield f"{_running_kernel()} {start:16x} {end:16x} {_KERNEL}"
@@ -79,7 +79,7 @@ def _kernel_maps() -> Iterator[str]:
         yield f"{build_id_notes.of_module(name).hex()} {int(address, 16):16x} {int(address, 16) + int(size):16x} [{name}]"
 
 
-def _recorded(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
+def _recorded_build_ids(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
     """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files."""
     entries = recording.data.features.get("build_id", ())
     if entries and not with_hits:

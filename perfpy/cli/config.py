@@ -93,10 +93,10 @@ def _text(settings: Config) -> Iterator[str]:
         first, _, second = section.partition(".")
         yield f'[{first} "{second}"]\n' if second else f"[{first}]\n"
         for key, value in pairs:
-            yield f"\t{key} = {_quoted(value)}\n"
+            yield f"\t{key} = {_quote(value)}\n"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     """Return a value as text for the file, quoted if reading would change it otherwise."""
     if value == value.strip() and not any(character in value for character in '#;"\\'):
         return value

@@ -90,7 +90,7 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     with _result(output, recording.data.path) as unfinished:
         inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
     if converter is not None:
-        print_notes(note(converter.truncated), quiet=False, verbose=options.verbose)
+        print_notes(note(converter.truncated_stacks), quiet=False, verbose=options.verbose)
     if options.verbose and injector:
         folder = f" in {injector.folder}" if injector.folder else ""
         functions, dumps = injector.functions, len(injector.dumps)

@@ -65,7 +65,7 @@ def run(options: ListCommandOptions) -> int:
             from perfpy.errors import PerfError
 
             raise PerfError(f"--cputype {options.cputype}: no such type of CPU on this machine")
-        options = options.replaced(unit=options.cputype)
+        options = options.replace(unit=options.cputype)
     if options.debug:
         _print_sources(machine)
     if not options.output:

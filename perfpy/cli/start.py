@@ -60,13 +60,13 @@ def run_program(command: Sequence[str]) -> int:
     """Record a program, then report it; print both commands, and return the program's exit status."""
     status = _record(command)
     arguments: list[str] = []
-    print(f"perfpy report{_joined(arguments)}", file=sys.stderr)
+    print(f"perfpy report{_join_command(arguments)}", file=sys.stderr)
     if sys.stdout.isatty():
         from perfpy.cli.line.pager import page
 
         page("report")
-    shown = _command("report").run("report", arguments)
-    return status or shown
+    report_status = _command("report").run("report", arguments)
+    return status or report_status
 
 
 def _record(command: Sequence[str]) -> int:
@@ -74,7 +74,7 @@ def _record(command: Sequence[str]) -> int:
     refusal: PerfError | None = None
     for options in _ways_to_record(command):
         arguments = [*options, "-o", FILE, "--", *command]  # without -o, record writes into a pipe on standard output
-        print(f"perfpy record{_joined(arguments)}", file=sys.stderr)
+        print(f"perfpy record{_join_command(arguments)}", file=sys.stderr)
         sys.stderr.flush()
         try:
             return _command("record").run("record", arguments)
@@ -120,5 +120,5 @@ def _command(name: str) -> PerfCommand[Any]:
     return load(name)
 
 
-def _joined(arguments: Sequence[str]) -> str:
+def _join_command(arguments: Sequence[str]) -> str:
     return "".join(f" {shlex.quote(word)}" for word in arguments)

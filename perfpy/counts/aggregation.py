@@ -115,7 +115,7 @@ class CounterCell:
         """Return the difference to an earlier reading."""
         return CounterCell(self.cpu, self.thread, self.value - last.value, self.enabled - last.enabled, self.running - last.running)
 
-    def scaled(self) -> int:
+    def scaled_count(self) -> int:
         """Return the count, scaled up for the time that the counter waited for the PMU."""
         if self.running == 0:
             return 0
@@ -163,7 +163,7 @@ class CountRow:
         self.state = state
 
     @property
-    def counted(self) -> bool:
+    def was_counted(self) -> bool:
         """Whether the event ran and could be read."""
         return self.enabled != 0 and self.running != 0 and not self.state.failed
 
@@ -259,7 +259,7 @@ def aggregate(
         total.cells += 1
         if state.failed or (strict and not (cell.enabled and cell.running)):
             total.failed = True
-        total.value += cell.scaled() if scale else cell.value
+        total.value += cell.scaled_count() if scale else cell.value
         total.enabled += cell.enabled
         total.running += cell.running
     return [
@@ -275,13 +275,13 @@ def one_cell_a_package(cells: Iterable[CounterCell], package_of: Callable[[int],
 
     A cell that did not run does not represent its package.
     """
-    seen: set[int] = set()
+    packages: set[int] = set()
     first_cells = []
     for cell in cells:
         package = package_of(cell.cpu)
-        if package in seen:
+        if package in packages:
             continue
         if cell.enabled and cell.running:
-            seen.add(package)
+            packages.add(package)
         first_cells.append(cell)
     return first_cells

@@ -144,7 +144,7 @@ class _FormulaParser:
         while self._tokens[self._index][1] in _BINARY[level]:
             combine = _BINARY[level][self._tokens[self._index][1]]
             self._index += 1
-            left = _combined(combine, left, self._binary(level + 1))
+            left = _combine(combine, left, self._binary(level + 1))
         return left
 
     def _unary(self) -> _Node:
@@ -188,16 +188,16 @@ class _FormulaParser:
         self._expect(",")
         second = self._choice()
         self._expect(")")
-        return _combined(_FUNCTIONS[name], first, second)
+        return _combine(_FUNCTIONS[name], first, second)
 
     def _event(self, text: str) -> _Node:
         name = _ESCAPED.sub(r"\1", text.replace("@", "/"))
         if name.lower() in self._definitions:
-            return self._defined(name.lower())
+            return self._definition(name.lower())
         self.events[name] = None
         return lambda values: values.get(name, math.nan)
 
-    def _defined(self, name: str) -> _Node:
+    def _definition(self, name: str) -> _Node:
         if name in self._within:
             self._index -= 1
             self._fail(f"'{name}' is part of its own formula")
@@ -208,5 +208,5 @@ class _FormulaParser:
         return value
 
 
-def _combined(combine: Callable[[float, float], float], left: _Node, right: _Node) -> _Node:
+def _combine(combine: Callable[[float, float], float], left: _Node, right: _Node) -> _Node:
     return lambda values: combine(left(values), right(values))

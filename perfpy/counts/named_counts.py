@@ -159,9 +159,9 @@ class ProgramCounts(Counts):
         self.system = system
 
 
-def named(row: CountRow, spread: float | None = None) -> Count:
+def named_count(row: CountRow, spread: float | None = None) -> Count:
     """A row as a Count. spread: see Count."""
     event: CountedEvent = row.event
-    if not row.counted:
+    if not row.was_counted:
         return Count(event.name, None, None, event.unit, row.enabled, row.running, why_not=str(row.state.why_not or _NEVER_ON))
     return Count(event.name, row.value, row.amount, event.unit, row.enabled, row.running, spread)

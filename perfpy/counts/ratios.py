@@ -109,23 +109,23 @@ class Neighbours:
         """Return an event's count for formulas: unscaled, tool events in seconds, NaN if there is none."""
         for _, row in self._rows:
             if row.event is event:
-                return (row.value / _NS_PER_S if row.event.tool else float(row.value)) if row.counted else math.nan
+                return (row.value / _NS_PER_S if row.event.tool else float(row.value)) if row.was_counted else math.nan
         return math.nan
 
-    def find(self, event: CountedEvent, wanted: str) -> float:
+    def find(self, event: CountedEvent, kind: str) -> float:
         """Return the amount of the first event of a kind that may be compared with `event`; 0.0 if there is none.
 
         A group's events are compared only within the group. Modifiers, cgroup and (except for clocks) the PMU must be equal.
         """
         for its_kind, row in self._rows:
             other = row.event
-            if its_kind != wanted or other is event or other.cgroup != event.cgroup:
+            if its_kind != kind or other is event or other.cgroup != event.cgroup:
                 continue
             if event.leader.group_size > 1 and other.leader is not event.leader:
                 continue
             if any(getattr(event.attr, bit) != getattr(other.attr, bit) for bit in _EXCLUDES):
                 continue
-            if wanted == "clock":
+            if kind == "clock":
                 return float(row.value)
             if other.pmu == event.pmu:
                 return row.amount

@@ -144,7 +144,7 @@ class Tally:
 
     def _line(self, row: CountRow, index: int) -> TallyLine:
         noise = self._noise.get(row.event, 0.0) if self._noise is not None else None
-        return TallyLine(row, self._name(row.event), self._ratios(row, index) if row.counted else (), noise)
+        return TallyLine(row, self._name(row.event), self._ratios(row, index) if row.was_counted else (), noise)
 
     def near(self, index: int) -> Neighbours:
         """Return the rows of all events for an aggregate id."""

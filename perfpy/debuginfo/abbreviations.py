@@ -134,7 +134,7 @@ class Abbreviation:
 @lru_cache(maxsize=1 << 14)
 def _abbreviation(text: bytes, shape: Shape) -> Abbreviation:
     """Parse an abbreviation's bytes from the tag on. Equal ones share an object, because the tables of units are much alike."""
-    tag, offset = leb128.unsigned(text, 0)
+    tag, offset = leb128.read_unsigned(text, 0)
     children = bool(text[offset])
     attributes, _ = _attributes(text, offset + 1)
     form_sizes = sizes(shape)
@@ -186,7 +186,7 @@ class AbbreviationTable:
         while target_code not in texts:
             code, start = data[offset], offset + 1
             if code >= _MORE:
-                code, start = leb128.unsigned(data, offset)
+                code, start = leb128.read_unsigned(data, offset)
             if not code:
                 self._is_complete = True
                 break
@@ -206,7 +206,7 @@ def _end_of(data: bytes | memoryview, offset: int) -> int:
         attribute, form = data[offset], data[offset + 1]
         if attribute >= _MORE or form >= _MORE:
             offset = leb128.skip(data, offset)
-            form, offset = leb128.unsigned(data, offset)
+            form, offset = leb128.read_unsigned(data, offset)
         else:
             offset += 2
         if form == dwarf.FORM_IMPLICIT_CONST:
@@ -233,10 +233,10 @@ def _attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int,
         if attribute < 0x80 and form < 0x80:  # nearly always
             offset += 2
         else:
-            attribute, offset = leb128.unsigned(data, offset)
-            form, offset = leb128.unsigned(data, offset)
+            attribute, offset = leb128.read_unsigned(data, offset)
+            form, offset = leb128.read_unsigned(data, offset)
         if form == dwarf.FORM_IMPLICIT_CONST:
-            constant, offset = leb128.signed(data, offset)
+            constant, offset = leb128.read_signed(data, offset)
         if not attribute and not form:
             return tuple(attributes), offset
         attributes.append((attribute, form, constant))

@@ -105,7 +105,7 @@ class DebugInfos:
                 self._store_call_lines(info, frames, rows, lines)
         return lines
 
-    def linked(self, frame: int) -> int | None:
+    def link_address(self, frame: int) -> int | None:
         """Return the link-time address of a frame, None if its file is missing."""
         table = self._symbolizer.frames
         dso = int(table.dso[frame])

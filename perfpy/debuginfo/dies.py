@@ -123,7 +123,7 @@ def skip_children(unit: DebugUnit, offset: int) -> int:
     reader, table = unit.reader, unit.abbreviations
     data, depth, visited = reader.data, 1, 0
     while depth:
-        code, offset = leb128.unsigned(data, offset)
+        code, offset = leb128.read_unsigned(data, offset)
         if not code:
             depth -= 1
             continue

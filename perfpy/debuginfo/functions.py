@@ -121,7 +121,7 @@ class UnitFunctions:
         scopes: list[tuple[str, CodeDie | None]] = []
         while offset < len(data):
             start = offset
-            code, offset = leb128.unsigned(data, offset)
+            code, offset = leb128.read_unsigned(data, offset)
             if not code:
                 if scopes:
                     scopes.pop()

@@ -174,14 +174,14 @@ class InlineSearch:
         self._scopes_skipped = False
         self._tops: list[_Top] = []
         self._unread_tops = self._read_tops()
-        self.found: list[Activation | None] = []
+        self.activations: list[Activation | None] = []
         self._addresses: Sequence[int] = ()
         self._remaining = 0
 
     def find(self, addresses: Sequence[int]) -> list[Activation | None]:
-        """Return the innermost Activation of each address (ascending). `found` has the partial result if this raises."""
-        found: list[Activation | None] = [None] * len(addresses)
-        self.found = found
+        """Return the innermost Activation of each address (ascending). `activations` has the partial result if this raises."""
+        activations: list[Activation | None] = [None] * len(addresses)
+        self.activations = activations
         self._addresses, self._remaining, self._data = addresses, len(addresses), self._unit.reader.data
         self._unit.sections.spend(len(self._data) // _BYTES_OF_DIE)
         try:
@@ -194,7 +194,7 @@ class InlineSearch:
                 self._walk(self._unit.header.size, whole=True)
         finally:
             self._data = b""
-        return found
+        return activations
 
     def _search_tops(self) -> None:
         """Search the top-level functions, starting with those already read."""
@@ -225,7 +225,7 @@ class InlineSearch:
             start, code = offset, self._data[offset]  # `self._data` is released between searches
             offset += 1
             if code >= 0x80:
-                code, offset = leb128.unsigned(self._data, start)
+                code, offset = leb128.read_unsigned(self._data, start)
             if not code:
                 depth -= 1
                 if depth <= 0:
@@ -254,7 +254,7 @@ class InlineSearch:
             start, code = offset, data[offset]
             offset += 1
             if code >= 0x80:
-                code, offset = leb128.unsigned(data, start)
+                code, offset = leb128.read_unsigned(data, start)
             if not code:
                 current = callers.pop()
                 if not callers or not (self._remaining or current or self._takes_last):
@@ -303,7 +303,7 @@ class InlineSearch:
             code = data[offset]
             offset += 1
             if code >= 0x80:
-                code, offset = leb128.unsigned(data, offset - 1)
+                code, offset = leb128.read_unsigned(data, offset - 1)
             if not code:
                 depth -= 1
                 continue
@@ -327,11 +327,11 @@ class InlineSearch:
         caller = current if layout.kind == INLINED else None
         activation = Activation(self._unit, start, caller, attributes, next(low for low, high in ranges if low != high))
         for index in hits:
-            if self.found[index] is None:
+            if self.activations[index] is None:
                 self._remaining -= 1
             elif layout.kind == FUNCTION and not self._takes_last:
                 continue
-            self.found[index] = activation
+            self.activations[index] = activation
         return True, activation
 
     def _ranges(self, layout: DieLayout, offset: int) -> Ranges:

@@ -193,23 +193,23 @@ class InlineFinder:
             search.find(addresses)
         except DAMAGE as damage:
             unit.sections.file.flaw(damage_of(damage))
-        return search.found if search else [None] * len(addresses)
+        return search.activations if search else [None] * len(addresses)
 
     def _rows_of(self, activation: Activation | None, unit: int) -> Iterator[CallRow]:
         for _ in range(_NESTED_MOST):
             if activation is None:
                 return
-            call = unit, _bounded(activation.file), _bounded(activation.line)
-            yield self._functions.number(activation), *call, *self._unnamed(activation)
+            call = unit, _bound(activation.file), _bound(activation.line)
+            yield self._functions.number(activation), *call, *self._find_unnamed(activation)
             activation = activation.caller
 
-    def _unnamed(self, activation: Activation) -> tuple[int, int]:
+    def _find_unnamed(self, activation: Activation) -> tuple[int, int]:
         """Return the DIE and the start of a function without a linkage name, otherwise (-1, -1)."""
         if not self._functions.lacks_linkage_name(activation):
             return -1, -1
         return activation.unit.header.start + activation.offset, activation.low if activation.low < 1 << 63 else -1
 
 
-def _bounded(number: int) -> int:
+def _bound(number: int) -> int:
     """Return a line or file number, 0 if it is out of range."""
     return number if 0 <= number < 1 << 32 else 0

@@ -82,7 +82,7 @@ class InlinedFrames:
         """Whether a dso has debug information with inlined calls."""
         return number >= 0 and self._finder(number) is not None
 
-    def expanded(self, frames: Ids, counts: Int64, *, callers_first: bool = False) -> tuple[Ids, Int64]:
+    def expand(self, frames: Ids, counts: Int64, *, callers_first: bool = False) -> tuple[Ids, Int64]:
         """Return callchains with frames of inlined calls added.
 
         Args:
@@ -222,8 +222,8 @@ class InlinedFrames:
             return _finder_in(root, image[0], keeps=keeps)
         if self._symbolizer.dsos[number].kind is not DsoKind.FILE:
             return None
-        found = self._symbolizer.files(number)
-        return found.once(lambda found: _finder_in(root, found.symbols, found.runtime, keeps=keeps), "inlined calls")
+        files = self._symbolizer.files(number)
+        return files.once(lambda found: _finder_in(root, found.symbols, found.runtime, keeps=keeps), "inlined calls")
 
 
 def _finder_in(root: str, *files: ElfFile | None, keeps: bool) -> InlineFinder | None:

@@ -41,13 +41,13 @@ class _KnownLines(DebugInfos):
     def code_lines(self, frames: NDArray[np.int64], back: NDArray[np.uint64] | None = None) -> CodeLines:
         """Return the source lines of frames; `back` is nonzero for frames to look up as callers."""
         lines = self._lines
-        called = np.zeros(len(frames), np.bool_) if back is None else back != 0
-        file = np.where(called, lines.caller_file[frames], lines.file[frames]).astype(np.int64)
-        line = np.where(called, lines.caller_line[frames], lines.line[frames]).astype(np.int64)
+        is_call = np.zeros(len(frames), np.bool_) if back is None else back != 0
+        file = np.where(is_call, lines.caller_file[frames], lines.file[frames]).astype(np.int64)
+        line = np.where(is_call, lines.caller_line[frames], lines.line[frames]).astype(np.int64)
         address = lines.address[frames] - (np.uint64(0) if back is None else back)
         return CodeLines(file, line, address)
 
-    def linked(self, frame: int) -> int | None:
+    def link_address(self, frame: int) -> int | None:
         """Return the link-time address of a frame, None if its file was missing when the lines were resolved."""
         return int(self._lines.address[frame]) if self._lines.linked[frame] else None
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 70  # bits; 64 would do, but some writers pad numbers with zero bytes
 
 
-def unsigned(data: Sequence[int], offset: int) -> tuple[int, int]:
+def read_unsigned(data: Sequence[int], offset: int) -> tuple[int, int]:
     """Return the unsigned number at an offset, and the offset after it."""
     byte = data[offset]
     if byte < 0x80:
@@ -30,9 +30,9 @@ def unsigned(data: Sequence[int], offset: int) -> tuple[int, int]:
             raise ValueError(f"a number without an end at {offset:#x}")
 
 
-def signed(data: Sequence[int], offset: int) -> tuple[int, int]:
+def read_signed(data: Sequence[int], offset: int) -> tuple[int, int]:
     """Return the signed number at an offset, and the offset after it."""
-    value, after = unsigned(data, offset)
+    value, after = read_unsigned(data, offset)
     bits = 7 * (after - offset)
     return (value - (1 << bits) if value >> (bits - 1) & 1 else value), after
 

@@ -92,8 +92,8 @@ class _Cursor:
         self.offset += size
         return value
 
-    def unsigned(self) -> int:
-        value, self.offset = leb128.unsigned(self.data, self.offset)
+    def read_unsigned(self) -> int:
+        value, self.offset = leb128.read_unsigned(self.data, self.offset)
         return value
 
     def string(self) -> bytes:
@@ -151,9 +151,9 @@ def _tables(cursor: _Cursor) -> tuple[list[FileEntry], list[FileEntry]]:
         directories.append(FileEntry(name))
     files: list[FileEntry] = []
     while name := cursor.string():
-        files.append(FileEntry(name, cursor.unsigned()))
-        cursor.unsigned()  # modification time
-        cursor.unsigned()  # file size
+        files.append(FileEntry(name, cursor.read_unsigned()))
+        cursor.read_unsigned()  # modification time
+        cursor.read_unsigned()  # file size
     return directories, files
 
 
@@ -163,8 +163,8 @@ def _tables_5(cursor: _Cursor, offset_size: int) -> tuple[list[FileEntry], list[
 
 
 def _table_5(cursor: _Cursor, offset_size: int) -> list[FileEntry]:
-    formats = [(cursor.unsigned(), cursor.unsigned()) for _ in range(cursor.number(1))]
-    count = cursor.unsigned()
+    formats = [(cursor.read_unsigned(), cursor.read_unsigned()) for _ in range(cursor.number(1))]
+    count = cursor.read_unsigned()
     if count > len(cursor.data) - cursor.offset or (count and not formats):
         raise ValueError(f"a table of {count} names before {cursor.offset:#x} of .debug_line")
     return [_entry(cursor, formats, offset_size) for _ in range(count)]
@@ -192,12 +192,12 @@ def _value(cursor: _Cursor, form: int, offset_size: int) -> Name | int:
     if form in _OFFSET_FORMS:
         return _OFFSET_FORMS[form], cursor.number(offset_size)
     if form in (dwarf.FORM_UDATA, dwarf.FORM_STRX):
-        return cursor.unsigned()
+        return cursor.read_unsigned()
     if form in _FIXED:
         return cursor.number(_FIXED[form])
     if form == dwarf.FORM_STRING:
         return cursor.string()
     if form == dwarf.FORM_BLOCK:
-        cursor.offset += cursor.unsigned()
+        cursor.offset += cursor.read_unsigned()
         return 0
     raise ValueError(f"a table of names with values of form {form:#x} before {cursor.offset:#x} of .debug_line")

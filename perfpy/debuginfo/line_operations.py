@@ -80,7 +80,7 @@ def _following(code: Bytes, operands: Int64, kinds: Bytes) -> Int64:
 def _sizes(code: Bytes, offset: Int64) -> Int64:
     """Return the sizes of extended operations, at most _FAR."""
     padded = np.concatenate((code, np.frombuffer(PADDING, np.uint8)))
-    return np.minimum(unsigned(padded, offset), np.uint64(_FAR)).astype(np.int64)
+    return np.minimum(unsigned_numbers(padded, offset), np.uint64(_FAR)).astype(np.int64)
 
 
 def _find_reached(following: Int64) -> Int64:
@@ -99,7 +99,7 @@ def _find_reached(following: Int64) -> Int64:
     return offsets[offsets < end]
 
 
-def unsigned(code: Bytes, offset: Int64) -> Uint64:
+def unsigned_numbers(code: Bytes, offset: Int64) -> Uint64:
     """Return the unsigned LEB128 numbers at offsets, modulo 2^64."""
     return _numbers(code, offset)[0]
 
@@ -110,7 +110,7 @@ def unsigned_with_end(code: Bytes, offset: Int64) -> tuple[Uint64, Int64]:
     return value, offset + np.where(byte < _MORE, bits // np.uint64(7), np.uint64(0)).astype(np.int64)
 
 
-def signed(code: Bytes, offset: Int64) -> Int64:
+def signed_numbers(code: Bytes, offset: Int64) -> Int64:
     """Return the signed LEB128 numbers at offsets."""
     value, bits, byte = _numbers(code, offset)
     negative = (byte & 0x40).astype(bool) & (bits < np.uint64(64))

@@ -130,7 +130,7 @@ class LineMachine:
         """Return the address after each operation, and the operation index after the last one."""
         advances = self._advances[part.number]
         rows = part.of_kind(operations.ADVANCE_PC)
-        advances[rows] = operations.unsigned(part.code, part.start[rows] + 1)
+        advances[rows] = operations.unsigned_numbers(part.code, part.start[rows] + 1)
         fixed = part.of_kind(operations.FIXED_ADVANCE_PC)
         low, high = (1, 2) if self._endian == "<" else (2, 1)
         jumps = part.code[part.start[fixed] + low].astype(np.uint64) | part.code[part.start[fixed] + high].astype(np.uint64) << np.uint64(8)
@@ -166,7 +166,7 @@ class LineMachine:
     def _file_column(self, part: _Operations, before: _Registers) -> Int64:
         """Return the file number after each operation."""
         rows = part.of_kind(operations.SET_FILE)
-        number = operations.unsigned(part.code, part.start[rows] + 1).view(np.int64)
+        number = operations.unsigned_numbers(part.code, part.start[rows] + 1).view(np.int64)
         value = np.concatenate((np.full(len(part.ends), self._first.file), number))
         return _fill_forward(np.concatenate((part.ends + 1, rows)), value, before.file, len(part.start))
 
@@ -181,7 +181,7 @@ class LineMachine:
         """Return the line after each operation, modulo 2^32."""
         advances = self._lines[part.number]
         rows = part.of_kind(operations.ADVANCE_LINE)
-        advances[rows] = operations.signed(part.code, part.start[rows] + 1)
+        advances[rows] = operations.signed_numbers(part.code, part.start[rows] + 1)
         total = np.cumsum(advances)
         line: Int64 = total + _fill_forward(part.ends + 1, self._first.line - total[part.ends], before.line, len(total))
         return line & 0xFFFFFFFF

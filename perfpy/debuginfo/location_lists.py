@@ -88,8 +88,8 @@ def _split_list(unit: DebugUnit, offset: int) -> Iterator[LocatedRange]:
         kind = data[offset]
         if kind != dwarf.LLE_STARTX_LENGTH:
             return
-        index, offset = leb128.unsigned(data, offset + 1)
-        start, size = unit.indexed(index), sections.number("loc", offset, 4)
+        index, offset = leb128.read_unsigned(data, offset + 1)
+        start, size = unit.indexed_address(index), sections.number("loc", offset, 4)
         length = sections.number("loc", offset + 4, 2)
         yield LocatedRange(start, start + size, bytes(data[offset + 6 : offset + 6 + length]))
         offset += 6 + length
@@ -104,9 +104,9 @@ def _list_of_5(unit: DebugUnit, offset: int) -> Iterator[LocatedRange]:
             return
         operands, offset = _operands(unit, kind, offset)
         if kind in (dwarf.LLE_BASE_ADDRESS, dwarf.LLE_BASE_ADDRESSX):
-            base = operands[0] if kind == dwarf.LLE_BASE_ADDRESS else unit.indexed(operands[0])
+            base = operands[0] if kind == dwarf.LLE_BASE_ADDRESS else unit.indexed_address(operands[0])
         elif kind != dwarf.LLE_GNU_VIEW_PAIR:
-            length, offset = leb128.unsigned(data, offset)
+            length, offset = leb128.read_unsigned(data, offset)
             yield LocatedRange(*_bounds(unit, kind, operands, base), bytes(data[offset : offset + length]))
             offset += length
 
@@ -136,7 +136,7 @@ def _operands(unit: DebugUnit, kind: int, offset: int) -> tuple[list[int], int]:
             operands.append(unit.sections.number("loclists", offset, size))
             offset += size
         else:
-            operand, offset = leb128.unsigned(data, offset)
+            operand, offset = leb128.read_unsigned(data, offset)
             operands.append(operand)
     return operands, offset
 
@@ -148,9 +148,9 @@ def _bounds(unit: DebugUnit, kind: int, operands: list[int], base: int) -> tuple
         case dwarf.LLE_OFFSET_PAIR:
             return base + operands[0], base + operands[1]
         case dwarf.LLE_STARTX_ENDX:
-            return unit.indexed(operands[0]), unit.indexed(operands[1])
+            return unit.indexed_address(operands[0]), unit.indexed_address(operands[1])
         case dwarf.LLE_STARTX_LENGTH:
-            start = unit.indexed(operands[0])
+            start = unit.indexed_address(operands[0])
             return start, start + operands[1]
         case dwarf.LLE_START_END:
             return operands[0], operands[1]

@@ -79,8 +79,8 @@ def _ranges_of_5(unit: DebugUnit, offset: int) -> Ranges:
             one, two = data[offset + 1], data[offset + 2]
             offset += 3
             if one >= _MORE or two >= _MORE:
-                one, offset = leb128.unsigned(data, offset - 2)
-                two, offset = leb128.unsigned(data, offset)
+                one, offset = leb128.read_unsigned(data, offset - 2)
+                two, offset = leb128.read_unsigned(data, offset)
             if one < two:
                 ranges.append((base + one, base + two))
         elif kind == dwarf.RLE_END_OF_LIST:
@@ -96,7 +96,7 @@ def _read_other_entry(unit: DebugUnit, kind: int, offset: int, base: int, ranges
     if kind == dwarf.RLE_BASE_ADDRESS:
         return one, offset
     if kind == dwarf.RLE_BASE_ADDRESSX:
-        return unit.indexed(one), offset
+        return unit.indexed_address(one), offset
     two, offset = _operand(unit, offset, fixed=kind == dwarf.RLE_START_END)
     ranges += _nonempty(*_bounds(unit, kind, one, two))
     return base, offset
@@ -106,9 +106,9 @@ def _bounds(unit: DebugUnit, kind: int, one: int, two: int) -> tuple[int, int]:
     """Return the range that an entry's two operands stand for."""
     match kind:
         case dwarf.RLE_STARTX_ENDX:
-            return unit.indexed(one), unit.indexed(two)
+            return unit.indexed_address(one), unit.indexed_address(two)
         case dwarf.RLE_STARTX_LENGTH:
-            start = unit.indexed(one)
+            start = unit.indexed_address(one)
             return start, start + two
         case dwarf.RLE_START_END:
             return one, two
@@ -119,6 +119,6 @@ def _bounds(unit: DebugUnit, kind: int, one: int, two: int) -> tuple[int, int]:
 
 def _operand(unit: DebugUnit, offset: int, *, fixed: bool) -> tuple[int, int]:
     if not fixed:
-        return leb128.unsigned(unit.sections.data("rnglists"), offset)
+        return leb128.read_unsigned(unit.sections.data("rnglists"), offset)
     size = unit.header.shape.address_size
     return unit.sections.number("rnglists", offset, size), offset + size

@@ -39,7 +39,7 @@ _ABSOLUTE: Final[dict[int, dict[int, int]]] = {
 }
 
 
-def relocated(file: ElfFile, section: ElfSection, data: bytes | memoryview) -> bytes | memoryview:
+def relocate_section(file: ElfFile, section: ElfSection, data: bytes | memoryview) -> bytes | memoryview:
     """Return a section's bytes with relocations applied, as in a linked file. Relocations out of bounds or of other types are skipped."""
     table = file.section(f".rela{section.name}", SHT_RELA) if file.type == ET_REL and file.bits == 64 else None
     if table is None:
@@ -126,7 +126,7 @@ class DebugSections:
     def _read(self, name: str) -> bytes | memoryview:
         section = self.file.section(f".debug_{name}{self.suffix}")
         if section is not None:
-            return relocated(self.file, section, self.file.data(section))
+            return relocate_section(self.file, section, self.file.data(section))
         section = self.file.section(f".zdebug_{name}{self.suffix}")
         return _expand_zdebug(self.file.data(section)) if section else b""
 
@@ -171,7 +171,7 @@ def _alternate(sections: DebugSections) -> DebugSections | None:
         return None
     name, _, build_id = bytes(sections.file.data(section)[:_LINK_MOST]).partition(b"\0")
     for path in _alternate_paths(sections, os.fsdecode(name), build_id.hex()):
-        file = opened(path)
+        file = open_elf(path)
         if file and (not build_id or same_build_id(file.build_id, build_id.hex())):
             return DebugSections(file, sections.root)
     sections.file.flaw(f"its debug information is partly in {os.fsdecode(name)!r}, which is not here")
@@ -203,7 +203,7 @@ def paths_below(folder: str, name: str) -> list[str]:
         return []
 
 
-def opened(path: str) -> ElfFile | None:
+def open_elf(path: str) -> ElfFile | None:
     """Return the ELF file at a path, None if it cannot be read."""
     try:
         return ElfFile(path) if is_file(path) else None

@@ -9,7 +9,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
-from perfpy.debuginfo.sections import DebugSections, opened, paths_below
+from perfpy.debuginfo.sections import DebugSections, open_elf, paths_below
 from perfpy.debuginfo.unit import DebugUnit, UnitOwner, read_header
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class SplitFiles:
 
     def _in_file(self, skeleton: DebugUnit) -> DebugUnit | None:
         for path in self._paths(skeleton.comp_dir, skeleton.dwo_name):
-            file = opened(path)
+            file = open_elf(path)
             if file is None:
                 continue
             index = self._index_of(DebugSections(file, self._sections.root, _DWO))
@@ -82,7 +82,7 @@ class SplitFiles:
     def _package(self) -> SplitIndex | None:
         stem, suffix = os.path.splitext(self._sections.file.path)
         for path in (f"{self._sections.file.path}.dwp", *([f"{stem}.dwp"] if suffix == ".debug" else [])):
-            file = opened(path)
+            file = open_elf(path)
             if file is not None:
                 return self._index_of(DebugSections(file, self._sections.root, _DWO))
         return None

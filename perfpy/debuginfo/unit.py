@@ -37,9 +37,9 @@ class FormReader:
         if size > 0:
             return self.number(offset, size), offset + size
         if form == dwarf.FORM_SDATA:
-            return leb128.signed(self.data, offset)
+            return leb128.read_signed(self.data, offset)
         if size == LEB128:
-            return leb128.unsigned(self.data, offset)
+            return leb128.read_unsigned(self.data, offset)
         if form == dwarf.FORM_IMPLICIT_CONST:
             return constant, offset
         if form == dwarf.FORM_INDIRECT:
@@ -69,7 +69,7 @@ class FormReader:
             elif skip == STRING:
                 offset = data.index(0, offset) + 1
             elif skip == BLOCK:
-                size, offset = leb128.unsigned(data, offset)
+                size, offset = leb128.read_unsigned(data, offset)
                 offset += size
             else:
                 offset = self._skip_rare(skip, offset)
@@ -83,7 +83,7 @@ class FormReader:
 
     def _indirect(self, offset: int) -> tuple[int | bytes, int]:
         """Read a value that is preceded by its form."""
-        form, offset = leb128.unsigned(self.data, offset)
+        form, offset = leb128.read_unsigned(self.data, offset)
         if form in (dwarf.FORM_INDIRECT, dwarf.FORM_IMPLICIT_CONST) or form not in self._sizes:
             raise ValueError(f"a value at {offset:#x} of the form {form:#x}")
         return self.value(form, 0, offset)
@@ -93,7 +93,7 @@ class FormReader:
             end = self.data.index(0, offset)
             return self.data[offset:end], end + 1
         if size == BLOCK:
-            length, offset = leb128.unsigned(self.data, offset)
+            length, offset = leb128.read_unsigned(self.data, offset)
         else:
             length, offset = self.number(offset, _LENGTH_BYTES[size]), offset + _LENGTH_BYTES[size]
         return self.data[offset : offset + length], offset + length
@@ -215,7 +215,7 @@ class DebugUnit:
         return self._die_in(self.reader, offset)
 
     def _die_in(self, reader: FormReader, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
-        code, after = leb128.unsigned(reader.data, offset)
+        code, after = leb128.read_unsigned(reader.data, offset)
         abbreviation = self.abbreviations.get(code)
         if abbreviation is None:
             raise ValueError(f"no abbreviation {code} for the entry at {self.header.start + offset:#x}")
@@ -335,9 +335,9 @@ class DebugUnit:
         """Return an address attribute of any form; None without one."""
         if attribute is None or isinstance(attribute.value, bytes):
             return None
-        return self.indexed(attribute.value) if attribute.form in dwarf.ADDRESS_INDICES else attribute.value
+        return self.indexed_address(attribute.value) if attribute.form in dwarf.ADDRESS_INDICES else attribute.value
 
-    def indexed(self, index: int) -> int:
+    def indexed_address(self, index: int) -> int:
         """Return an entry of .debug_addr. A split unit's entries are in the program."""
         owner = self.skeleton or self
         size = self.header.shape.address_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.attr import EventAttr
-from perfpy.events.event import NO_TERMS, Event, narrowed, natural_unit
+from perfpy.events.event import NO_TERMS, Event, combine_filters, natural_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ class EventDraft:
 
     def narrow(self, expression: str) -> None:
         """Add a condition to the tracepoint's filter."""
-        self.filter = narrowed(self.filter, expression)
+        self.filter = combine_filters(self.filter, expression)
 
     def event(self, leader: Event | None) -> Event:
         """Return the event, with its natural unit if the PMU defines none."""
@@ -74,7 +74,7 @@ class EventDraft:
         )
 
 
-def finished(drafts: Iterable[EventDraft]) -> list[Event]:
+def finish_drafts(drafts: Iterable[EventDraft]) -> list[Event]:
     """Return the events in the same order. A leader precedes its members."""
     events: dict[EventDraft, Event] = {}
     for draft in drafts:

@@ -59,7 +59,7 @@ class EventTerms(NamedTuple):
     driver: tuple[str, ...] | None = None
     user_events: tuple[int, ...] | None = None
 
-    def given(self) -> dict[str, Any]:
+    def present_terms(self) -> dict[str, Any]:
         """Return the present terms by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
@@ -145,7 +145,7 @@ class Event(NamedTuple):
         return f"<Event {self.name!r} {self.attr!r}{group}>"
 
 
-def changed(events: Sequence[Event], changes: Callable[[Event], dict[str, Any]]) -> list[Event]:
+def change_events(events: Sequence[Event], changes: Callable[[Event], dict[str, Any]]) -> list[Event]:
     """Return changed copies of the events in the same groups. `changes` maps an event to its new fields."""
     copies: dict[Event, Event] = {}
     for event in events:
@@ -161,6 +161,6 @@ def natural_unit(attr: EventAttr, tool: str) -> tuple[str, float]:
     return ("msec", 1e-6) if attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS else ("", 1.0)
 
 
-def narrowed(filter_expression: str, further: str) -> str:
+def combine_filters(filter_expression: str, further: str) -> str:
     """Combine two filter expressions, so that both must hold. The first may be ""."""
     return f"({filter_expression}) && ({further})" if filter_expression else further

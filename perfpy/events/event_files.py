@@ -122,7 +122,7 @@ class EventFiles:
         standard = {entry["EventName"].lower(): entry for _, entry in self._entries if entry.get("EventName")}
         aliases: dict[str, dict[str, Alias]] = {}
         for topic, raw in self._entries:
-            entry = refined(raw, standard)
+            entry = merge_standard(raw, standard)
             if entry.get("EventName"):
                 aliases.setdefault(unit_of(entry), {})[entry["EventName"].lower()] = _alias(entry, topic)
         return aliases
@@ -136,10 +136,10 @@ class EventFiles:
         return [entry for path in paths for entry in _read(path)]
 
 
-def refined(entry: dict[str, str], standard: dict[str, dict[str, str]]) -> dict[str, str]:
+def merge_standard(entry: dict[str, str], standard: dict[str, dict[str, str]]) -> dict[str, str]:
     """Merge an entry with its architecture's entry. `standard` maps names in lower case to the architecture's entries."""
-    named = entry.get("ArchStdEvent")
-    return {**standard.get(named.lower(), {"EventName": named}), **entry} if named else entry
+    standard_name = entry.get("ArchStdEvent")
+    return {**standard.get(standard_name.lower(), {"EventName": standard_name}), **entry} if standard_name else entry
 
 
 def _read(path: str) -> list[EventEntry]:

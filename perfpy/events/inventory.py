@@ -148,7 +148,7 @@ def _pmu_info(pmu: Pmu, alias: Alias) -> EventInfo:
     scale_unit = f"{alias.scale:G}{alias.unit}" if alias.unit or alias.scale != 1.0 else ""
 
     def encoding() -> str:
-        return f"{base}/{_spelled(alias)}/"
+        return f"{base}/{_spell_terms(alias)}/"
 
     from_files = _from_files(alias)
     return EventInfo(
@@ -175,7 +175,7 @@ def _with_parameters(alias: Alias) -> str:
     return ",".join([alias.name, *(term for term in alias.terms.split(",") if term.endswith("=?"))])
 
 
-def _spelled(alias: Alias) -> str:
+def _spell_terms(alias: Alias) -> str:
     """Return the terms with numbers in perf's spelling."""
     from perfpy.events.grammar import parse_terms  # only --details and JSON parse events
 

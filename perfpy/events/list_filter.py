@@ -121,14 +121,14 @@ class Selector:
 
     def _matching(self, pattern: str, sections: tuple[str, ...]) -> ListFilter:
         """Search as perf does: a pattern over names and aliases, and over topics in any case."""
-        named = _matcher(pattern)
+        matcher = _matcher(pattern)
         topical = _matcher(pattern.lower())
 
         def fits(info: EventInfo) -> object:
-            return named(info.name) or (info.alias and named(info.alias)) or (info.topic and topical(info.topic.lower()))
+            return matcher(info.name) or (info.alias and matcher(info.alias)) or (info.topic and topical(info.topic.lower()))
 
         infos = [info for section in sections for info in self._section(section) if fits(info)]
-        metrics = [metric for metric in self._metrics() if named(metric.name) or any(map(named, metric.groups))]
+        metrics = [metric for metric in self._metrics() if matcher(metric.name) or any(map(matcher, metric.groups))]
         return ListFilter(infos, metrics)
 
     def _metrics(self) -> list[MetricDefinition]:

@@ -176,14 +176,14 @@ class Machine:
         return f"this machine has no PMU {name!r}; available: {', '.join(pmu.name for pmu in self.pmus)}"
 
 
-def _is_meant(pmu_name: str, asked: str) -> bool:
+def _is_meant(pmu_name: str, requested: str) -> bool:
     from fnmatch import fnmatchcase  # only if no PMU has the exact name
 
     names = [pmu_name]
     if pmu_name.startswith(_UNCORE):
         names.append(pmu_name[len(_UNCORE) :])
-    asked = asked.removeprefix(_UNCORE)
-    return any(fnmatchcase(name, asked) or split_number(name)[0] == asked for name in names)
+    requested = requested.removeprefix(_UNCORE)
+    return any(fnmatchcase(name, requested) or split_number(name)[0] == requested for name in names)
 
 
 def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> Machine:

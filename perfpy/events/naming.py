@@ -84,7 +84,7 @@ def _exact_modifiers(event: Event) -> str:
 def _term_texts(event: Event) -> list[str]:
     """Return the event's terms as texts."""
     texts = []
-    for field, value in event.terms.given().items():
+    for field, value in event.terms.present_terms().items():
         name = {"branch_type": "branch_type", "max_events": "nr"}.get(field, field.replace("_", "-"))
         if field == "driver":
             texts += [f"@{setting}" for setting in value]

@@ -50,14 +50,14 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
     parameters = {term.name: term for term in terms if isinstance(term.value, int)}
     alias: Alias | None = None
     for term in terms:
-        named = _alias_of(pmu, term, context)
-        if named is None:
+        term_alias = _alias_of(pmu, term, context)
+        if term_alias is None:
             _set_term(event, pmu, term, context)
             continue
-        if alias and named.unit and alias.unit and (alias.unit, alias.scale) != (named.unit, named.scale):
-            raise context.error(term.column, f"'{term.name}' counts in {named.unit}, '{alias.name}' in {alias.unit}")
-        alias = named
-        _take_alias(event, pmu, named, context, parameters)
+        if alias and term_alias.unit and alias.unit and (alias.unit, alias.scale) != (term_alias.unit, term_alias.scale):
+            raise context.error(term.column, f"'{term.name}' counts in {term_alias.unit}, '{alias.name}' in {alias.unit}")
+        alias = term_alias
+        _take_alias(event, pmu, term_alias, context, parameters)
     if pmu.name.startswith(PMCU_NAME):
         from perfpy.events.pmcu import check_event  # few machines have one
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
 from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
-from perfpy.events.draft import EventDraft, finished
+from perfpy.events.draft import EventDraft, finish_drafts
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
 from perfpy.events.grammar import RAW_LIMIT, is_too_long_raw, parse, raw_config
@@ -127,7 +127,7 @@ def parse_events(
         _name_core_pmus(drafts, machine)
     for draft in drafts:
         draft.ebb = draft.attr.type == PerfType.RAW and bool(draft.attr.config >> 63) and machine.has_ebb
-    return EventList(finished(drafts), warnings)
+    return EventList(finish_drafts(drafts), warnings)
 
 
 def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:

@@ -30,7 +30,7 @@ def markers(cache: str) -> list[Marker]:
     for head in _names(base):
         for tail in _names(f"{base}/{head}"):
             link = f"{base}/{head}/{tail}"
-            names = _marked(f"{link}/probes")
+            names = _read_markers(f"{link}/probes")
             if names:
                 path = os.path.dirname(os.path.realpath(link)).removeprefix(os.path.realpath(cache))
                 markers_found += [Marker(name, path, head + tail) for name in names]
@@ -53,7 +53,7 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _marked(path: str) -> list[str]:
+def _read_markers(path: str) -> list[str]:
     try:
         if not os.stat(path).st_size:
             return []  # most files have no markers, and a list visits hundreds

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from perfpy.events.machine import Machine
 
 
-def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+def nearest(name: str, names: Iterable[str], most: int = 3) -> list[str]:
     """Return the candidates that resemble `name`: a letter wrong, missing, doubled or swapped, or its words contained in them."""
     import difflib  # 3 ms, only after a mistake
 
     folded: dict[str, str] = {}
-    for candidate in known:
+    for candidate in names:
         folded.setdefault(candidate.casefold(), candidate)
     target = name.casefold()
     cutoff = 0.6 if len(target) < 5 else 0.72  # one wrong letter of three is a third of the word

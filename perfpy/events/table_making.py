@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import UsageError
-from perfpy.events.event_files import entries_of, event_terms, refined, unit_of
+from perfpy.events.event_files import entries_of, event_terms, merge_standard, unit_of
 from perfpy.events.vendor_table import file_name, own_folder
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.folders import own
@@ -74,7 +74,7 @@ def _rows(identity: str, source: str) -> Iterator[str]:
     for path, pmu in _named_files(identity, mapped, top):
         for name in _files_of(path, files):
             for topic, fields in _entries(name, files):
-                row = _row(topic, refined(fields, standard), pmu)
+                row = _row(topic, merge_standard(fields, standard), pmu)
                 if row is not None:
                     yield row
 
@@ -187,8 +187,8 @@ def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
 
 def _architecture() -> str:
     machine = os.uname().machine
-    named = {"x86_64": "x86", "i686": "x86", "aarch64": "arm64", "ppc64le": "powerpc", "ppc64": "powerpc", "s390x": "s390"}
-    return named.get(machine, next((name for name in _ARCHITECTURES if machine.startswith(name)), machine))
+    folder_of = {"x86_64": "x86", "i686": "x86", "aarch64": "arm64", "ppc64le": "powerpc", "ppc64": "powerpc", "s390x": "s390"}
+    return folder_of.get(machine, next((name for name in _ARCHITECTURES if machine.startswith(name)), machine))
 
 
 def _matches(pattern: str, identity: str) -> bool:

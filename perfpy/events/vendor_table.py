@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.events.event_files import MetricDefinition, belongs, scale_and_unit
 from perfpy.kernel.sysfs import Alias
 from perfpy.untrusted.expansion import expand
-from perfpy.untrusted.files import read_regular, trusted
+from perfpy.untrusted.files import read_regular, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def file_name(identity: str) -> str:
 def _own_table(identity: str) -> VendorTable | None:
     path = os.path.join(own_folder(), file_name(identity))
     try:
-        return VendorTable(read_regular(path, owners=trusted(), limit=_LARGEST).decode(), path)
+        return VendorTable(read_regular(path, owners=trusted_file_owners(), limit=_LARGEST).decode(), path)
     except (OSError, ValueError):
         return None
 

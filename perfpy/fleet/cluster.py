@@ -60,12 +60,12 @@ CLUSTER_VARIABLE: Final = "PERFPY_CLUSTER"
 TIMEOUT_VARIABLE: Final = "PERFPY_CLUSTER_TIMEOUT"
 _SECONDS_EACH: Final = 3600.0
 
-_kept = local()  # per thread of a worker: the files found for the last request
+_per_thread = local()  # per thread of a worker: the files found for the last request
 
 
-def cluster_address(asked: str) -> str:
+def cluster_address(address: str) -> str:
     """Return the scheduler's address from the option or the environment; "" for none."""
-    return asked or os.environ.get(CLUSTER_VARIABLE, "")
+    return address or os.environ.get(CLUSTER_VARIABLE, "")
 
 
 def _seconds_each() -> float:
@@ -82,7 +82,7 @@ def fold_on_cluster(
     """Fold and merge all recordings on a cluster. Raises PerfError if there is no cluster, and the workers' errors."""
     with _client(address) as client:
         folding = _Folding(client, address, request, paths)
-        group: FoldedGroup = _unpacked(_merged_to_one(client, address, folding.results(progress)), FoldedGroup, address)
+        group: FoldedGroup = _unpack(_merged_to_one(client, address, folding.results(progress)), FoldedGroup, address)
         return group
 
 
@@ -90,10 +90,10 @@ def read_first_on_cluster(address: str, paths: Sequence[str], tell: Callable[[Re
     """Return tell()'s result for the first recording that a worker can read. Raises PerfError."""
     with _client(address) as client:
         future = client.submit(_first, list(paths), tell, check_owner=check_owner, retries=_RETRIES, pure=False)
-        return _unpacked(_awaited(client, address, future), tuple, address)
+        return _unpack(_await_task(client, address, future), tuple, address)
 
 
-def _unpacked(data: Any, expected: type, address: str) -> Any:
+def _unpack(data: Any, expected: type, address: str) -> Any:
     """Decode what workers sent. Raises PerfError for anything else than data of the expected class."""
     try:
         if not isinstance(data, bytes):
@@ -109,7 +109,7 @@ def _client(address: str) -> Iterator[Any]:
         distributed: Any = import_module("distributed")
     except ModuleNotFoundError:
         raise PerfError("a cluster needs the package distributed: pip install 'perfpy[cluster]'") from None
-    gone = CancelledError, OSError, import_module("distributed.scheduler").KilledWorker
+    failures = CancelledError, OSError, import_module("distributed.scheduler").KilledWorker
     with _without_its_log():
         try:
             client = distributed.Client(address, set_as_default=False, deserializers=_DESERIALIZERS)
@@ -118,7 +118,7 @@ def _client(address: str) -> Iterator[Any]:
         with client:
             try:
                 yield client
-            except gone as error:
+            except failures as error:
                 raise PerfError(f"lost the cluster at {address}: {_first_line(error)}") from None
             except ModuleNotFoundError as error:
                 raise PerfError(f"the workers of {address} need the same packages as this process: {error}") from None
@@ -171,7 +171,7 @@ class _Folding:
 
     def __init__(self, client: Any, address: str, request: FoldingRequest, paths: Sequence[str]) -> None:
         self._client, self._address, self._request = client, address, request
-        self._asked = uuid4().hex
+        self._request_id = uuid4().hex
         self._done: SimpleQueue[_Bundle] = SimpleQueue()
         self._running: set[_Bundle] = set()
         self._suspects: list[_Bundle] = []
@@ -202,8 +202,8 @@ class _Folding:
         return [part.result for part in self._parts]
 
     def _begin(self, part: _Bundle, **where: Any) -> None:
-        arguments = part.paths, self._request, self._asked, __version__, _seconds_each()
-        future = self._client.submit(_folded, *arguments, retries=_RETRIES, pure=False, **where)
+        arguments = part.paths, self._request, self._request_id, __version__, _seconds_each()
+        future = self._client.submit(_fold_on_worker, *arguments, retries=_RETRIES, pure=False, **where)
         self._running.add(part)
         part.attempts.append(future)
         future.add_done_callback(lambda _: self._done.put(part))
@@ -244,7 +244,7 @@ class _Folding:
             self._begin(part, workers=idle, allow_other_workers=True)
 
 
-def _awaited(client: Any, address: str, future: Any) -> Any:
+def _await_task(client: Any, address: str, future: Any) -> Any:
     """Wait for a task while the cluster has workers. Raises PerfError, and the task's error."""
     done, last = Event(), time.monotonic()
     future.add_done_callback(lambda _: done.set())
@@ -264,9 +264,10 @@ def _merged_to_one(client: Any, address: str, level: list[Any]) -> bytes:
     """Merge the folded bundles on the workers."""
     while len(level) > 1:
         level = [
-            client.submit(_merged, level[begin : begin + _FAN_IN], retries=_RETRIES, pure=False) for begin in range(0, len(level), _FAN_IN)
+            client.submit(_merge_on_worker, level[begin : begin + _FAN_IN], retries=_RETRIES, pure=False)
+            for begin in range(0, len(level), _FAN_IN)
         ]
-    merged_bytes: bytes = level[0] if isinstance(level[0], bytes) else _awaited(client, address, level[0])
+    merged_bytes: bytes = level[0] if isinstance(level[0], bytes) else _await_task(client, address, level[0])
     return merged_bytes
 
 
@@ -275,29 +276,29 @@ def _first(paths: list[str], tell: Callable[[Recording], Any], *, check_owner: b
     return pack(read_first(paths, tell, check_owner=check_owner))
 
 
-def _folded(paths: list[str], request: FoldingRequest, asked: str, version: str, seconds: float) -> bytes:
+def _fold_on_worker(paths: list[str], request: FoldingRequest, request_id: str, version: str, seconds: float) -> bytes:
     """On a worker: fold some recordings and merge them, with a timeout for each.
 
-    asked: identifies the report; files may change between reports.
+    request_id: identifies the report; files may change between reports.
     """
     if version != __version__:
         raise PerfError(f"a worker has perfpy {__version__}, this process {version}; install the same version")
-    if getattr(_kept, "asked", "") != asked:
-        _kept.asked, _kept.shared = asked, SharedFiles()
+    if getattr(_per_thread, "request_id", "") != request_id:
+        _per_thread.request_id, _per_thread.shared = request_id, SharedFiles()
     with keeping_freed_memory():
         return pack(merge_groups(_folded_in_time(path, request, seconds) for path in paths))
 
 
 def _folded_in_time(path: str, request: FoldingRequest, seconds: float) -> FoldedGroup:
-    shared: SharedFiles = _kept.shared
+    shared: SharedFiles = _per_thread.shared
     try:
         return run_with_timeout(lambda: fold_group([path], request, shared), seconds)
     except TimeoutError:
-        _kept.shared = SharedFiles()  # the thread that timed out still uses the other object
+        _per_thread.shared = SharedFiles()  # the thread that timed out still uses the other object
         return FoldedGroup(None, [RecordingProblem(public_name(path), f"not read within {seconds:g} seconds")])
 
 
-def _merged(parts: list[bytes]) -> bytes:
+def _merge_on_worker(parts: list[bytes]) -> bytes:
     """On a worker: merge neighbouring bundles."""
     with keeping_freed_memory():
-        return pack(merge_groups(_unpacked(part, FoldedGroup, "this cluster") for part in parts))
+        return pack(merge_groups(_unpack(part, FoldedGroup, "this cluster") for part in parts))

@@ -91,21 +91,21 @@ class StackOptions(NamedTuple):
 
 
 #: a recording -> the options of its report, or of its stacks; and its symbol options
-Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | StackOptions, SymbolOptions | None]]"
+OptionsOf: TypeAlias = "Callable[[Recording], tuple[ReportOptions | StackOptions, SymbolOptions | None]]"
 
 
 class FoldingRequest(NamedTuple):
     """The work on each recording.
 
     Attributes:
-        asked: returns the options of a recording.
+        options_of: returns the options of a recording.
         weight: "time", "samples" or "equal".
         check_owner: reject files of other users.
         mode: the mode of all recordings; None for each one's own.
         conditions: on the samples that count.
     """
 
-    asked: Asked
+    options_of: OptionsOf
     weight: str = "time"
     check_owner: bool = False
     mode: Mode | None = None
@@ -162,62 +162,64 @@ def fold_recording(path: str, request: FoldingRequest, shared: SharedFiles | Non
         recording = restrict_to(whole, request.conditions)
         if recording is None:
             return None
-        asked, symbols = request.asked(recording)
-        if request.mode is not None and not isinstance(asked, StackOptions) and asked.wanted.mode is not request.mode:
-            kinds = f"this recording has {asked.wanted.mode.value} samples, the first one {request.mode.value} samples"
+        options, symbols = request.options_of(recording)
+        if request.mode is not None and not isinstance(options, StackOptions) and options.columns.mode is not request.mode:
+            kinds = f"this recording has {options.columns.mode.value} samples, the first one {request.mode.value} samples"
             raise PerfError(f"{kinds}; report it separately, or all by samples with --no-branch-stack")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols, shared)
-        if isinstance(asked, StackOptions):
-            asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
-            profile = _stacks(recording, asked, timeline, symbolizer)
+        if isinstance(options, StackOptions):
+            options = options._replace(sample_filter=recording.within(options.sample_filter))
+            profile = _stacks(recording, options, timeline, symbolizer)
         else:
-            asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
-            profile = _rows(recording, asked, timeline, symbolizer, symbols)
+            options = options._replace(sample_filter=recording.within(options.sample_filter))
+            profile = _rows(recording, options, timeline, symbolizer, symbols)
         lost, dropped = losses(recording.data)
         warnings = [RecordingProblem(path, text) for text in recording.warnings]
         listed = [entry.filename for entry in recording.data.features.get("build_id", ())]
-        return _weighted(profile._replace(lost=lost, dropped=dropped, listed=listed, warnings=warnings), request.weight)
+        return _scale_periods(profile._replace(lost=lost, dropped=dropped, listed=listed, warnings=warnings), request.weight)
 
 
 def _rows(
-    recording: Recording, asked: ReportOptions, timeline: TaskTimeline, symbolizer: Symbolizer, symbols: SymbolOptions | None
+    recording: Recording, options: ReportOptions, timeline: TaskTimeline, symbolizer: Symbolizer, symbols: SymbolOptions | None
 ) -> PortableProfile:
     """Return the profile of a report's rows."""
     data = recording.data
-    plan = plan_report(data, asked)
+    plan = plan_report(data, options)
     folding = plan.folding
-    if asked.chains.call_graph is not None or asked.chains.children:
+    if options.chains.call_graph is not None or options.chains.children:
         # recordings without callchains get the same rows
         plan = plan._replace(folding=folding._replace(dimensions=tuple(dict.fromkeys([*folding.dimensions, "frame"]))))
     scan, machine = planned_scan(plan, data, timeline, symbolizer)
     profile = scan.profile()
-    shown: list[tuple[ShownText, ...]] = []
+    rows: list[tuple[ShownText, ...]] = []
     if "raw" in folding.dimensions:
         texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
-        shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
-    words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
+        rows = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
+    words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), rows)
     infos = lines_of(symbolizer, as_addr2line=plan.options.names.as_addr2line) if plan.needs_sources else None
     parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
-    result = portable(*parts, by_function=folding.by_function, infos=infos)._replace(truncated=scan.truncated)
-    return _with_dimension(result, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else result
+    result = portable(*parts, by_function=folding.by_function, infos=infos)._replace(truncated=scan.truncated_stacks)
+    return _with_dimension(result, "raw", [()]) if _TRACE_FIELDS in f"{options.columns.sort},{options.columns.fields}" else result
 
 
-def _stacks(recording: Recording, asked: StackOptions, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
+def _stacks(recording: Recording, options: StackOptions, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
     """Return the profile of whole stacks."""
     data, events = recording.data, recording.events
     dimensions = ("comm", "frame", "state") if has_off_cpu(events) else ("comm", "frame")
-    folding = FoldingPlan(dimensions, asked.sample_filter, (LATENCY,) if asked.latency else (), chains=True, by_function=not asked.sites)
-    follows = asked.latency or asked.sample_filter.parallelism is not None
+    folding = FoldingPlan(
+        dimensions, options.sample_filter, (LATENCY,) if options.latency else (), chains=True, by_function=not options.sites
+    )
+    follows = options.latency or options.sample_filter.parallelism is not None
     scan = SampleScan(data, timeline, symbolizer, folding, more=[Parallelism.of(data)] if follows else [])
     profile: FoldedSamples = scan.profile()
-    if asked.sites:
+    if options.sites:
         profile = WithSingleFrames(profile)
-    infos = lines_of(symbolizer) if asked.sites else None
+    infos = lines_of(symbolizer) if options.sites else None
     words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
     parts = recording_text(data), events, profile, symbolizer, timeline, words
-    profile_data = portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)
-    return _with_dimension(profile_data, "state")._replace(truncated=scan.truncated)
+    profile_data = portable(*parts, by_function=not options.sites, infos=infos, sites=options.sites)
+    return _with_dimension(profile_data, "state")._replace(truncated=scan.truncated_stacks)
 
 
 def _with_dimension(profile: PortableProfile, name: str, values: list[Any] | None = None) -> PortableProfile:
@@ -229,18 +231,18 @@ def _with_dimension(profile: PortableProfile, name: str, values: list[Any] | Non
     return profile._replace(folded=rows, values={**profile.values, **new_values})
 
 
-def _weighted(profile: PortableProfile, weight: str) -> PortableProfile:
+def _scale_periods(profile: PortableProfile, weight: str) -> PortableProfile:
     """Scale the periods: samples count 1, or each event has the same total in all recordings."""
     rows = profile.folded
     if weight == "samples":
         return profile._replace(folded=rows.with_periods(rows.count))
     if weight == "equal":
         total = sum_by(rows.event, rows.period, len(profile.events))
-        return profile._replace(folded=rows.with_periods(_scaled(rows.period, total[rows.event])))
+        return profile._replace(folded=rows.with_periods(_scale(rows.period, total[rows.event])))
     return profile
 
 
-def _scaled(period: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64]:
+def _scale(period: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64]:
     shares = period.astype(np.longdouble) / np.maximum(total, 1)
     scaled: NDArray[np.int64] = np.rint(shares * _ONE).astype(np.int64)
     return scaled

@@ -64,7 +64,7 @@ def comparable(options: ReportOptions, before: Sequence[str], after: Sequence[st
         raise UsageError(f"unknown unit {unit!r}; units: {', '.join(UNITS)}")
     if both := set(map(os.path.realpath, before)) & set(map(os.path.realpath, after)):
         raise UsageError(f"{min(both)}: in both groups; name it once")
-    if own := [key for key in (options.wanted.sort or "").split(",") if key in UNITS]:
+    if own := [key for key in (options.columns.sort or "").split(",") if key in UNITS]:
         raise UsageError(f"-s {own[0]}: {own[0]}s are the observations of each group and cannot be rows")
     return with_recordings(options)
 
@@ -72,7 +72,7 @@ def comparable(options: ReportOptions, before: Sequence[str], after: Sequence[st
 def with_recordings(options: ReportOptions) -> ReportOptions:
     """Return the options with recordings separated."""
     return options._replace(
-        rows=options.rows._replace(rows_filtered=False), wanted=options.wanted._replace(sort=f"{options.wanted.sort},{RECORDING}")
+        rows=options.rows._replace(rows_filtered=False), columns=options.columns._replace(sort=f"{options.columns.sort},{RECORDING}")
     )
 
 

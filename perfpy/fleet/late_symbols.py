@@ -46,9 +46,9 @@ def add_local_symbols(profile: PortableProfile, options: SymbolOptions) -> Porta
         hit = rows[row >= 0]
         symbol[hit] = symbols.numbers(table, dso, row[row >= 0])
         offset[hit] = frames["address"][hit] - table.symbols.start[row[row >= 0]]
-    lines = profile.lines and profile.lines._replace(begins=profile.lines.begins + [(-1, 0)] * symbols.added)
-    named = {**frames, "symbol": symbol, "symbol_offset": offset}
-    return profile._replace(frames=named, symbols=symbols.columns(), origins=origins, lines=lines)
+    lines = profile.lines and profile.lines._replace(begins=profile.lines.begins + [(-1, 0)] * symbols.new_symbol_count)
+    columns = {**frames, "symbol": symbol, "symbol_offset": offset}
+    return profile._replace(frames=columns, symbols=symbols.columns(), origins=origins, lines=lines)
 
 
 def loader_of(dsos: list[Dso], options: SymbolOptions) -> SymbolLoader:
@@ -64,10 +64,10 @@ class _Symbols:
     """The symbols of a profile, extended by new ones; a symbol with the file and name of an existing one is that one."""
 
     def __init__(self, profile: PortableProfile) -> None:
-        self._known, self._by_function = profile.symbols, profile.by_function
+        self._columns, self._by_function = profile.symbols, profile.by_function
         self._files = [(file.short_name, file.kind) for file in profile.dsos]
         self._first = {file: number for number, file in reversed(list(enumerate(self._files)))}
-        rows = zip(self._known.dso.tolist(), self._known.names, self._known.inlined.tolist(), strict=True)
+        rows = zip(self._columns.dso.tolist(), self._columns.names, self._columns.inlined.tolist(), strict=True)
         self._numbers: dict[tuple[int, str], int] = {}
         for number, (dso, name, inlined) in enumerate(rows):
             if not inlined:
@@ -75,7 +75,7 @@ class _Symbols:
         self._new: list[tuple[Any, ...]] = []
 
     @property
-    def added(self) -> int:
+    def new_symbol_count(self) -> int:
         """The number of new symbols."""
         return len(self._new)
 
@@ -88,8 +88,8 @@ class _Symbols:
 
     def _number(self, table: SymbolTable, dso: int, row: int) -> int:
         name = table.name(row)
-        number = self._numbers.setdefault((dso, name), len(self._known.names) + len(self._new))
-        if number == len(self._known.names) + len(self._new):
+        number = self._numbers.setdefault((dso, name), len(self._columns.names) + len(self._new))
+        if number == len(self._columns.names) + len(self._new):
             columns = table.symbols
             self._new.append((name, columns.start[row], columns.end[row], dso, 0, False, False, columns.binding[row]))
         return number
@@ -97,11 +97,11 @@ class _Symbols:
     def columns(self) -> SymbolColumns:
         """Return the columns of all symbols."""
         if not self._new:
-            return self._known
-        old_columns, (names, *new) = self._known, zip(*self._new, strict=True)
+            return self._columns
+        old_columns, (names, *new) = self._columns, zip(*self._new, strict=True)
         columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(_numbers_of(old_columns), new, strict=True))
         return SymbolColumns([*old_columns.names, *names], *columns)
 
 
-def _numbers_of(known: SymbolColumns) -> tuple[NDArray[Any], ...]:
-    return known.start, known.end, known.dso, known.twin, known.is_data, known.inlined, known.binding
+def _numbers_of(symbols: SymbolColumns) -> tuple[NDArray[Any], ...]:
+    return symbols.start, symbols.end, symbols.dso, symbols.twin, symbols.is_data, symbols.inlined, symbols.binding

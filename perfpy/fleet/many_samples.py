@@ -8,7 +8,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.errors import PerfError
-from perfpy.fleet.merging import renumbered
+from perfpy.fleet.merging import renumber_event
 from perfpy.fleet.portable import event_keys
 from perfpy.perfdata.sample_columns import Samples
 
@@ -38,7 +38,7 @@ class SharedEvents:
         for event, key in zip(recording.events, event_keys(recording.events), strict=True):
             number = self._numbers.setdefault(key, len(self.events))
             if number == len(self.events):
-                self.events.append(renumbered(event, number))
+                self.events.append(renumber_event(event, number))
             numbers.append(number)
         return np.array(numbers, np.int32)
 
@@ -60,16 +60,16 @@ class ManySamples(Samples):
         self._recordings = recordings
         self._none_read = none_read
         self._columns: dict[str, Any] = {}
-        self._known: tuple[list[str], list[str]] | None = None
+        self._keys_and_names: tuple[list[str], list[str]] | None = None
 
     def keys(self) -> list[str]:
         """Return the names of the kernel's fields."""
-        return self._shared()[0]
+        return self._shared_columns()[0]
 
     @property
     def names(self) -> list[str]:
         """The names of the columns with names."""
-        return self._shared()[1]
+        return self._shared_columns()[1]
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys() or name in self.names
@@ -96,14 +96,14 @@ class ManySamples(Samples):
                     batch.add(name, column)
                 yield batch
 
-    def _shared(self) -> tuple[list[str], list[str]]:
-        if self._known is None:
+    def _shared_columns(self) -> tuple[list[str], list[str]]:
+        if self._keys_and_names is None:
             names_of_each = [(recording.samples.keys(), recording.samples.names) for recording in self._recordings]
             if not names_of_each:
                 raise PerfError(self._none_read())
             keys, names = ([name for name in lists[0] if all(name in one for one in lists)] for lists in zip(*names_of_each, strict=True))
-            self._known = keys, [*_OWN, *names]
-        return self._known
+            self._keys_and_names = keys, [*_OWN, *names]
+        return self._keys_and_names
 
 
 def own_columns(recording: Recording, count: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from perfpy.fleet.late_symbols import loader_of
 from perfpy.fleet.own_values import MergedValues
 from perfpy.fleet.traced_values import merged_data, merged_fields
 from perfpy.symbols.known_frames import KnownFrames
-from perfpy.symbols.tasks.task_states import unnamed
+from perfpy.symbols.tasks.task_states import name_of_unnamed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class MergedProfile:
         loader = loader_of(profile.dsos, symbols) if symbols is not None else None
         self.symbolizer = KnownFrames(profile.frames, profile.symbols, profile.dsos, profile.origins, profile.lines, loader)
         self.folded: Folded = profile.folded.with_dimensions(self.values.dimensions)
-        self.found = profile
+        self.profile = profile
         self.chains = MergedChains(profile) if len(profile.chain_lengths) or not len(profile.folded) else None
         if self.chains is not None:  # rows of recordings without callchains have empty ones
             none = len(profile.chain_lengths)
@@ -51,16 +51,16 @@ class MergedProfile:
 
     def last_comm(self, tid: int) -> str:
         """Return the last comm of a thread, from the first recording that has its id."""
-        return self.values.comm_of(tid) or self.found.last_comms.get(tid) or unnamed(tid)
+        return self.values.comm_of(tid) or self.profile.last_comms.get(tid) or name_of_unnamed(tid)
 
     def fields(self, *, raw: bool) -> Finder:
         """Return a finder of sort keys for tracepoint fields."""
-        profile = self.found
+        profile = self.profile
         return merged_fields(profile.events, profile.formats, profile.values.get("raw", []), raw=raw)
 
     def words(self, memory: MemoryWords | None) -> SampleWords:
         """Return the texts of the dimensions other than locations."""
-        profile = self.found
+        profile = self.profile
         return SampleWords(
             TaskComms(profile.comms, self.last_comm), merged_data(profile.values.get("raw", [])), memory, self.values.machine
         )

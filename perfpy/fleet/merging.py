@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _CHAINS_AT_ONCE = 1 << 13
 
 
-def merged(parts: Iterable[PortableProfile]) -> PortableProfile:
+def merge_profiles(parts: Iterable[PortableProfile]) -> PortableProfile:
     """Merge at least one part."""
     merging = Merging()
     for part in parts:
@@ -101,7 +101,7 @@ class Merging:
         self._recordings += [part.recordings[index] for index in numbers["recording"].new]
         for index in numbers["event"].new:
             self._event_keys.append(part.event_keys[index])
-            self._events.append(renumbered(part.events[index], len(self._events)))
+            self._events.append(renumber_event(part.events[index], len(self._events)))
             self._formats.append(part.formats[index])
         comm = numbers["comm"].of(part.comms)
         self._comms += [part.comms[index] for index in numbers["comm"].new]
@@ -120,14 +120,14 @@ class Merging:
     def _frames_of(self, part: PortableProfile) -> NDArray[np.int32]:
         """Return the merged number of each frame of a part. Builds of a file stay separate if addresses matter."""
         own, first = self._dsos_of(part.dsos, part.origins)
-        named = part.by_function & (part.frames["symbol"] >= 0)
-        dso = np.where(named, first[part.frames["dso"]], own[part.frames["dso"]])
+        has_function = part.by_function & (part.frames["symbol"] >= 0)
+        dso = np.where(has_function, first[part.frames["dso"]], own[part.frames["dso"]])
         lines = self._lines.with_merged_paths(part.lines) if part.lines is not None else None
         symbol = np.append(self._symbols_of(part.symbols, first if part.by_function else own, lines), np.int32(-1))
         self._by_function = part.by_function
         frames = {**part.frames, "dso": dso, "symbol": symbol[part.frames["symbol"]]}
         address = np.where(dso >= 0, frames["address"], frames["ip"])
-        address = np.where(named, np.uint64(0), address)
+        address = np.where(has_function, np.uint64(0), address)
         identity = [frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address, *identity_columns(lines)]
         if self._frame_ids is None:
             self._frame_ids = TupleTable([column is not address for column in identity])
@@ -216,7 +216,7 @@ class Merging:
             self._dsos,
             self._origins,
             frames,
-            _joined(self._symbols),
+            _join_symbols(self._symbols),
             chain_frames,
             np.diff(offsets),
             self._comms,
@@ -233,7 +233,7 @@ class Merging:
         )
 
 
-def renumbered(event: FileEvent, number: int) -> FileEvent:
+def renumber_event(event: FileEvent, number: int) -> FileEvent:
     """Return a copy of an event with another number; groups do not extend across recordings."""
     from copy import copy
 
@@ -243,6 +243,6 @@ def renumbered(event: FileEvent, number: int) -> FileEvent:
     return event
 
 
-def _joined(parts: list[SymbolColumns]) -> SymbolColumns:
+def _join_symbols(parts: list[SymbolColumns]) -> SymbolColumns:
     names = [name for part in parts for name in part.names]
     return SymbolColumns(names, *(np.concatenate([part[index] for part in parts]) for index in range(1, len(parts[0]))))

@@ -53,24 +53,24 @@ class ValuedDimensions(NamedTuple):
     values: dict[str, list[Any]]
 
 
-def valued(dimensions: dict[str, NDArray[Any]], words: OwnWords) -> ValuedDimensions:
+def replace_numbers(dimensions: dict[str, NDArray[Any]], words: OwnWords) -> ValuedDimensions:
     """Replace the recording's own numbers by indexes of values."""
     indexed, values = dict(dimensions), {}
     for name, numbers in dimensions.items():
         if name == "socket":
-            indexed[name] = _translated(numbers, words.machine.socket_of)
+            indexed[name] = _translate(numbers, words.machine.socket_of)
         elif name in _TASKS:
-            indexed[name], values[name] = _counted(numbers, lambda tid: (tid, words.last_comm(tid)))
+            indexed[name], values[name] = _number_values(numbers, lambda tid: (tid, words.last_comm(tid)))
         elif name == "cgroup":
-            indexed[name], values[name] = _counted(numbers, lambda number: number and (words.machine.cgroup_name(number) or ""))
+            indexed[name], values[name] = _number_values(numbers, lambda number: number and (words.machine.cgroup_name(number) or ""))
         elif name == "cgroup_id":
-            indexed[name], values[name] = _counted(numbers, lambda number: words.machine.cgroup_namespaces[number])
+            indexed[name], values[name] = _number_values(numbers, lambda number: words.machine.cgroup_namespaces[number])
         elif name == "raw":
             values[name] = list(words.payloads)
     return ValuedDimensions(indexed, values)
 
 
-def _counted(numbers: NDArray[Any], value_of: Callable[[int], Hashable]) -> tuple[NDArray[np.int32], list[Hashable]]:
+def _number_values(numbers: NDArray[Any], value_of: Callable[[int], Hashable]) -> tuple[NDArray[np.int32], list[Hashable]]:
     """Return indexes of distinct values, in order of the numbers, and the values."""
     present, inverse = np.unique(numbers, return_inverse=True)
     values: dict[Hashable, int] = {}
@@ -78,7 +78,7 @@ def _counted(numbers: NDArray[Any], value_of: Callable[[int], Hashable]) -> tupl
     return number_of[inverse.ravel()], list(values)
 
 
-def _translated(numbers: NDArray[Any], number_of: Callable[[int], int]) -> NDArray[np.int64]:
+def _translate(numbers: NDArray[Any], number_of: Callable[[int], int]) -> NDArray[np.int64]:
     present, inverse = np.unique(numbers, return_inverse=True)
     return np.array([number_of(number) for number in present.tolist()], np.int64)[inverse.ravel()]
 

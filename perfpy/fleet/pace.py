@@ -38,19 +38,19 @@ class Pace:
 
 def run_with_timeout(work: Callable[[], ResultT], seconds: float) -> ResultT:
     """Run work in a thread and return its result. Raises TimeoutError after `seconds`; the thread is then abandoned."""
-    given: queue.SimpleQueue[tuple[ResultT | None, BaseException | None]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[ResultT | None, BaseException | None]] = queue.SimpleQueue()
 
     def do() -> None:
         try:
-            given.put((work(), None))
+            answers.put((work(), None))
         except BaseException as error:  # noqa: BLE001  # the caller raises it
-            given.put((None, error))
+            answers.put((None, error))
 
     threading.Thread(target=do, daemon=True).start()
     try:
-        found, error = given.get(timeout=seconds)
+        answer, error = answers.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError from None
     if error is not None:
         raise error
-    return found  # type: ignore[return-value]  # None only if work returns it
+    return answer  # type: ignore[return-value]  # None only if work returns it

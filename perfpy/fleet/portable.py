@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.flags import PerfType
 from perfpy.analysis.samples.dimensions import DIMENSIONS
-from perfpy.fleet.own_values import valued
+from perfpy.fleet.own_values import replace_numbers
 from perfpy.fleet.portable_lines import line_columns
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.known_frames import SymbolColumns
@@ -139,21 +139,21 @@ def portable(
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    named = _named(symbolizer, used, infos, sites=sites)
+    symbols = _resolve_names(symbolizer, used, infos, sites=sites)
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
-    dimensions, values = valued(dimensions, words)
+    dimensions, values = replace_numbers(dimensions, words)
     return PortableProfile(
         *([recording], events, event_keys(events)),
-        named.dsos,
-        named.origins,
-        named.frames,
-        named.symbols,
+        symbols.dsos,
+        symbols.origins,
+        symbols.frames,
+        symbols.symbols,
         number_of[chains],
         lengths,
         list(timeline.comms),
         {tid: timeline.last_comm(tid) for tid in dict.fromkeys(folded.tid.tolist())},
         folded.with_dimensions(dimensions),
-        *(values, list(words.formats), named.lines),
+        *(values, list(words.formats), symbols.lines),
         *(0, 0, []),
         by_function,
         *([], []),
@@ -170,11 +170,11 @@ class _ResolvedFrames(NamedTuple):
     lines: LineColumns | None
 
 
-def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None, *, sites: bool) -> _ResolvedFrames:
+def _resolve_names(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None, *, sites: bool) -> _ResolvedFrames:
     table = symbolizer.resolve()
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
-    numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
-    hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
+    numbers, frames["symbol"] = _number_symbols(frames["symbol"], len(symbolizer.symbols))
+    hit, frames["dso"] = _number_symbols(frames["dso"], len(symbolizer.dsos))
     lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers, whole=sites) if infos is not None else None
     dsos, origins = [_portable_dso(symbolizer.dsos[number]) for number in hit], [symbolizer.origin(number) for number in hit]
     return _ResolvedFrames(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
@@ -190,7 +190,7 @@ def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.
     if profile.chains is None:
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
     frames, offsets = profile.chains.chains()
-    return symbolizer.expanded(frames, np.diff(offsets))
+    return symbolizer.expand(frames, np.diff(offsets))
 
 
 def _used_frames(folded: Folded, chains: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
@@ -206,7 +206,7 @@ def _is_of_frames(name: str) -> bool:
     return name != "raw" and DIMENSIONS[name].table == "frame"
 
 
-def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
+def _number_symbols(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
     """Return the symbols, or dsos, of frames, and each frame's index among these."""
     used = np.zeros(count + 1, np.bool_)
     used[symbol] = True
@@ -224,7 +224,7 @@ def _symbols(symbolizer: Symbolizer, numbers: list[int], hit: list[int]) -> Symb
     names = [symbols.name(number) for number in numbers]
     start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (symbols.start, symbols.end))
     dso = np.array([number_of[symbols.dso(number)] for number in numbers], np.int32)
-    inlined = np.array([symbols.inlined(number) for number in numbers], np.bool_)
+    inlined = np.array([symbols.is_inlined(number) for number in numbers], np.bool_)
     is_data = np.array([symbols.is_data(number) for number in numbers], np.bool_)
     binding = np.array([symbols.binding(number) for number in numbers], np.uint8)
     once = inlined | np.array([bool(symbolizer.dsos[number].made_code) for number in hit] + [False], np.bool_)[dso]
@@ -236,10 +236,10 @@ def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], 
 
     once: symbols that are one wherever they are: inlined calls, and code that runtimes made again.
     """
-    seen: dict[tuple[str, int], int] = {}
+    numbers: dict[tuple[str, int], int] = {}
     twins = np.zeros(len(names), np.int32)
     for number in np.argsort(start, kind="stable").tolist():
         if not once[number]:
             key = names[number], int(dso[number])
-            twins[number] = seen[key] = seen.get(key, -1) + 1
+            twins[number] = numbers[key] = numbers.get(key, -1) + 1
     return twins

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.analysis.stacks.stacks import Stacks
-    from perfpy.fleet.folding import Asked, FoldedGroup
+    from perfpy.fleet.folding import FoldedGroup, OptionsOf
     from perfpy.fleet.portable import PortableProfile
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.recording import Recording
@@ -147,9 +147,9 @@ class Recordings:
                 except PerfError as error:
                     self.failed.append(RecordingProblem.of(public_name(path), error))
                     continue
-                narrowed = restrict_to(recording, self.conditions)
-                if narrowed is not None:
-                    yield narrowed
+                restricted = restrict_to(recording, self.conditions)
+                if restricted is not None:
+                    yield restricted
 
     def where(self, *, host: str | Iterable[str] | None = None, **conditions: Any) -> Self:
         """Return the same recordings, restricted to some samples. host: of these machines; conditions: as Recording.where takes them.
@@ -161,9 +161,9 @@ class Recordings:
         >>> len(recordings.samples["ip"])
         5
         """
-        narrowed = copy(self)
-        narrowed.conditions = [*self.conditions, Conditions(texts("host", host), conditions)]
-        return narrowed
+        restricted = copy(self)
+        restricted.conditions = [*self.conditions, Conditions(texts("host", host), conditions)]
+        return restricted
 
     @property
     def events(self) -> list[FileEvent]:
@@ -206,7 +206,7 @@ class Recordings:
         callers: bool = False,
         options: ReportOptions | None = None,
         symbols: SymbolOptions | None = None,
-        asked: Asked | None = None,
+        options_of: OptionsOf | None = None,
     ) -> Report:
         """Return a histogram of the samples of all recordings, for each event, like Recording.report. Further sort keys: host, recording.
 
@@ -217,25 +217,25 @@ class Recordings:
             callers: count callers, too.
             options: replace by and callers.
             symbols: where to look for symbols.
-            asked: returns the options of each recording.
+            options_of: returns the options of each recording.
         """
-        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.layout import ColumnOptions
         from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 
         if options is None:
             keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
             graph = CallGraph(order="caller") if callers else None
-            options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), wanted=Wanted(sort=keys))
-        return self.folded_report(options, asked, symbols)[1]
+            options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), columns=ColumnOptions(sort=keys))
+        return self.folded_report(options, options_of, symbols)[1]
 
     def folded_report(
-        self, options: ReportOptions, asked: Asked | None = None, symbols: SymbolOptions | None = None
+        self, options: ReportOptions, options_of: OptionsOf | None = None, symbols: SymbolOptions | None = None
     ) -> tuple[MergedProfile, Report]:
         """Return the merged profile of all recordings, and its report. Raises as `report`."""
         symbols = symbols or self._symbols
-        profile_data = self.folded(asked or (lambda _recording: (options, symbols)), options.wanted.mode, symbols)
+        profile_data = self.fold(options_of or (lambda _recording: (options, symbols)), options.columns.mode, symbols)
         profile = MergedProfile(profile_data, symbols or SymbolOptions())
-        plan = plan_report(profile, options, profile.fields(raw=options.wanted.raw_trace))
+        plan = plan_report(profile, options, profile.fields(raw=options.columns.raw_trace))
         report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(options)), profile_data.listed)
         report.lost, report.dropped, report.truncated = profile_data.lost, profile_data.dropped, profile_data.truncated
         report.note_chains = lambda: describe_builds(profile_data, plan.layout)
@@ -250,7 +250,7 @@ class Recordings:
         unit: str = "",
         full_names: bool = False,
         options: ReportOptions | None = None,
-        asked: Asked | None = None,
+        options_of: OptionsOf | None = None,
     ) -> list[GroupChanges]:
         """Compare with another group of recordings; return the changes beyond the spread between hosts: see perfpy.diff.
 
@@ -263,7 +263,7 @@ class Recordings:
             unit: the observations, "host" or "recording" (default: hosts, or recordings if a group has one host).
             full_names: each instance of a template separately.
             options: replace by.
-            asked: returns the options of each recording.
+            options_of: returns the options of each recording.
 
         >>> import perfpy, shutil
         >>> after = shutil.copy("perf.data", "after.data")
@@ -271,15 +271,15 @@ class Recordings:
         >>> changes.before.samples, changes.above()
         (10, [])
         """
-        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.layout import ColumnOptions
         from perfpy.analysis.report.options import ReportOptions, RowOptions
         from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
         if options is None:
-            options = ReportOptions(rows=RowOptions(group=False), wanted=Wanted(sort=by if isinstance(by, str) else ",".join(by)))
+            options = ReportOptions(rows=RowOptions(group=False), columns=ColumnOptions(sort=by if isinstance(by, str) else ",".join(by)))
         options = comparable(options, self.paths, after.paths, unit)
-        groups = [(one.weight, *one.folded_report(options, asked, symbols)) for one in (self, after)]
-        first, second = (FoldedGroupReport(weight, profile.found, report) for weight, profile, report in groups)
+        groups = [(one.weight, *one.folded_report(options, options_of, symbols)) for one in (self, after)]
+        first, second = (FoldedGroupReport(weight, profile.profile, report) for weight, profile, report in groups)
         return changes_between(first, second, unit, full_names=full_names)
 
     def annotate(
@@ -290,11 +290,11 @@ class Recordings:
         The code is from this machine's files of the same build-ids; the kernel has none.
         """
         from perfpy.analysis.annotation.annotation import Annotation
-        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.layout import ColumnOptions
         from perfpy.analysis.report.options import ReportOptions
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
-        report_options = report_options.by_address(Wanted(sort="dso,build_id,symbol"))
+        report_options = report_options.by_address(ColumnOptions(sort="dso,build_id,symbol"))
         profile, report = self.folded_report(report_options, symbols=symbols)
         return Annotation(report, profile.symbolizer)
 
@@ -305,14 +305,14 @@ class Recordings:
         sample_filter: SampleFilter | None = None,
         latency: bool = False,
         sites: bool = False,
-        asked: Asked | None = None,
+        options_of: OptionsOf | None = None,
     ) -> list[Stacks]:
         """Return the whole stacks of each event of all recordings: like Recording.stacks, without single samples."""
         from perfpy.analysis.stacks.stack_builder import stacks_of
 
         stack_options = StackOptions(sample_filter or SampleFilter(), latency, sites)
         options = symbols or self._symbols
-        profile_data = self.folded(asked or (lambda _recording: (stack_options, options)), symbols=options)
+        profile_data = self.fold(options_of or (lambda _recording: (stack_options, options)), symbols=options)
         profile = MergedProfile(profile_data)
         return stacks_of(profile_data.events, profile_data.comms, stack_options.sample_filter, profile, profile.symbolizer, sites=sites)
 
@@ -349,12 +349,12 @@ class Recordings:
         except OSError as error:
             raise OutputFailedError(os.fspath(path), error.strerror or str(error)) from None
 
-    def folded(self, asked: Asked, mode: Mode | None = None, symbols: SymbolOptions | None = None) -> PortableProfile:
+    def fold(self, options_of: OptionsOf, mode: Mode | None = None, symbols: SymbolOptions | None = None) -> PortableProfile:
         """Fold all recordings by their options, and merge them. Raises PerfError if none can be read.
 
         symbols: where to look here for symbols that workers elsewhere did not find.
         """
-        request = FoldingRequest(asked, self.weight, self._check_owner, mode, tuple(self.conditions))
+        request = FoldingRequest(options_of, self.weight, self._check_owner, mode, tuple(self.conditions))
         groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
         if self._cluster:
             from perfpy.fleet.cluster import fold_on_cluster  # few have one
@@ -417,7 +417,7 @@ def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str
 def _memory_words(options: ReportOptions) -> MemoryWords | None:
     from perfpy.analysis.sortkeys.sort_key import Mode
 
-    if options.wanted.mode is not Mode.MEMORY:
+    if options.columns.mode is not Mode.MEMORY:
         return None
     from perfpy.views.script import memory_text
 

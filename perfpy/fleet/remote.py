@@ -71,7 +71,7 @@ def find_urls(url: str) -> list[str]:
         )
 
     def listed(pattern: str) -> list[str]:
-        return list(_in_time(public_name(url), lambda: _listed(pattern)))
+        return list(_in_time(public_name(url), lambda: _list_files(pattern)))
 
     if not can_fork():
         return listed(pattern)
@@ -79,7 +79,7 @@ def find_urls(url: str) -> list[str]:
         return next(worker.results())
 
 
-def _listed(pattern: str) -> Iterator[str]:
+def _list_files(pattern: str) -> Iterator[str]:
     files, path = _file_system(pattern)
     below = re.split(r"[*?\[]", path)[0].rpartition("/")[0]
     names = sorted(str(name) for name in files.glob(path))
@@ -172,14 +172,14 @@ def _file_system(url: str) -> tuple[Any, str]:
     return file_system
 
 
-def _in_time(name: str, made: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def _in_time(name: str, open_pieces: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """Yield the items of a file system, read by another thread, so that only that one can hang."""
     items: queue.Queue[tuple[str, Any]] = queue.Queue(_AHEAD)
     ended = threading.Event()
 
     def ask() -> None:
         try:
-            for one in made():
+            for one in open_pieces():
                 items.put(("one", one))
                 if ended.is_set():
                     return

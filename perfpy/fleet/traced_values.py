@@ -58,7 +58,7 @@ def shown_texts(layout: Layout, data: TraceData, symbolizer: Symbolizer, style: 
                 text, width = column.text(row), column.wide(row)
                 if text or width:
                     texts_of_each[row].append(ShownText(key.name, text, width))
-    return [tuple(shown) for shown in texts_of_each]
+    return [tuple(texts_of_row) for texts_of_row in texts_of_each]
 
 
 def formats_of(events: Sequence[FileEvent], tracing: Tracing | None) -> list[EventFormat | None]:
@@ -67,26 +67,26 @@ def formats_of(events: Sequence[FileEvent], tracing: Tracing | None) -> list[Eve
 
 
 def merged_fields(
-    events: Sequence[FileEvent], formats: Sequence[EventFormat | None], shown: Sequence[tuple[ShownText, ...]], *, raw: bool
+    events: Sequence[FileEvent], formats: Sequence[EventFormat | None], texts: Sequence[tuple[ShownText, ...]], *, raw: bool
 ) -> Finder:
     """Return a finder of sort keys like field_keys(), over texts instead of data."""
 
     def found(token: str) -> list[SortKey]:
         known = zip(events, formats, strict=True)
         keys = [key for event, one in known if one for key in field_keys(token, [event], {event.attr.config: one}, raw=raw, endian="<")]
-        return [key._replace(column=partial(_column, key.name, shown)) for key in keys]
+        return [key._replace(column=partial(_column, key.name, texts)) for key in keys]
 
     return found
 
 
-def merged_data(shown: Sequence[tuple[ShownText, ...]]) -> TraceData:
+def merged_data(texts_of_rows: Sequence[tuple[ShownText, ...]]) -> TraceData:
     """Return the texts of whole payloads."""
-    full_texts = [next((one.text for one in texts if one.key == _WHOLE and one.width), None) for texts in shown]
+    full_texts = [next((one.text for one in texts if one.key == _WHOLE and one.width), None) for texts in texts_of_rows]
     numbers = [b"" if text is None else b"%d" % number for number, text in enumerate(full_texts)]
-    return TraceData(numbers, _Known(full_texts))
+    return TraceData(numbers, _RowTexts(full_texts))
 
 
-class _Known:
+class _RowTexts:
     """Texts of payloads that are numbers of known texts."""
 
     def __init__(self, known: Sequence[str | None]) -> None:
@@ -102,12 +102,12 @@ class _Known:
         return ""
 
 
-def _column(name: str, known: Sequence[tuple[ShownText, ...]], _texts: KeyTexts, numbers: Int64) -> KeyColumn:
+def _column(name: str, texts: Sequence[tuple[ShownText, ...]], _texts: KeyTexts, numbers: Int64) -> KeyColumn:
     """Return a key's column of texts; larger numbers come first, as their bytes do in perf's order."""
     nothing = ShownText(name, "", 0)
-    shown = [next((one for one in known[number] if one.key == name), nothing) for number in numbers.tolist()]
-    rank = _ranks([one.text for one in shown])
-    return KeyColumn(rank, rank, lambda i: shown[i].text, lambda i: shown[i].width)
+    fields = [next((one for one in texts[number] if one.key == name), nothing) for number in numbers.tolist()]
+    rank = _ranks([one.text for one in fields])
+    return KeyColumn(rank, rank, lambda i: fields[i].text, lambda i: fields[i].width)
 
 
 def _ranks(texts: Sequence[str]) -> Int64:

@@ -128,7 +128,7 @@ class _Reader:
         if tag == "e":
             name, value = rest
             return _enums()[name](value)
-        return _made(tag, [self.value(item) for item in rest])
+        return _rebuild(tag, [self.value(item) for item in rest])
 
     def finish(self) -> None:
         """Raise BadTransferError if bytes are left."""
@@ -149,7 +149,7 @@ class _Reader:
         return np.frombuffer(self._take(length * kind.itemsize), kind).copy()
 
 
-def _made(tag: str, values: Fields) -> Any:
+def _rebuild(tag: str, values: Fields) -> Any:
     if tag == "l":
         return values
     if tag == "t":
@@ -208,7 +208,7 @@ def _classes() -> dict[str, type]:
     from perfpy.analysis.filters.address_ranges import AddressRanges
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.layout import Wanted
+    from perfpy.analysis.report.layout import ColumnOptions
     from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
     from perfpy.analysis.sortkeys.key_texts import RecordingText
     from perfpy.fleet.folding import FoldedGroup, StackOptions
@@ -222,6 +222,17 @@ def _classes() -> dict[str, type]:
     from perfpy.views.report.column_text import TextOptions
 
     profiles = Folded, FoldedGroup, PortableProfile, RecordingProblem, RecordingText, ShownText, SymbolColumns, LineColumns, TruncatedStacks
-    options = ReportOptions, ChainOptions, RowOptions, NameOptions, TimeOptions, CallGraph, Wanted, StackOptions, SymbolOptions, TextOptions
+    options = (
+        ReportOptions,
+        ChainOptions,
+        RowOptions,
+        NameOptions,
+        TimeOptions,
+        CallGraph,
+        ColumnOptions,
+        StackOptions,
+        SymbolOptions,
+        TextOptions,
+    )
     filters = SampleFilter, TimeRanges, AddressRanges
     return {kind.__name__: kind for kind in (*profiles, *options, *filters, EventFormat, TraceField, EventAttr, FileEvent, Dso)}

@@ -149,14 +149,15 @@ def _is_place(begin: Sequence[int], path_count: int) -> bool:
 def _check_folded(folded: Folded) -> Iterator[str]:
     yield from _type_problems(folded, _FIELDS["Folded"])
     columns = folded.event, folded.chain, folded.tid, folded.period, folded.count
-    named = [folded.dimensions, folded.measures]
-    if not all(isinstance(one, dict) for one in named):
+    named_columns = [folded.dimensions, folded.measures]
+    if not all(isinstance(one, dict) for one in named_columns):
         return
-    if not all(isinstance(name, str) for one in named for name in one):
+    if not all(isinstance(name, str) for one in named_columns for name in one):
         yield "dimensions without names"
-    elif {_columns([*columns, *(column for one in named for column in one.values())], _INTEGERS), _columns([folded.filtered], "b")} != {
-        len(folded.event)
-    }:
+    elif {
+        _columns([*columns, *(column for one in named_columns for column in one.values())], _INTEGERS),
+        _columns([folded.filtered], "b"),
+    } != {len(folded.event)}:
         yield "columns of different lengths"
 
 
@@ -228,7 +229,7 @@ def _by_types(name: str) -> Callable[[Any], Iterator[str]]:
 
 
 _OPTIONS: Final = (
-    *("ReportOptions", "ChainOptions", "RowOptions", "NameOptions", "TimeOptions", "CallGraph", "Wanted", "StackOptions"),
+    *("ReportOptions", "ChainOptions", "RowOptions", "NameOptions", "TimeOptions", "CallGraph", "ColumnOptions", "StackOptions"),
     *("SymbolOptions", "SampleFilter"),
 )
 #: class -> its check

@@ -32,8 +32,8 @@ def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys") -> s
 
 def nominal_frequency(proc: str = "/proc") -> float:
     """Return the frequency in Hz in an x86 CPU's name, which is that of its time stamp counter; NaN if the name has none."""
-    named = re.search(r"@ ([0-9.]+)GHz", _fields(_read(f"{proc}/cpuinfo")).get("model name", ""))
-    return float(named[1]) * 1e9 if named else math.nan
+    match = re.search(r"@ ([0-9.]+)GHz", _fields(_read(f"{proc}/cpuinfo")).get("model name", ""))
+    return float(match[1]) * 1e9 if match else math.nan
 
 
 def _x86(fields: dict[str, str]) -> str:

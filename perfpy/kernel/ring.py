@@ -98,16 +98,16 @@ class Ring:
         self._tail = self.control[_DATA_TAIL : _DATA_TAIL + 8].cast("Q")
         self._mask = len(self._data) - 1
         self.backward = backward
-        self._seen = 0  # the head at the last read
+        self._last_head = 0  # the head at the last read
         self._writers: Callable[[], Mapping[int, EventAttr]] | None = None
-        self._taken: deque[KernelRecord | RingSample] = deque()
+        self._pending_records: deque[KernelRecord | RingSample] = deque()
 
     def __iter__(self) -> Iterator[KernelRecord | RingSample]:
         """Yield the available records. A loop that breaks leaves its remaining records for the next one."""
-        if not self._taken:
+        if not self._pending_records:
             self._take()
-        while self._taken:
-            yield self._taken.popleft()
+        while self._pending_records:
+            yield self._pending_records.popleft()
 
     def _take(self) -> None:
         data = b"".join(self.pending())
@@ -117,7 +117,7 @@ class Ring:
 
             if self._writers is None:
                 raise UsageError("this ring has no attrs for its records; iterate over the result of Counter.ring()")
-            self._taken.extend(RingDecoder(self._writers(), "<" if sys.byteorder == "little" else ">").decode(data))
+            self._pending_records.extend(RingDecoder(self._writers(), "<" if sys.byteorder == "little" else ">").decode(data))
 
     def set_writers(self, writers: Callable[[], Mapping[int, EventAttr]]) -> None:
         """Set the function that returns the attrs of the counters writing here, by id."""
@@ -133,7 +133,7 @@ class Ring:
         try:
             return cls(mmap.mmap(fd, (pages + 1) * PAGE_SIZE, mmap.MAP_SHARED, prot), backward=backward)
         except OSError as error:
-            raise _refused(error.errno or 0, pages) from None
+            raise _explain_refusal(error.errno or 0, pages) from None
 
     @property
     def size(self) -> int:
@@ -150,27 +150,27 @@ class Ring:
         # The system call (or the interpreter's own loop) before this line orders the
         # load of the head before the loads of the data.
         start, end = self._tail[0], self._head[0]
-        self._seen = end
+        self._last_head = end
         return _slices(self._data, start, end) if start != end else ()
 
     def consume(self) -> None:
         """Return the space of the last pending() to the kernel."""
         if not self.backward:
-            self._tail[0] = self._seen
+            self._tail[0] = self._last_head
 
     def _pending_backward(self) -> tuple[memoryview, ...]:
         """Return the records from the newest (at the head) back to the oldest complete one not yet handed out."""
         head = self._head[0]
-        if head == self._seen:
+        if head == self._last_head:
             return ()
-        limit = min((self._seen - head) & 0xFFFFFFFFFFFFFFFF, self.size)
+        limit = min((self._last_head - head) & 0xFFFFFFFFFFFFFFFF, self.size)
         end = 0
         while end < limit:
             size = self._u16((head + end + _RECORD_SIZE_AT) & self._mask)
             if not size or end + size > limit:  # never written, or partly overwritten
                 break
             end += size
-        self._seen = head
+        self._last_head = head
         return _slices(self._data, head, head + end) if end else ()
 
     def _u16(self, offset: int) -> int:
@@ -212,7 +212,7 @@ class AuxArea:
         self._data = memoryview(buffer)
         self._head = control[_AUX_HEAD : _AUX_HEAD + 8].cast("Q")
         self._tail = control[_AUX_TAIL : _AUX_TAIL + 8].cast("Q")
-        self._seen = 0
+        self._last_head = 0
 
     @classmethod
     def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
@@ -224,7 +224,7 @@ class AuxArea:
         try:
             area = mmap.mmap(fd, pages * PAGE_SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
         except OSError as error:
-            raise _refused(error.errno or 0, pages) from None
+            raise _explain_refusal(error.errno or 0, pages) from None
         return cls(ring, area)
 
     @property
@@ -235,12 +235,12 @@ class AuxArea:
     def pending(self) -> tuple[memoryview, ...]:
         """Return the unread trace as one slice, or two if it wraps around; () if there is none."""
         start, end = self._tail[0], self._head[0]
-        self._seen = end
+        self._last_head = end
         return _slices(self._data, start, end) if start != end else ()
 
     def consume(self) -> None:
         """Return the space of the last pending() to the kernel."""
-        self._tail[0] = self._seen
+        self._tail[0] = self._last_head
 
     def close(self) -> None:
         """Unmap the area."""
@@ -259,7 +259,7 @@ def _slices(data: memoryview, start: int, end: int) -> tuple[memoryview, ...]:
     return (data[first:], data[:last]) if last else (data[first:],)
 
 
-def _refused(errno: int, pages: int) -> KernelRefusedError:
+def _explain_refusal(errno: int, pages: int) -> KernelRefusedError:
     """Return the reason why a ring could not be mapped; for users, mostly the limit on locked memory."""
     if errno in (EPERM, ENOMEM):
         try:

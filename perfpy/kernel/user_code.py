@@ -73,10 +73,10 @@ class PageCode:
         code = code or CODE.get(os.uname().machine, b"")
         if not code or ctypes.sizeof(ctypes.c_void_p) != _POINTER_SIZE or sys.implementation.name != "cpython":
             raise NoMachineCodeError(f"perfpy has no machine code that reads counters on {os.uname().machine} in {sys.implementation.name}")
-        self._found = (ctypes.c_uint64 * 6)()
+        self._registers = (ctypes.c_uint64 * 6)()
         self._buffer = _HeldBuffer(buffer)
         make_bytes = ctypes.cast(ctypes.pythonapi.PyBytes_FromStringAndSize, ctypes.c_void_p).value or 0
-        addresses = {_PAGE_ADDRESS: self._buffer.address, _FOUND_ADDRESS: ctypes.addressof(self._found), _MAKE_BYTES: make_bytes}
+        addresses = {_PAGE_ADDRESS: self._buffer.address, _FOUND_ADDRESS: ctypes.addressof(self._registers), _MAKE_BYTES: make_bytes}
         for mark, address in addresses.items():
             code = code.replace(mark, address.to_bytes(_POINTER_SIZE, "little"), 1)
         self._memory = _executable(code)
@@ -86,16 +86,16 @@ class PageCode:
     @property
     def lock(self) -> int:
         """The page's lock at the last read."""
-        return self._found[_LOCK]
+        return self._registers[_LOCK]
 
     @property
     def why_not(self) -> int:
         """The reason why the last call returned nothing, as a number of the source."""
-        return self._found[_WHY_NOT]
+        return self._registers[_WHY_NOT]
 
     def leave(self) -> None:
         """Forbid reading in the child of a fork, where the page is not mapped."""
-        self._found[_THREAD] = 1
+        self._registers[_THREAD] = 1
 
     def close(self) -> None:
         """Release the page and the code; `read` must not be called any more."""

@@ -95,7 +95,7 @@ class UserPage:
             raise CounterUnreadableError(_IN_NO_REGISTER)
         if read_register is None:
             raise CounterUnreadableError("Python has no instruction that reads a PMU register")
-        register = _signed(read_register(index - 1), self._u16[_PMC_WIDTH_U16])
+        register = _sign_extend(read_register(index - 1), self._u16[_PMC_WIDTH_U16])
         enabled, running = self._u64[_ENABLED_U64], self._u64[_RUNNING_U64]
         if enabled != running:
             since = self._time_since_update(capabilities, read_clock)
@@ -127,7 +127,7 @@ class UserPage:
             self.buffer.close()
 
 
-def _signed(value: int, width: int) -> int:
+def _sign_extend(value: int, width: int) -> int:
     """Return the lowest `width` bits as a signed number: a register counts up to its overflow from a negative start."""
     value &= (1 << width) - 1
     return value - (1 << width) if value >> (width - 1) & 1 else value

@@ -51,28 +51,28 @@ def fade(profile: PortableProfile) -> PortableProfile:
 
 def select_rows(profile: PortableProfile, rows: Folded) -> PortableProfile:
     """Return a profile with some of its rows, without chains, frames, symbols, files, comms and values that these do not use."""
-    chains, chain_of = _used(rows.chain, len(profile.chain_lengths))
+    chains, chain_of = _renumber_used(rows.chain, len(profile.chain_lengths))
     lengths = profile.chain_lengths[chains]
     chain_frames = profile.chain_frames[slices_index(profile.offsets[chains], lengths)[0]]
     dimensions = dict(rows.dimensions)
     of_frames = [name for name in dimensions if name != "raw" and name not in profile.values and DIMENSIONS[name].table == "frame"]
-    frames, frame_of = _used(np.concatenate([chain_frames, *(dimensions[name] for name in of_frames)]), len(profile.frames["ip"]))
+    frames, frame_of = _renumber_used(np.concatenate([chain_frames, *(dimensions[name] for name in of_frames)]), len(profile.frames["ip"]))
     dimensions |= {name: frame_of[dimensions[name]] for name in of_frames}
     comms, values = profile.comms, {}
     for name in dimensions:
         if name in profile.values:
-            used, number_of = _used(dimensions[name], len(profile.values[name]))
+            used, number_of = _renumber_used(dimensions[name], len(profile.values[name]))
             dimensions[name], values[name] = number_of[dimensions[name]], [profile.values[name][index] for index in used.tolist()]
         elif name == "comm":
-            used, number_of = _used(dimensions[name], len(comms))
+            used, number_of = _renumber_used(dimensions[name], len(comms))
             dimensions[name], comms = number_of[dimensions[name]], [comms[index] for index in used.tolist()]
     if "comm" not in dimensions:
         comms = []
     columns = {name: column[frames] for name, column in profile.frames.items()}
-    symbols, symbol_of = _used(columns["symbol"], len(profile.symbols.names))
+    symbols, symbol_of = _renumber_used(columns["symbol"], len(profile.symbols.names))
     columns["symbol"] = symbol_of[columns["symbol"]].astype(np.int32)
     table = profile.symbols.take(symbols.tolist())
-    dsos, dso_of = _used(np.concatenate([columns["dso"], table.dso]), len(profile.dsos))
+    dsos, dso_of = _renumber_used(np.concatenate([columns["dso"], table.dso]), len(profile.dsos))
     columns["dso"] = dso_of[columns["dso"]].astype(np.int32)
     tids = set(rows.tid.tolist())
     return profile._replace(
@@ -90,7 +90,7 @@ def select_rows(profile: PortableProfile, rows: Folded) -> PortableProfile:
     )
 
 
-def _used(numbers: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _renumber_used(numbers: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers in use, and the new number of each old one; -1 stays."""
     mask = np.zeros(count + 1, np.bool_)
     mask[numbers] = True

@@ -114,9 +114,9 @@ class LiveMonitor:
         """Enable the events, and learn about the running tasks."""
         self._rings.counters.enable()
         self._since = time.monotonic()
-        self._learn(self._draining(self._synthesized()))
+        self._learn(self._draining(self._synthesized_records()))
 
-    def _synthesized(self) -> Iterable[bytes]:
+    def _synthesized_records(self) -> Iterable[bytes]:
         rings, synthesis = self._rings, self._synthesis
         if not all(event.attr.exclude_kernel for event in rings.counters.events):
             yield from synthesis.kernel()
@@ -150,7 +150,7 @@ class LiveMonitor:
         data = b"".join(self._synthesis.maps_of(pid))
         if not data:
             return None
-        ordered = self._window.ordered(np.frombuffer(data, np.uint8))
+        ordered = self._window.order_records(np.frombuffer(data, np.uint8))
         return RawRecords.of_chunk(ordered, np.ones(len(ordered.chunk.others), np.bool_))
 
     def drain(self) -> None:
@@ -234,21 +234,21 @@ class LiveMonitor:
         timeline, symbolizer = self._symbols.of_window(window.pids)
         scan, machine = planned_scan(plan, window, timeline, symbolizer)
         profile = scan.profile()
-        shown: list[Any] = []
+        texts: list[Any] = []
         if "raw" in plan.folding.dimensions:
             payloads = PayloadTexts(window.tracing, symbolizer) if window.tracing is not None else None
-            shown = shown_texts(plan.layout, TraceData(profile.raw.payloads, payloads), symbolizer, key_style(plan.options))
-        words = OwnWords(timeline.last_comm, machine, formats_of(window.events, window.tracing), shown)
+            texts = shown_texts(plan.layout, TraceData(profile.raw.payloads, payloads), symbolizer, key_style(plan.options))
+        words = OwnWords(timeline.last_comm, machine, formats_of(window.events, window.tracing), texts)
         infos = lines_of(symbolizer) if plan.needs_sources else None
         parts = recording_text(window)._replace(seconds=0), window.events, profile, symbolizer, timeline, words
-        folded = portable(*parts, by_function=plan.folding.by_function, infos=infos)._replace(truncated=scan.truncated)
+        folded = portable(*parts, by_function=plan.folding.by_function, infos=infos)._replace(truncated=scan.truncated_stacks)
         folded.folded.measures[WINDOW] = folded.folded.period.copy()
         return folded
 
     def _report(self, history: PortableProfile) -> Report:
         merged = MergedProfile(history)
         merged.features = self._window.features
-        plan = plan_report(merged, self._options, merged.fields(raw=self._options.wanted.raw_trace))
+        plan = plan_report(merged, self._options, merged.fields(raw=self._options.columns.raw_trace))
         report = report_of(plan, merged, merged.symbolizer, merged.words(None), ())
         report.lost = self._total_lost
         return report

@@ -72,7 +72,7 @@ class LivePython:
             self._spool.close_piece()
         piece = self._unwinder.take(chunk_of(np.frombuffer(records, np.uint8)))
         while len(self._spool) > 1:  # the reader may be behind by one piece
-            self._spool.done()
+            self._spool.release_first()
         return _bytes_of(piece)
 
     def rest(self) -> bytes:

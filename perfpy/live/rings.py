@@ -168,9 +168,9 @@ def _with_python(options: RecordOptions) -> RecordOptions:
 
 
 def _find_target(options: RecordOptions, procfs: ProcFs) -> Target:
-    wanted = options.target
-    everything = wanted.all_cpus or not (wanted.pid or wanted.tid or wanted.user or wanted.cpu)
-    return resolve(pid=wanted.pid, tid=wanted.tid, user=wanted.user, cpu=wanted.cpu, system_wide=everything, procfs=procfs)[0]
+    target = options.target
+    everything = target.all_cpus or not (target.pid or target.tid or target.user or target.cpu)
+    return resolve(pid=target.pid, tid=target.tid, user=target.user, cpu=target.cpu, system_wide=everything, procfs=procfs)[0]
 
 
 def _parse(texts: Sequence[str], filters: Sequence[tuple[int, str]]) -> list[Event]:

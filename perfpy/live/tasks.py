@@ -74,7 +74,7 @@ class LiveTasks:
     def records(self) -> RawRecords:
         """Return all records, in order."""
         if len(self._parts) != 1:
-            self._parts = [RawRecords.joined(self._parts).in_order()]
+            self._parts = [RawRecords.concat(self._parts).in_order()]
         return self._parts[0]
 
     def timeline(self, pids: NDArray[np.uint32], dso_table: DsoTable) -> TaskTimeline:
@@ -110,7 +110,7 @@ class LiveTasks:
         dropped = np.isin(pid, ended_processes) & ~np.isin(pid, living_children)
         dropped |= np.isin(rows["type"], _TASKS) & np.isin(tid, ended) & (tid != pid)
         dropped &= ~_are_of_kernel(records)
-        self._parts = [RawRecords(rows[~dropped], records.bodies).compacted()]
+        self._parts = [RawRecords(rows[~dropped], records.bodies).compact()]
         self._refresh_maps()
         self._size = sum(map(len, self._parts))
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * self._size)
@@ -124,7 +124,7 @@ class LiveTasks:
             now = self._maps_of(one)
             if now is not None and 2 * len(now) < int(counts[present == one][0]):
                 dropped = maps & (pid == one)
-                self._parts[0] = records = RawRecords(records.rows[~dropped], records.bodies).compacted()
+                self._parts[0] = records = RawRecords(records.rows[~dropped], records.bodies).compact()
                 self._parts.append(now)
                 pid, maps = _pids(records), np.isin(records.rows["type"], _MAPS)
 

@@ -82,7 +82,7 @@ class LiveWindow:
         self.hidden = sorted(hidden)
         self._ordinal = 0
         self._late = b""  # samples that are newer than the last read
-        self._others = RawRecords.joined([])
+        self._others = RawRecords.concat([])
         self.counts = WindowCounts()
         self.samples = self._no_samples()
 
@@ -97,7 +97,7 @@ class LiveWindow:
         until: samples after this time wait for the next interval, because side-band records before them may not have been read;
             0 for no limit.
         """
-        ordered = self.ordered(np.frombuffer(self._late + data, np.uint8))
+        ordered = self.order_records(np.frombuffer(self._late + data, np.uint8))
         samples, self._late = ordered.keyed_samples, b""
         late = rows_where(samples.times > np.uint64(until)) if until else rows_where(np.zeros(0))
         if len(late):
@@ -111,7 +111,7 @@ class LiveWindow:
         self._keep_others(ordered)
         return ordered
 
-    def ordered(self, data: NDArray[np.uint8]) -> OrderedChunk:
+    def order_records(self, data: NDArray[np.uint8]) -> OrderedChunk:
         """Return records with their events, times and keys."""
         table = self.table
         chunk = Chunk(data, walk(data, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
@@ -146,7 +146,7 @@ class LiveWindow:
 
     def _keep_others(self, ordered: OrderedChunk) -> None:
         lasting = self._others.of_types(_LASTING)
-        self._others = RawRecords.joined([lasting, self._raw(ordered, (*_OF_WINDOW, *_LASTING))])
+        self._others = RawRecords.concat([lasting, self._raw(ordered, (*_OF_WINDOW, *_LASTING))])
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
@@ -197,11 +197,11 @@ class LiveWindow:
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """Yield the samples by time."""
-        for stored in self.stored(fields, None, more):
-            ordered = stored._replace(columns=stored.columns.gathered()).ordered()
+        for stored in self.stored_batches(fields, None, more):
+            ordered = stored._replace(columns=stored.columns.gather()).sort()
             yield Batch(ordered.columns, ordered.event, ordered.key, ordered.offset)
 
-    def stored(
+    def stored_batches(
         self, fields: Collection[str] | None = None, parts: range | None = None, more: FurtherColumns | None = None
     ) -> Iterator[StoredBatch]:
         """Yield the samples in the order of the ring buffers."""
@@ -211,7 +211,7 @@ class LiveWindow:
         needed = None if fields is None else {*fields, *(more.fields if more else ())}
         batch = decode_chunk(self.samples, self.table, needed, self._warn, late=True)
         if more is not None:
-            columns = more.extended(batch.columns, batch.event, batch.key)
+            columns = more.extend(batch.columns, batch.event, batch.key)
             for name in () if fields is None else set(more.fields).difference(fields):
                 columns.pop(name, None)
             batch = batch._replace(columns=columns)

@@ -41,7 +41,7 @@ def open_table(path: str, columns: Collection[str] | None = None, *, width: int 
         limits = {"thrift_string_size_limit": _FOOTER, "thrift_container_size_limit": _FOOTER}
         footer = pyarrow.parquet.ParquetFile(file, **limits).metadata
         allowed = max(_SMALL, os.fstat(file.fileno()).st_size * _RATIO)
-        needed = _needed(file, footer, columns, width)
+        needed = _needed_size(file, footer, columns, width)
         if needed > (allowed if most is None else min(allowed, most)):
             raise ExpansionError(f"{path} would become {needed:,} bytes")
         repeated = [one.name for one in footer.schema.to_arrow_schema() if _is_repeated(one.type)]
@@ -68,7 +68,7 @@ def _is_repeated(kind: Any) -> bool:
     return bool(pyarrow.types.is_binary(kind) or pyarrow.types.is_string(kind))
 
 
-def _needed(file: BinaryIO, footer: Any, columns: Collection[str] | None, width: int) -> int:
+def _needed_size(file: BinaryIO, footer: Any, columns: Collection[str] | None, width: int) -> int:
     total = 0
     for chunk in column_chunks(file, footer.num_columns):
         if chunk.values and (columns is None or chunk.name in columns):  # pages of other columns are never read

@@ -34,14 +34,14 @@ class FieldReader:
         self.endian = endian
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Bytes not read yet."""
         return len(self._data) - self._offset
 
     def raw(self, size: int) -> bytes:
         """Return the next `size` bytes."""
-        if size > self.left:
-            raise ValueError(f"{size} bytes expected, {self.left} are left")
+        if size > self.remaining:
+            raise ValueError(f"{size} bytes expected, {self.remaining} are left")
         self._offset += size
         return self._data[self._offset - size : self._offset]
 
@@ -61,7 +61,7 @@ class FieldReader:
         """Return a counted string up to its first NUL, UTF-8 with surrogate escapes."""
         return self.raw(self.u32()).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
-    def terminated(self) -> str:
+    def read_string(self) -> str:
         """Return a NUL-terminated string, UTF-8 with surrogate escapes."""
         end = self._data.find(b"\0", self._offset)
         if end < 0:
@@ -70,8 +70,8 @@ class FieldReader:
 
     def list(self, count: int, read: Callable[[], _T], at_least: int) -> tuple[_T, ...]:
         """Return `count` entries of at least `at_least` bytes each; reject a count that cannot fit before reading."""
-        if count * at_least > self.left:
-            raise ValueError(f"{count} entries do not fit the {self.left} bytes left")
+        if count * at_least > self.remaining:
+            raise ValueError(f"{count} entries do not fit the {self.remaining} bytes left")
         return tuple(read() for _ in range(count))
 
     def strings(self) -> tuple[str, ...]:

@@ -154,9 +154,9 @@ class PerfData:
             source.watches_cuts = True
 
     @property
-    def modified(self) -> float:
+    def modification_time(self) -> float:
         """The file's modification time, in seconds since the epoch."""
-        return self._source.modified()
+        return self._source.modification_time()
 
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the file; fewer only at its end."""
@@ -258,7 +258,7 @@ class PerfData:
 
     @property
     def part_count(self) -> int:
-        """The number of parts that `stored` can read."""
+        """The number of parts that `stored_batches` can read."""
         return len(self.record_index.chunk_reads)
 
     @property
@@ -272,7 +272,7 @@ class PerfData:
 
     def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
         """Return the delivery keys of samples, adjusted to come before records of the same time that follow them in the file."""
-        return self.equal_times.settled(batch.key, batch.offset)
+        return self.equal_times.settle(batch.key, batch.offset)
 
     def share_read(self, batch: Batch) -> float:
         """Return the share of the file that is read after a batch, from 0 to 1."""
@@ -310,7 +310,7 @@ class PerfData:
         """Return the samples of one of `records.delivery_spans`, in order of delivery; None if it is empty. Arguments: as batches()."""
         return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
-    def stored(
+    def stored_batches(
         self, fields: Collection[str] | None = None, parts: range | None = None, more: FurtherColumns | None = None
     ) -> Iterator[StoredBatch]:
         """Yield all samples in the order of the file: like batches(), but cheaper.
@@ -323,7 +323,7 @@ class PerfData:
                 again, unless it is compressed.
             more: as for batches().
         """
-        return self.records.stored(self._read(fields, more), parts, self._change(fields, more))
+        return self.records.stored_batches(self._read(fields, more), parts, self._change(fields, more))
 
     def _read(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
         """Return the fields to decode."""
@@ -355,8 +355,8 @@ class PerfData:
         spare = frozenset() if fields is None else frozenset(more.fields).difference(fields)
 
         def change(samples: StoredBatch) -> StoredBatch:
-            key = self.equal_times.settled(samples.key, samples.offset)
-            columns = more.extended(samples.columns, samples.event, key)
+            key = self.equal_times.settle(samples.key, samples.offset)
+            columns = more.extend(samples.columns, samples.event, key)
             for name in spare:
                 columns.pop(name, None)
             return samples._replace(columns=columns)

@@ -71,7 +71,7 @@ class SampleSource(SourceHeader, Protocol):
 
     @property
     def part_count(self) -> int:
-        """The number of parts that `stored` can read."""
+        """The number of parts that `stored_batches` can read."""
 
     @property
     def column_names(self) -> list[str]:
@@ -94,7 +94,7 @@ class SampleSource(SourceHeader, Protocol):
             more: computes further columns.
         """
 
-    def stored(
+    def stored_batches(
         self, fields: Collection[str] | None = None, parts: range | None = None, more: FurtherColumns | None = None
     ) -> Iterator[StoredBatch]:
         """Yield all samples in the order of the source: like batches(), but cheaper.

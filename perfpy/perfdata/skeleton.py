@@ -84,7 +84,7 @@ def join_skeleton(skeleton: bytes, before: NDArray[np.int64], samples: Iterable[
             try:
                 attrs = [event.attr for event in data.events]
                 writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
-                _interleave(data, before, _encoded(attrs, samples), writer)
+                _interleave(data, before, _encode_samples(attrs, samples), writer)
                 writer.finish(features_of(data))
                 return os.fdopen(os.dup(writer.fd), "rb")
             finally:
@@ -112,7 +112,7 @@ def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Rag
         writer.write(records[one])
 
 
-def _encoded(attrs: list[EventAttr], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> Iterator[Ragged]:
+def _encode_samples(attrs: list[EventAttr], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> Iterator[Ragged]:
     """Yield the samples of each batch as records, one row each, in whole words."""
     for event, columns in samples:
         present = np.flatnonzero(np.bincount(event, minlength=1)).tolist() if len(event) else []

@@ -170,7 +170,7 @@ class _Evaluation:
             size = self._unit.header.shape.address_size
             self._push(Base(""), self._fixed(size))
         elif operation in (dwarf.OP_ADDRX, dwarf.OP_GNU_ADDR_INDEX):
-            self._push(Base(""), self._unit.indexed(self._unsigned()))
+            self._push(Base(""), self._unit.indexed_address(self._unsigned()))
         elif dwarf.OP_CONST1U <= operation <= dwarf.OP_CONSTS:
             self._push(None, self._constant(operation - dwarf.OP_CONST1U))
         elif dwarf.OP_LIT0 <= operation < dwarf.OP_LIT0 + 32:
@@ -237,11 +237,11 @@ class _Evaluation:
         return int.from_bytes(self._take(size), self._unit.sections.order, signed=signed)
 
     def _unsigned(self) -> int:
-        value, self._offset = leb128.unsigned(self._code, self._offset)
+        value, self._offset = leb128.read_unsigned(self._code, self._offset)
         return value
 
     def _signed(self) -> int:
-        value, self._offset = leb128.signed(self._code, self._offset)
+        value, self._offset = leb128.read_signed(self._code, self._offset)
         return value
 
     def _constant(self, kind: int) -> int:

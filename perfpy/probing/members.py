@@ -82,7 +82,7 @@ def _offset_of(member: Die) -> int:
         return 0
     if isinstance(offset.value, bytes):
         if offset.value[:1] == bytes((dwarf.OP_PLUS_UCONST,)):  # DWARF 2
-            return leb128.unsigned(offset.value, 1)[0]
+            return leb128.read_unsigned(offset.value, 1)[0]
         raise UnsupportedLocationError(f"the member '{member.name}' is at an offset that its object computes")
     return offset.value
 

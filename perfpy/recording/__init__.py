@@ -67,7 +67,7 @@ class Recording:
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         exported = recordings_in(origin)
         self._file: BinaryIO | None = None  #: unnamed, of an exported recording
-        self._known: KeptSymbols | None = None  #: of an exported recording
+        self._symbols: KeptSymbols | None = None  #: of an exported recording
         self._unwound = False  #: whether its callchains were unwound from stack copies that are no longer there
         if exported:
             self.data = self._of_tables(exported)
@@ -84,7 +84,7 @@ class Recording:
         if len(exported) > 1:
             raise BadPerfDataError(os.path.dirname(exported[0]), f"{len(exported)} recordings", remedy=f"name one of them: {exported[0]}")
         self._file, self._unwound = open_exported(exported[0])
-        self._known = ExportedSymbols(exported[0])
+        self._symbols = ExportedSymbols(exported[0])
         data = PerfData(self._file, as_stored=True)
         data.path = exported[0]
         return data
@@ -221,8 +221,8 @@ class Recording:
         from perfpy.symbols.files.debug_files import Inline, SymbolOptions
         from perfpy.symbols.symbolizer import Symbolizer
 
-        asked = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
-        symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files, known=self._known, shared=shared)
+        symbol_options = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
+        symbolizer = Symbolizer(timeline, symbol_options, files=self.data.kept_files, symbols=self._symbols, shared=shared)
         symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
@@ -372,16 +372,16 @@ class Recording:
         ...         print(f"{row.percent:6.2f}%", row.texts["comm"], row.samples)
         100.00% busy 10
         """
-        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.layout import ColumnOptions
         from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
         from perfpy.analysis.report.report import make_report
 
         if options is not None and (by or callers):
             raise UsageError("report(options=...) replaces by and callers; drop them")
         if options is None:
-            wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
+            columns = ColumnOptions(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
             graph = CallGraph(order="caller") if callers else None
-            options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), wanted=wanted)
+            options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), columns=columns)
         options = options._replace(sample_filter=self.within(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.names.keep_exited)
         symbolizer = self.new_symbolizer(timeline, symbols)
@@ -589,7 +589,7 @@ def _memory_words(options: ReportOptions) -> MemoryWords | None:
     """Return the function that formats data_src; None if a report does not show it."""
     from perfpy.analysis.sortkeys.sort_key import Mode
 
-    if options.wanted.mode is not Mode.MEMORY:
+    if options.columns.mode is not Mode.MEMORY:
         return None
     from perfpy.views.script import memory_text
 

@@ -18,7 +18,7 @@ from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.bounded_tables import damage_of_tables, damaged_table, open_table
 from perfpy.perfdata.skeleton import join_skeleton
 from perfpy.perfdata.tables_folder import VERSION
-from perfpy.symbols.symbol_table import SymbolTable, named
+from perfpy.symbols.symbol_table import SymbolTable, symbols_of_names
 from perfpy.untrusted.expansion import ExpansionError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def open_exported(path: str) -> tuple[BinaryIO, bool]:
     folder, key = os.path.dirname(os.path.dirname(path)), os.path.basename(path).partition(".")[0]
     try:
         about = _rows(path, ["file", "before", "unwound", "samples"])
-        chains = _ragged(_rows(os.path.join(folder, "chains", f"{key}.parquet"), ["addresses"])["addresses"].combine_chunks())
+        chains = _read_ragged(_rows(os.path.join(folder, "chains", f"{key}.parquet"), ["addresses"])["addresses"].combine_chunks())
         files = sorted(glob(os.path.join(escape(folder), "samples", "host=*", "day=*", f"{key}.parquet")), key=os.path.dirname)
         before = np.array(about["before"][0].as_py(), np.int64)
         samples = (part for file in files for part in _samples(file, chains))
@@ -67,7 +67,7 @@ class ExportedSymbols:
         starts, ends = (np.array([row[side] for row in rows], np.int64).view(np.uint64) for side in (0, 1))
         order = np.argsort(starts, kind="stable")
         names = [rows[row][2].encode("utf-8", "surrogateescape") for row in order.tolist()]
-        return SymbolTable(named(starts[order], ends[order], names))
+        return SymbolTable(symbols_of_names(starts[order], ends[order], names))
 
     @cached_property
     def _rows(self) -> list[tuple[int, int, str, str]]:
@@ -146,7 +146,7 @@ def _values(column: Any) -> list[Any]:
     return values
 
 
-def _ragged(array: Any) -> Ragged:
+def _read_ragged(array: Any) -> Ragged:
     return Ragged(array.values.to_numpy().view(np.uint64), array.offsets.to_numpy().astype(np.int64))
 
 

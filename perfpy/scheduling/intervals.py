@@ -56,7 +56,7 @@ class IntervalPairing:
     """Pairs the transitions of one recording to intervals, and sums the time between them."""
 
     def __init__(self) -> None:
-        self._kept = Transitions.none()
+        self._pending = Transitions.none()
         self.newest = 0  #: the time of the newest transition
         self.running = RunningTime()  #: how long each thread was on a CPU
 
@@ -69,21 +69,21 @@ class IntervalPairing:
         """
         if len(more.rows):
             self.newest = max(self.newest, int(more.rows["time"].max()))
-        transitions = self._kept.with_more(more)
+        transitions = self._pending.with_more(more)
         rows = transitions.rows[np.lexsort((transitions.rows["kind"], transitions.rows["time"], transitions.rows["tid"]))]
         is_later = rows["time"] > np.uint64(bound)
         later, rows = rows[is_later], rows[~is_later]
         self.running.add(rows)
         runs = _ThreadRuns(rows)
         ends = np.flatnonzero((rows["kind"] == IN) & (rows["tid"] != 0))
-        found = runs.intervals(ends, rows["time"][ends], transitions.stacks)
+        intervals = runs.intervals(ends, rows["time"][ends], transitions.stacks)
         left = Transitions(np.concatenate([rows[runs.unfinished()], later]), transitions.stacks)
-        self._kept = left.take(np.ones(len(left.rows), bool))
-        return found
+        self._pending = left.take(np.ones(len(left.rows), bool))
+        return intervals
 
     def take_unfinished(self) -> Intervals:
         """Return the intervals of threads that have not come back, up to the newest transition. No more transitions may follow."""
-        transitions, self._kept = self._kept, Transitions.none()
+        transitions, self._pending = self._pending, Transitions.none()
         rows = transitions.rows[np.lexsort((transitions.rows["kind"], transitions.rows["time"], transitions.rows["tid"]))]
         last = np.flatnonzero(np.append(rows["tid"][1:] != rows["tid"][:-1], True)) if len(rows) else np.zeros(0, np.int64)
         last = last[rows["tid"][last] != 0]
@@ -104,8 +104,8 @@ class _ThreadRuns:
 
     def _last(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the index of the last chosen transition up to each one; -1: none."""
-        found: NDArray[np.int64] = np.maximum.accumulate(np.where(chosen, self._position, -1))
-        return found
+        positions: NDArray[np.int64] = np.maximum.accumulate(np.where(chosen, self._position, -1))
+        return positions
 
     def intervals(self, ends: NDArray[np.int64], times: NDArray[np.uint64], stacks: Ragged) -> Intervals:
         """Return the intervals of the runs that these transitions end."""
@@ -119,13 +119,13 @@ class _ThreadRuns:
         was_woken = woken > np.where(has_stack, stack, out)
         waking = np.where(was_woken, rows["detail"][woken], np.uint64(0))
         left = rows[out]
-        found = np.zeros(len(out), INTERVAL)
+        intervals = np.zeros(len(out), INTERVAL)
         for name in ("pid", "tid", "cpu"):
-            found[name] = left[name]
-        found["end"], found["duration"] = times, times - np.minimum(left["time"], times)
-        found["state"], found["stack"] = source["detail"], np.where(has_stack, source["stack"], -1)
-        found["waker"], found["note"] = waking & _WHO, waking >> np.uint64(NOTE_SHIFT)
-        return Intervals(found[~np.isin(found["state"], DEAD)], stacks)
+            intervals[name] = left[name]
+        intervals["end"], intervals["duration"] = times, times - np.minimum(left["time"], times)
+        intervals["state"], intervals["stack"] = source["detail"], np.where(has_stack, source["stack"], -1)
+        intervals["waker"], intervals["note"] = waking & _WHO, waking >> np.uint64(NOTE_SHIFT)
+        return Intervals(intervals[~np.isin(intervals["state"], DEAD)], stacks)
 
     def unfinished(self) -> NDArray[np.bool_]:
         """Tell which transitions may belong to intervals that end later."""
@@ -140,6 +140,6 @@ class _ThreadRuns:
         left = (self._out[end_of_thread] >= first) | (self._stack[end_of_thread] >= first)
         ended = self._end[end_of_thread] >= first
         # of an ended thread only the end matters, until it leaves its CPU; wakings matter if the thread is off its CPU
-        wanted = np.where(ended, (kind == END) & (self._out[end_of_thread] < self._end[end_of_thread]), left)
-        keeps: NDArray[np.bool_] = in_last_run & wanted & (tid != 0)
+        is_unfinished = np.where(ended, (kind == END) & (self._out[end_of_thread] < self._end[end_of_thread]), left)
+        keeps: NDArray[np.bool_] = in_last_run & is_unfinished & (tid != 0)
         return keeps

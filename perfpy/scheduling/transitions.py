@@ -139,15 +139,15 @@ def woken_transitions(columns: Columns, woken: tuple[int, int]) -> NDArray[np.vo
 
 def has_user_part(chains: Ragged) -> NDArray[np.bool_]:
     """Tell which callchains continue in user space."""
-    found = np.concatenate([[0], np.cumsum(chains.values == np.uint64(CONTEXT_USER))])
-    inside: NDArray[np.bool_] = found[chains.offsets[1:]] > found[chains.offsets[:-1]]
+    counts = np.concatenate([[0], np.cumsum(chains.values == np.uint64(CONTEXT_USER))])
+    inside: NDArray[np.bool_] = counts[chains.offsets[1:]] > counts[chains.offsets[:-1]]
     return inside
 
 
 def are_switches(types: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Tell which record types are switches."""
-    found: NDArray[np.bool_] = (types == RecordType.SWITCH) | (types == RecordType.SWITCH_CPU_WIDE)
-    return found
+    mask: NDArray[np.bool_] = (types == RecordType.SWITCH) | (types == RecordType.SWITCH_CPU_WIDE)
+    return mask
 
 
 def _empty(times: NDArray[np.uint64]) -> NDArray[np.void]:
@@ -171,5 +171,5 @@ def _numbers(raw: Ragged, offset: int, size: int) -> NDArray[np.int64]:
     if not len(raw.values):
         return np.zeros(len(raw), np.int64)
     code = {1: "u1", 2: "u2", 4: "i4", 8: "i8"}[size]
-    found = raw.values[index].copy().view(NATIVE_ENDIAN + code if size > 1 else code).ravel().astype(np.int64)
-    return np.where(inside, found, 0)
+    numbers = raw.values[index].copy().view(NATIVE_ENDIAN + code if size > 1 else code).ravel().astype(np.int64)
+    return np.where(inside, numbers, 0)

@@ -126,7 +126,7 @@ class SymbolNames:
         """Whether the symbol is an object, not a function."""
         return int(self._tables[symbol].symbols.type[self._row[symbol]]) == STT_OBJECT
 
-    def inlined(self, symbol: int) -> bool:
+    def is_inlined(self, symbol: int) -> bool:
         """Whether the symbol is a function inlined into another one, whose start and end it has."""
         return symbol in self._is_inlined
 

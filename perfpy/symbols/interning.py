@@ -102,13 +102,13 @@ class IdTable:
 
     def _find(self, keys: Keys) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
         """Return the ids of the known keys, the positions of the unknown ones, and the free slots at which their searches ended."""
-        slots, known = self._slots(keys), self.keys
+        slots, slot_keys = self._slots(keys), self.keys
         ids = self._slot_ids.take(slots)
-        if not len(known):
+        if not len(slot_keys):
             missing = np.arange(len(keys))
             return ids, missing, slots
         # Unless a key is in its first slot, the slots up to it are taken. A free slot compares as different from every key.
-        elsewhere = rows_where(known.take(ids, mode="clip") != keys)
+        elsewhere = rows_where(slot_keys.take(ids, mode="clip") != keys)
         pending = elsewhere[ids[elsewhere] != _EMPTY]
         index = slots[pending]
         mask = len(self._slot_ids) - 1
@@ -118,7 +118,7 @@ class IdTable:
             probed = self._slot_ids.take(index)
             ids[pending] = probed
             slots[pending] = index
-            still = rows_where((known.take(probed, mode="clip") != keys[pending]) & (probed != _EMPTY))
+            still = rows_where((slot_keys.take(probed, mode="clip") != keys[pending]) & (probed != _EMPTY))
             pending, index = pending[still], index[still]
         missing = elsewhere[ids[elsewhere] == _EMPTY]
         return ids, missing, slots[missing]

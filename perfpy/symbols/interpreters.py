@@ -42,9 +42,9 @@ def is_c_library(dso: Dso) -> bool:
     return _C_LIBRARY.match(dso.short_name) is not None
 
 
-def has_python_image(kept: Iterable[str] | None) -> bool:
+def has_python_image(paths: Iterable[str] | None) -> bool:
     """Whether the recording stores images of Python functions read from memory (record --python)."""
-    return any(os.path.basename(name) == PYTHON_IMAGE for name in kept or ())
+    return any(os.path.basename(name) == PYTHON_IMAGE for name in paths or ())
 
 
 def without_interpreters(
@@ -55,10 +55,10 @@ def without_interpreters(
         return frames, counts
     # The additional entry is for dso -1.
     interpreter = np.array([is_runtime(dso) for dso in dsos] + [False])
-    named = np.array([bool(dso.made_code) for dso in dsos] + [False])
+    is_runtime_code = np.array([bool(dso.made_code) for dso in dsos] + [False])
     dso = dso_of_frame[frames]
     chain = np.repeat(np.arange(len(counts)), counts)
-    speaks = np.bincount(chain, weights=named[dso], minlength=len(counts)) > 0
+    speaks = np.bincount(chain, weights=is_runtime_code[dso], minlength=len(counts)) > 0
     innermost = np.zeros(len(frames), np.bool_)
     innermost[(np.cumsum(counts) - counts)[counts > 0]] = True
     is_kept = ~(interpreter[dso] & speaks[chain]) | innermost

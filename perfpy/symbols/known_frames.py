@@ -73,7 +73,7 @@ class FoundSymbols(SymbolNames):
         """Whether the symbol is an object, not a function."""
         return bool(self._columns.is_data[symbol])
 
-    def inlined(self, symbol: int) -> bool:
+    def is_inlined(self, symbol: int) -> bool:
         """Whether the symbol was inlined into another function."""
         return bool(self._columns.inlined[symbol])
 
@@ -124,7 +124,7 @@ class KnownFrames(Symbolizer):
         """Return the frames, all of which are resolved."""
         return self.frames
 
-    def expanded(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+    def expand(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
         """Return callchains unchanged: they contain the inlined frames already."""
         del callers_first
         return ids, counts
@@ -157,5 +157,5 @@ class KnownFrames(Symbolizer):
         lost = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
         totals = np.bincount(frames.dso[lost], weights=counts[lost], minlength=len(self.dsos)).astype(np.int64)
         numbers = np.flatnonzero(totals).tolist()
-        missing = [MissingSymbols(self.dsos[i], int(totals[i]), (), advice(self.dsos[i], found=self.origin(i) != "!")) for i in numbers]
+        missing = [MissingSymbols(self.dsos[i], int(totals[i]), (), advice(self.dsos[i], is_found=self.origin(i) != "!")) for i in numbers]
         return sorted(missing, key=lambda item: -item.samples)

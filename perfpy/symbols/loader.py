@@ -17,9 +17,9 @@ from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
-from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
+from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import ForeignFileError, state_of, trusted
+from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -52,8 +52,8 @@ class SymbolLoader:
     Args:
         timeline: the tasks and dsos.
         options: where to search.
-        kept: files stored in the recording.
-        known: symbols of files that are not available.
+        files: files stored in the recording.
+        symbols: symbols of files that are not available.
         shared: files found for other recordings.
     """
 
@@ -61,15 +61,15 @@ class SymbolLoader:
         self,
         timeline: TaskTimeline,
         options: SymbolOptions,
-        kept: StoredFiles | None = None,
-        known: KeptSymbols | None = None,
+        files: StoredFiles | None = None,
+        symbols: KeptSymbols | None = None,
         shared: SharedFiles | None = None,
     ) -> None:
         self._shared = shared
-        self._known = known
+        self._recorded_symbols = symbols
         self._timeline = timeline
         self._options = options
-        self._kept = kept
+        self._recorded_files = files
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
         self._files_by_dso: dict[int, debug_files.DsoFiles] = {}
@@ -110,7 +110,7 @@ class SymbolLoader:
     def kernel(self) -> KernelSymbols:
         """The kernel's symbols, loaded on first use."""
         if self._kernel is None:
-            stored = self._kept.get(KERNEL_NAME) if self._kept else None
+            stored = self._recorded_files.get(KERNEL_NAME) if self._recorded_files else None
             self._kernel = KernelSymbols(self._timeline, self._options, self._cache, stored)
             self._kernel.load()
         return self._kernel
@@ -137,8 +137,8 @@ class SymbolLoader:
         if table is None:
             dso = self._dsos[number]
             table = self._load(number, dso)
-            if not len(table) and self._known is not None:
-                table = self._known.table(dso.build_id or dso.name) or table
+            if not len(table) and self._recorded_symbols is not None:
+                table = self._recorded_symbols.table(dso.build_id or dso.name) or table
             self._tables[number] = table
         return table
 
@@ -156,7 +156,7 @@ class SymbolLoader:
         files = self._files_by_dso.get(number)
         if files is None:
             dso = self._dsos[number]
-            stored = [self._kept.get(name) for name in (dso.name, DEBUG_FILE + dso.name)] if self._kept else []
+            stored = [self._recorded_files.get(name) for name in (dso.name, DEBUG_FILE + dso.name)] if self._recorded_files else []
             if self._shared is not None and not any(stored):
                 files = self._shared.find(dso, self._options, self._debuginfod)
             else:
@@ -171,7 +171,7 @@ class SymbolLoader:
         self._files_by_dso[number] = files
         self._looked[number], self._origins[number] = files.looked, files.origin
 
-    def looked(self, number: int) -> list[str]:
+    def searched_paths(self, number: int) -> list[str]:
         """Return the paths searched for the symbols of a Dso."""
         if self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE):
             return self.kernel.looked
@@ -207,7 +207,7 @@ class SymbolLoader:
     def _vsyscall(self) -> SymbolTable:
         """Return symbols for the vsyscall page: three system calls, without a file (arch/x86/entry/vsyscall)."""
         start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
-        return SymbolTable(named(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
+        return SymbolTable(symbols_of_names(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
 
     def _load_file(self, number: int) -> SymbolTable:
         files = self.files(number)
@@ -234,7 +234,7 @@ class SymbolLoader:
 
         self._looked[number] = looked = []
         room = perf_map.MOST_FUNCTIONS - sum(len(table) for table in self._tables.values() if isinstance(table, perf_map.MapTable))
-        if stored := self._kept.get(dso.name) if self._kept else None:
+        if stored := self._recorded_files.get(dso.name) if self._recorded_files else None:
             self._origins[number] = debug_files.KEPT
             return self._limited(dso, perf_map.MapTable(perf_map.parse(stored, room)), room)
         for path, owners, pid in self._perf_maps(dso):
@@ -262,7 +262,7 @@ class SymbolLoader:
         from perfpy.symbols.files import live_process
 
         pid = perf_map_pid(dso.name)
-        owners = None if self._options.force else trusted() if pid is None else live_process.trusted_owners(pid)
+        owners = None if self._options.force else trusted_file_owners() if pid is None else live_process.trusted_owners(pid)
         with contextlib.suppress(paths.UnsafeNameError):
             map_paths = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
             yield from ((path, owners, pid or 0) for path in map_paths)
@@ -274,7 +274,7 @@ class SymbolLoader:
         spaces = self._timeline.spaces
         mine = spaces.dso == number
         size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
-        return SymbolTable(named(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0))
+        return SymbolTable(symbols_of_names(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0))
 
 
 def _debuginfod_client() -> debuginfod.Client:

@@ -77,7 +77,7 @@ class Symbols:
         """Select rows."""
         return self.with_columns(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
-    def joined(self, other: Symbols) -> Symbols:
+    def concat(self, other: Symbols) -> Symbols:
         """Concatenate two tables."""
         return Symbols.all([self, other])
 
@@ -92,7 +92,7 @@ class Symbols:
             row, before = row + len(table), before + len(table.sources)
         return Symbols(**columns, sources=sources)
 
-    def closed(self) -> Symbols:
+    def close(self) -> Symbols:
         """Sort by start (stable) and fill in missing ends: the next symbol, or the end of the following page for the last one."""
         result = self.pick(np.argsort(self.start, kind="stable"))
         if not len(result):
@@ -105,7 +105,7 @@ class Symbols:
 _COLUMNS: Final = ("start", "end", "binding", "type", "name", "source")
 
 
-def named(
+def symbols_of_names(
     start: NDArray[np.uint64], end: NDArray[np.uint64], names: list[bytes], binding: int = STB_GLOBAL, type: int = STT_FUNC
 ) -> Symbols:
     """Return symbols with a list of names."""
@@ -122,7 +122,7 @@ def named(
     )
 
 
-EMPTY: Final = named(np.zeros(0, np.uint64), np.zeros(0, np.uint64), [])
+EMPTY: Final = symbols_of_names(np.zeros(0, np.uint64), np.zeros(0, np.uint64), [])
 
 
 class SymbolTable:

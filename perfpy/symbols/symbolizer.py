@@ -49,7 +49,7 @@ _KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "
 class Inliner(Protocol):
     """An expansion of callchains by inlined calls (perfpy.debuginfo.inlined_frames)."""
 
-    def expanded(self, frames: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+    def expand(self, frames: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
         """Return callchains (frame ids, and frames per callchain) with inlined frames added."""
 
     def may_expand(self, number: int) -> bool:
@@ -79,8 +79,8 @@ class Symbolizer:
         timeline: tasks and address spaces.
         options: where to search for symbols.
         loader: symbols loaded before.
-        kept: files stored in the recording.
-        known: symbols of files that are not available.
+        files: files stored in the recording.
+        symbols: symbols of files that are not available.
         shared: files found for other recordings.
 
     Attributes:
@@ -99,13 +99,13 @@ class Symbolizer:
         options: SymbolOptions | None = None,
         loader: SymbolLoader | None = None,
         *,
-        kept: KeptFiles | None = None,
-        known: KeptSymbols | None = None,
+        files: KeptFiles | None = None,
+        symbols: KeptSymbols | None = None,
         shared: SharedFiles | None = None,
     ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options, kept, known, shared)
+        self._loader = loader or SymbolLoader(timeline, self._options, files, symbols, shared)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -214,7 +214,7 @@ class Symbolizer:
         """Whether the options fold interpreters' own frames."""
         return self._options.fold_interpreters
 
-    def folded(self, ids: Ids, counts: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
+    def fold_interpreters(self, ids: Ids, counts: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
         """Return callchains (frame ids, frames per callchain) without interpreters' own frames if the options request it."""
         if not self._options.fold_interpreters:
             return ids, counts
@@ -222,9 +222,9 @@ class Symbolizer:
 
         return without_interpreters(ids, counts, self.frames.dso, self.dsos)
 
-    def expanded(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+    def expand(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
         """Return callchains (as for `folded`) with inlined frames if there is an inliner."""
-        return (ids, counts) if self.inliner is None else self.inliner.expanded(ids, counts, callers_first=callers_first)
+        return (ids, counts) if self.inliner is None else self.inliner.expand(ids, counts, callers_first=callers_first)
 
     def add_inlined(self, frames: Ids, symbols: Ids) -> Ids:
         """Append frames that differ from resolved ones in their symbols; return their ids."""
@@ -353,8 +353,8 @@ class Symbolizer:
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
         dso, loader = self.dsos[number], self._loader
         restricted = dso.kernel and loader.kernel.restricted
-        text = advice(dso, restricted=restricted, found=loader.origin(number) != "!")
-        return MissingSymbols(dso, samples, tuple(loader.looked(number)), text)
+        text = advice(dso, restricted=restricted, is_found=loader.origin(number) != "!")
+        return MissingSymbols(dso, samples, tuple(loader.searched_paths(number)), text)
 
     def _bound_kernel(self, done: int) -> None:
         """Replace the bounds of the kernel's mapping, which are arbitrary, by those of its symbols."""

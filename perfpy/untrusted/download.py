@@ -34,9 +34,9 @@ class _Watch:
         self._changed = threading.Condition()
         threading.Thread(target=self._wait, daemon=True).start()
 
-    def connect(self, *args: Any, **named: Any) -> socket.socket:
+    def connect(self, *args: Any, **keywords: Any) -> socket.socket:
         """Open a connection, as socket.create_connection does, and watch it."""
-        connection = socket.create_connection(*args, **named)
+        connection = socket.create_connection(*args, **keywords)
         with self._changed:
             self._sockets.append(connection.dup())  # TLS takes over the original socket
             if self.late:

@@ -34,7 +34,7 @@ class NotRegularFileError(OSError):
     """A FIFO, a device, a folder or a socket instead of a file."""
 
 
-def trusted() -> tuple[int, int]:
+def trusted_file_owners() -> tuple[int, int]:
     """Return the owners of trusted files: root and the current user."""
     return 0, os.geteuid()
 
@@ -131,7 +131,7 @@ def trusted_target(path: str) -> str:
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
     try:
         state = os.lstat(path) if link is None else os.fstat(link)
-        if state.st_uid not in trusted():
+        if state.st_uid not in trusted_file_owners():
             raise ForeignFileError(errno.EACCES, f"a link of user {state.st_uid}", path)
         text = os.readlink(path) if link is None else os.readlink("", dir_fd=link)
     finally:
@@ -242,12 +242,12 @@ def create_named(path: str) -> int:
     fd = open_named(path, os.O_RDWR | os.O_CREAT)
     try:
         state = os.fstat(fd)
-        is_safe = _leads_to_descriptor(path) or (state.st_uid in trusted() and state.st_nlink <= 1)
+        is_safe = _leads_to_descriptor(path) or (state.st_uid in trusted_file_owners() and state.st_nlink <= 1)
         if stat.S_ISREG(state.st_mode) and is_safe:
             os.ftruncate(fd, 0)
             return fd
         if not stat.S_ISREG(state.st_mode):
-            if stat.S_ISFIFO(state.st_mode) and state.st_uid not in trusted():
+            if stat.S_ISFIFO(state.st_mode) and state.st_uid not in trusted_file_owners():
                 raise ForeignFileError(errno.EACCES, f"belongs to user {state.st_uid}", path)
             return fd
     except BaseException:

@@ -107,20 +107,20 @@ def _become(rights: Rights) -> None:
     _call(rights, set_uid, _UNCHANGED, ctypes.c_uint32(rights.uid), _UNCHANGED)
     _drop_capabilities(rights)
     if (os.geteuid(), os.getegid(), set(os.getgroups())) != (rights.uid, rights.gid, set(rights.groups)):
-        raise _refused(rights, errno.EPERM)
+        raise _refusal(rights, errno.EPERM)
 
 
 def _drop_capabilities(rights: Rights) -> None:
     """Give up what a thread may keep when its ids change (SECBIT_NO_SETUID_FIXUP)."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0)
     if _libc.capset(header, (ctypes.c_uint32 * 6)()):
-        raise _refused(rights, ctypes.get_errno())
+        raise _refusal(rights, ctypes.get_errno())
 
 
 def _call(rights: Rights, number: int, *arguments: Any) -> None:
     if _libc.syscall(ctypes.c_long(number), *arguments) < 0:
-        raise _refused(rights, ctypes.get_errno())
+        raise _refusal(rights, ctypes.get_errno())
 
 
-def _refused(rights: Rights, number: int) -> OSError:
+def _refusal(rights: Rights, number: int) -> OSError:
     return OSError(number, f"cannot take the rights of user {rights.uid} ({os.strerror(number)})")

@@ -118,12 +118,12 @@ class _CompactFields:
 
     def struct(self, depth: int) -> dict[int, Any]:
         """Read the struct at the position."""
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != _STOP:
             field = field + (head >> 4) if head >> 4 else self._integer()
-            found[field] = self._value(head & 15, depth)
-        return found
+            fields[field] = self._value(head & 15, depth)
+        return fields
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in (_TRUE, _FALSE):

@@ -40,16 +40,16 @@ def component(name: str) -> str:
 
 def parts(name: str) -> list[str]:
     """Split a name, absolute or not, into components; // has no empty one."""
-    found = [part for part in name.split("/") if part]
-    if not found:
+    names = [part for part in name.split("/") if part]
+    if not names:
         raise UnsafeNameError(name, "it is empty")
     if "\0" in name:
         raise UnsafeNameError(name, "it holds a NUL")
-    if "." in found or ".." in found:
+    if "." in names or ".." in names:
         raise UnsafeNameError(name, "it leads out of its folder")
-    if len(os.fsencode(name)) > _LONGEST_NAME or any(len(os.fsencode(part)) > _LONGEST_PART for part in found):
+    if len(os.fsencode(name)) > _LONGEST_NAME or any(len(os.fsencode(part)) > _LONGEST_PART for part in names):
         raise UnsafeNameError(name[:40], "it is too long")
-    return found
+    return names
 
 
 def below(folder: str, name: str) -> str:
@@ -72,10 +72,10 @@ def index_parts(build_id: str) -> tuple[str, str, str]:
 
 def home_parts(name: str, build_id: str) -> list[str]:
     """Return the components of the folder in which perf's build-id cache stores a build of a file."""
-    found = parts(name)
-    if found[0] == INDEX:
+    names = parts(name)
+    if names[0] == INDEX:
         raise UnsafeNameError(name, "the cache's index has that name")
-    return [*found, build_id_hex(build_id)]
+    return [*names, build_id_hex(build_id)]
 
 
 def build_id_cache() -> str:
@@ -83,7 +83,7 @@ def build_id_cache() -> str:
     return os.path.expanduser("~/.debug")
 
 
-def indexed(folder: str, build_id: str, file: str = "") -> str:
+def build_id_path(folder: str, build_id: str, file: str = "") -> str:
     """Return a build's path in the index of a build-id cache, or that of one of its files (elf, debug, kallsyms, vdso)."""
     build = "/".join((folder, *index_parts(build_id)))
     return f"{build}/{file}" if file else build
@@ -91,7 +91,7 @@ def indexed(folder: str, build_id: str, file: str = "") -> str:
 
 def debug_file(root: str, build_id: str) -> str:
     """Return the path of a build's debug file in distributions: below root, .build-id/xx/yyyy.debug."""
-    return f"{indexed(root, build_id)}.debug"
+    return f"{build_id_path(root, build_id)}.debug"
 
 
 def debuglinks(root: str, debug_root: str, program: str, link: str) -> Iterator[str]:
@@ -111,8 +111,8 @@ def split_process(path: str) -> tuple[int, str] | None:
     """Return the pid and the name in a path of in_process; None for other paths."""
     if not path.startswith("/proc/"):
         return None
-    pid, found, name = path[6:].partition("/root/")
-    return (int(pid), "/" + name) if found and pid.isdecimal() else None
+    pid, separator, name = path[6:].partition("/root/")
+    return (int(pid), "/" + name) if separator and pid.isdecimal() else None
 
 
 def perf_map(pid: int) -> str:
@@ -129,6 +129,6 @@ def module_notes(name: str, root: str = "/sys/module") -> str:
 PYTHON_IMAGE = "jitted-0-1.so"
 
 
-def jitted(pid: int, index: int) -> str:
+def jit_image_name(pid: int, index: int) -> str:
     """Return the file name of a jitted function's image."""
     return f"jitted-{pid}-{index}.so"

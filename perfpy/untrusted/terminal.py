@@ -59,7 +59,7 @@ class Terminal(io.TextIOWrapper):
         """A stream of bytes to the same terminal, with the same escaping."""
         return self._bytes
 
-    def shown(self, text: str) -> str:
+    def escape(self, text: str) -> str:
         """Return the text with all control characters escaped except line feeds and tabs."""
         return text.translate(self._signs)
 
@@ -74,7 +74,7 @@ class _Bytes(io.BufferedIOBase):
     def write(self, data: Any, /) -> int:
         """Write bytes, which end with a complete character."""
         if bytes(data).translate(None, _HARMLESS):
-            text = self._terminal.shown(bytes(data).decode("utf-8", "surrogateescape"))
+            text = self._terminal.escape(bytes(data).decode("utf-8", "surrogateescape"))
             self._out.write(text.encode("utf-8", "backslashreplace"))
         else:
             self._out.write(data)
@@ -94,7 +94,7 @@ class _Bytes(io.BufferedIOBase):
         return self._terminal.fileno()
 
 
-def guarded(stream: IO[str]) -> IO[str]:
+def guard_terminal(stream: IO[str]) -> IO[str]:
     """Return a Terminal for a stream to a terminal, other streams unchanged."""
     if isinstance(stream, Terminal) or not isinstance(stream, io.TextIOWrapper) or not stream.isatty():
         return stream

@@ -40,7 +40,7 @@ class ArmTables:
         self._rows = np.frombuffer(data[: len(data) & ~7], file.endian + "u4").reshape(-1, 2)
         here = self._address + 8 * np.arange(len(self._rows))
         self._starts = (here + _distance(self._rows[:, 0])) & 0xFFFFFFFE
-        self._found: dict[int, FrameRules | None] = {}
+        self._rules: dict[int, FrameRules | None] = {}
 
     def __bool__(self) -> bool:
         """Whether the file has tables."""
@@ -51,13 +51,13 @@ class ArmTables:
         row = int(np.searchsorted(self._starts, address, side="right")) - 1
         if row < 0:
             return None
-        if row not in self._found:
+        if row not in self._rules:
             try:
-                self._found[row] = rules_of(self._instructions(row))
+                self._rules[row] = rules_of(self._instructions(row))
             except (ValueError, StopIteration):
                 self._file.flaw("unwinding tables of Arm: an entry that makes no sense")
-                self._found[row] = None
-        return self._found[row]
+                self._rules[row] = None
+        return self._rules[row]
 
     def _instructions(self, row: int) -> bytes:
         word = int(self._rows[row, 1])

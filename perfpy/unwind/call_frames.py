@@ -44,49 +44,49 @@ class CallFrames:
     def __init__(self, runtime: ElfFile, symbols: ElfFile | None = None) -> None:
         self._runtime = runtime
         self._symbols = symbols
-        self._known = KnownRules()
+        self._known_rules = KnownRules()
         self._initial: dict[CommonEntry, InitialState] = {}
         self._rows: dict[tuple[FrameIndex, int], FrameRows] = {}
         self._rows_kept = 0
         self._cost = 0
-        self._kept: KeptRules | None = None
+        self._cached_rules: KeptRules | None = None
 
     def keep(self) -> None:
         """Load cached rules of these files, and cache new ones for later runs."""
-        if self._kept is None and (key := key_of("", self._runtime, self._symbols or self._runtime)):
-            self._kept = KeptRules(key)
-            self._kept.load(self._known)
-            weakref.finalize(self, self._kept.store, self._known)
+        if self._cached_rules is None and (key := key_of("", self._runtime, self._symbols or self._runtime)):
+            self._cached_rules = KeptRules(key)
+            self._cached_rules.load(self._known_rules)
+            weakref.finalize(self, self._cached_rules.store, self._known_rules)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Convert offsets in the file to the addresses that call frame information uses."""
-        found = offsets.copy()
+        addresses = offsets.copy()
         for segment in self._runtime.segments[::-1]:
             start, size = np.uint64(segment["offset"]), np.uint64(segment["filesz"])
             inside = offsets - start < size
-            found[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
-        return found
+            addresses[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
+        return addresses
 
     @property
     def rules(self) -> list[FrameRules]:
         """All rules found so far, by row."""
-        return self._known.rules
+        return self._known_rules.rules
 
     def find(self, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the rows of the rules at offsets in the file; negative for code without rules."""
         addresses = self.addresses(offsets)
-        found = self._known.find(addresses)
-        unasked = found == UNASKED
+        numbers = self._known_rules.find(addresses)
+        unasked = numbers == UNASKED
         if not unasked.any():
-            return found
+            return numbers
         fresh = distinct(addresses[unasked]).tolist()
-        said = self._look_up(fresh)
-        self._known.add(fresh, [said.get(address) for address in fresh])
-        return self._known.find(addresses)
+        rules = self._look_up(fresh)
+        self._known_rules.add(fresh, [rules.get(address) for address in fresh])
+        return self._known_rules.find(addresses)
 
     def _look_up(self, addresses: list[int]) -> dict[int, FrameRules | None]:
         """Look up the rules at addresses, which are ascending."""
-        known: dict[int, FrameRules | None] = {}
+        rules: dict[int, FrameRules | None] = {}
         for name in _SOURCES:
             index: FrameIndex | None = getattr(self, name) if addresses else None
             if index is None:
@@ -98,29 +98,29 @@ class CallFrames:
                 while end < len(entries) and entries[end] == entries[begin]:
                     end += 1
                 if entries[begin] != NONE:
-                    found = self._run(index, entries[begin], addresses[begin:end])
-                    known.update(zip(addresses[begin:end], found, strict=True))
+                    rows = self._run(index, entries[begin], addresses[begin:end])
+                    rules.update(zip(addresses[begin:end], rows, strict=True))
                 begin = end
-            addresses = [address for address in addresses if known.get(address) is None]
+            addresses = [address for address in addresses if rules.get(address) is None]
         tables = self._arm if addresses else None
         if tables is not None:
-            known.update((address, tables.find(address)) for address in addresses)
-        return known
+            rules.update((address, tables.find(address)) for address in addresses)
+        return rules
 
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which offsets are in the procedure linkage table."""
-        found = np.zeros(len(offsets), bool)
+        mask = np.zeros(len(offsets), bool)
         for section in filter(None, map(self._runtime.section, _STUBS)):
-            found |= offsets - np.uint64(section.offset) < np.uint64(section.size)
-        return found
+            mask |= offsets - np.uint64(section.offset) < np.uint64(section.size)
+        return mask
 
     def words(self, offsets: NDArray[np.uint64], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Read the words at offsets in the file; also return which of them the file contains."""
         content = self._runtime.content
         order: Literal["little", "big"] = "little" if self._runtime.endian == "<" else "big"
-        known = offsets <= np.uint64(max(len(content) - word, 0))
-        words = [int.from_bytes(content[offset : offset + word], order) for offset in np.where(known, offsets, 0).tolist()]
-        return np.array(words, np.uint64), known
+        is_readable = offsets <= np.uint64(max(len(content) - word, 0))
+        words = [int.from_bytes(content[offset : offset + word], order) for offset in np.where(is_readable, offsets, 0).tolist()]
+        return np.array(words, np.uint64), is_readable
 
     @cached_property
     def _of_runtime(self) -> FrameIndex | None:
@@ -169,16 +169,16 @@ class CallFrames:
         initial = self._initial.get(entry.common)
         if initial is None:
             initial = self._initial[entry.common] = initial_state(entry.common, endian=endian, word=word)
-        found = rows_of(entry, initial, endian=endian, word=word)
-        self._cost += found.cost
-        if self._kept is not None:
-            self._kept.cost += found.cost
-        self._rows_kept += len(found.starts)
+        rows = rows_of(entry, initial, endian=endian, word=word)
+        self._cost += rows.cost
+        if self._cached_rules is not None:
+            self._cached_rules.cost += rows.cost
+        self._rows_kept += len(rows.starts)
         if self._rows_kept > _ROWS_MOST:
             self._rows.clear()
-            self._rows_kept = len(found.starts)
-        self._rows[index, offset] = found
-        return found
+            self._rows_kept = len(rows.starts)
+        self._rows[index, offset] = rows
+        return rows
 
 
 #: The sections to search for an address, in order.

@@ -83,12 +83,12 @@ class UserCallchains:
         return bool(self._has.any())
 
     @property
-    def truncated(self) -> list[TruncatedStacks]:
+    def truncated_stacks(self) -> list[TruncatedStacks]:
         """Return the truncated and unwound stacks so far by size of the copies, smallest first, and the stacks that were not unwound."""
         truncated = [TruncatedStacks(truncated, stacks, size) for size, (truncated, stacks) in sorted(self._counts.items()) if truncated]
         return [*truncated, TruncatedStacks(0, self._left_out, 0, self._machine)] if self._left_out else truncated
 
-    def taken(self) -> list[TruncatedStacks]:
+    def take_truncated_stacks(self) -> list[TruncatedStacks]:
         """Return the counts so far for another process to add, and reset them."""
         counted = [TruncatedStacks(truncated, stacks, size) for size, (truncated, stacks) in self._counts.items()]
         counted += [TruncatedStacks(0, self._left_out, 0, self._machine)] if self._left_out else []
@@ -106,23 +106,25 @@ class UserCallchains:
                 counts[0] += truncated
                 counts[1] += stacks
 
-    def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
+    def extend(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
         """Return the samples with complete callchains. key: the delivery keys."""
         if not all(name in columns for name in self.fields) or not columns.rows:
             return columns
-        chains = limited(columns["callchain"].gathered(), self._max_stack, callers_first=self._callers_first)
+        chains = limit_frames(columns["callchain"].gather(), self._max_stack, callers_first=self._callers_first)
         users = Ragged.empty(columns.rows, np.int32)
         for rows, attr, abi in self._groups(columns, event):
             stepper = self._stepper(abi)
             if stepper is None:
                 self._left_out += len(rows)
             else:
-                found = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
-                self._count(columns["user_stack"].lengths[rows], found.is_truncated, attr.sample_stack_user)
+                unwound = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
+                self._count(columns["user_stack"].lengths[rows], unwound.is_truncated, attr.sample_stack_user)
                 if self._apart:
-                    users = placed(users, rows, Ragged(stepper.shown(found.frames, self._symbolizer), found.chains.offsets))
+                    users = fill_chains(
+                        users, rows, Ragged(stepper.convert_frames(unwound.frames, self._symbolizer), unwound.chains.offsets)
+                    )
                 else:
-                    chains = joined(chains, rows, found.chains)
+                    chains = append_user_frames(chains, rows, unwound.chains)
         added = {"callchain": chains, "user_frames": users} if self._apart else {"callchain": chains}
         return Columns(columns.rows, {**columns, **added}, columns.damaged)
 
@@ -135,26 +137,26 @@ class UserCallchains:
 
     def _groups(self, columns: Columns, event: NDArray[np.int32]) -> Iterator[tuple[NDArray[np.int64], EventAttr, int]]:
         """Yield the samples with a stack, in groups with the same registers."""
-        wanted = self._has[event] & (columns["user_stack"].lengths > 0) & (columns["user_regs"].lengths > 0)
+        is_copied = self._has[event] & (columns["user_stack"].lengths > 0) & (columns["user_regs"].lengths > 0)
         abis = columns["user_regs_abi"]
-        for number in distinct(event[wanted]).tolist():
-            mine = wanted & (event == number)
+        for number in distinct(event[is_copied]).tolist():
+            mine = is_copied & (event == number)
             for abi in distinct(abis[mine]).tolist():
                 yield rows_where(mine & (abis == abi)), self._attrs[number], abi
 
     def _stepper(self, abi: int) -> Stepper | None:
         if abi not in self._steppers:
-            found = architecture(self._machine, abi)
-            made = None
-            if found is not None:
-                made = Stepper(
-                    found,
+            architecture_of_machine = architecture(self._machine, abi)
+            stepper = None
+            if architecture_of_machine is not None:
+                stepper = Stepper(
+                    architecture_of_machine,
                     self._symbolizer.companion(),
                     endian=self._endian,
                     max_stack=self._max_stack,
                     runtime_code=self._runtime_code,
                 )
-            self._steppers[abi] = made
+            self._steppers[abi] = stepper
         return self._steppers[abi]
 
     def _stacks(self, columns: Columns, attr: EventAttr, key: NDArray[np.uint64]) -> UserStacks:
@@ -176,7 +178,7 @@ def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int6
     """Return the bytes of the copies, and the start and length of each; starts are multiples of 8."""
     if isinstance(stacks, Slices) and not (stacks.starts & 7).any():
         return stacks.words, stacks.starts, stacks.lengths
-    rows = stacks.gathered()
+    rows = stacks.gather()
     lengths = rows.lengths
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths + 7 & ~7, out=starts[1:])
@@ -186,22 +188,22 @@ def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int6
     return data, starts[:-1], lengths
 
 
-def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged) -> Ragged:
+def append_user_frames(chains: Ragged, rows: NDArray[np.int64], users: Ragged) -> Ragged:
     """Append the user's frames to the callchains of some rows."""
-    kept = chains.lengths
+    lengths = chains.lengths
     more = np.zeros(len(chains), np.int64)
     more[rows] = users.lengths + 1
     offsets = np.zeros(len(chains) + 1, np.int64)
-    np.cumsum(kept + more, out=offsets[1:])
+    np.cumsum(lengths + more, out=offsets[1:])
     values: NDArray[Any] = np.empty(int(offsets[-1]), np.uint64)
-    values[slices_index(offsets[:-1], kept)[0]] = chains.values[slices_index(chains.offsets[:-1], kept)[0]]
-    after = (offsets[:-1] + kept)[rows]
+    values[slices_index(offsets[:-1], lengths)[0]] = chains.values[slices_index(chains.offsets[:-1], lengths)[0]]
+    after = (offsets[:-1] + lengths)[rows]
     values[after] = np.uint64(flags.CONTEXT_USER)
     values[slices_index(after + 1, users.lengths)[0]] = users.values
     return Ragged(values, offsets)
 
 
-def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
+def fill_chains(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
     """Fill empty rows of callchains with other callchains."""
     if len(rows) == len(chains):
         return others
@@ -215,7 +217,7 @@ def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
     return Ragged(values, offsets)
 
 
-def limited(chains: Ragged, most: int, *, callers_first: bool = False) -> Ragged:
+def limit_frames(chains: Ragged, most: int, *, callers_first: bool = False) -> Ragged:
     """Truncate recorded callchains to `most` frames: the innermost ones, or with callers_first the outermost ones.
 
     Markers are not counted. The markers before a remaining frame stay, because they give its level.
@@ -228,8 +230,8 @@ def limited(chains: Ragged, most: int, *, callers_first: bool = False) -> Ragged
     before = frames[:-1] - np.repeat(frames[chains.offsets[:-1]], lengths)
     if callers_first:
         total = np.diff(frames[chains.offsets])
-        kept = ~is_frame | (np.repeat(total, lengths) - before <= most)
+        mask = ~is_frame | (np.repeat(total, lengths) - before <= most)
     else:
-        kept = before < most
-    offsets = np.concatenate([[0], np.cumsum(kept)])[chains.offsets]
-    return Ragged(chains.values[kept], offsets)
+        mask = before < most
+    offsets = np.concatenate([[0], np.cumsum(mask)])[chains.offsets]
+    return Ragged(chains.values[mask], offsets)

@@ -88,17 +88,17 @@ class CodeRules:
         """
         self._symbolizer.resolve()
         dso, symbol = self._symbolizer.frames.dso, self._symbolizer.frames.symbol
-        known = (dso[callers] >= 0) & (symbol[ids] >= 0) & (symbol[callers] >= 0)
-        elsewhere = known & (symbol[ids] != symbol[callers])
-        found: NDArray[np.int32] = np.where(elsewhere, self._leaf, rules).astype(np.int32)
-        return found
+        has_symbols = (dso[callers] >= 0) & (symbol[ids] >= 0) & (symbol[callers] >= 0)
+        elsewhere = has_symbols & (symbol[ids] != symbol[callers])
+        leaf_rules: NDArray[np.int32] = np.where(elsewhere, self._leaf, rules).astype(np.int32)
+        return leaf_rules
 
     def of_records(self, rules: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the rules to use if the frame pointer is known but the stack pointer is not."""
         for one in distinct(rules).tolist():
             if one not in self._by_record:
-                found = by_record(self.table.rules[one], self._architecture) if one != END else None
-                self._by_record[one] = self._far if found is None else self.table.number(found)
+                recorded = by_record(self.table.rules[one], self._architecture) if one != END else None
+                self._by_record[one] = self._far if recorded is None else self.table.number(recorded)
         self.table.update()
         return np.array([self._by_record[one] for one in rules.tolist()], np.int32)
 
@@ -120,15 +120,15 @@ class CodeRules:
         frames = self._call_frames(dso)
         if frames is None:
             return self._without_file(dso, offsets)
-        found = frames.find(offsets)
-        numbers, said = self._numbers[dso], found >= 0
+        rows = frames.find(offsets)
+        numbers, has_rule = self._numbers[dso], rows >= 0
         if len(numbers) < len(frames.rules):
             numbers = self._numbers[dso] = np.concatenate([numbers, np.full(len(frames.rules) - len(numbers), _UNNUMBERED, np.int32)])
-        fresh = distinct(found[said & (numbers[found] == _UNNUMBERED)])
+        fresh = distinct(rows[has_rule & (numbers[rows] == _UNNUMBERED)])
         numbers[fresh] = [self.table.number(frames.rules[row]) for row in fresh.tolist()]
-        if said.all():
-            return numbers[found]
-        return np.where(said, numbers[found], np.where(frames.is_stub(offsets), self._stub, self._near)).astype(np.int32)
+        if has_rule.all():
+            return numbers[rows]
+        return np.where(has_rule, numbers[rows], np.where(frames.is_stub(offsets), self._stub, self._near)).astype(np.int32)
 
     def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the rules of code without a file; nothing is known if the file exists but is missing here."""
@@ -156,24 +156,24 @@ class CodeRules:
     def _open(self, dso: int) -> CallFrames | None:
         if self._symbolizer.dsos[dso].kind not in _WITH_FILES:
             return None
-        found = self._symbolizer.files(dso)
-        frames = found.once(_call_frames)
-        if frames is not None and self._symbolizer.caches and found.origin != KEPT:
+        files = self._symbolizer.files(dso)
+        frames = files.once(_call_frames)
+        if frames is not None and self._symbolizer.caches and files.origin != KEPT:
             frames.keep()
         return frames
 
     def words(self, ids: NDArray[np.int32], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Read the words at the frames' addresses in their files; also return which exist."""
         dso, offset = self._symbolizer.frames.dso[ids], self._symbolizer.frames.address[ids]
-        values, known = np.zeros(len(ids), np.uint64), np.zeros(len(ids), bool)
+        values, is_readable = np.zeros(len(ids), np.uint64), np.zeros(len(ids), bool)
         for one in distinct(dso[dso >= 0]).tolist():
             frames = self._call_frames(one)
             if frames is not None:
                 rows = rows_where(dso == one)
-                values[rows], known[rows] = frames.words(offset[rows], word)
-        return values, known
+                values[rows], is_readable[rows] = frames.words(offset[rows], word)
+        return values, is_readable
 
 
-def _call_frames(found: DsoFiles) -> CallFrames | None:
-    runtime = found.runtime or found.original
-    return CallFrames(runtime, found.symbols) if runtime is not None else None
+def _call_frames(files: DsoFiles) -> CallFrames | None:
+    runtime = files.runtime or files.original
+    return CallFrames(runtime, files.symbols) if runtime is not None else None

@@ -49,11 +49,11 @@ def evaluate(
     run = _ExpressionRun(expression, context, rows, cfa)
     start = [] if cfa is None else [cfa]
     run.go(0, start, np.arange(len(rows)))
-    return run.result, run.known
+    return run.result, run.is_valid
 
 
 class _ExpressionRun:
-    """One evaluation. result, known: by row."""
+    """One evaluation. result, is_valid: by row."""
 
     def __init__(self, expression: bytes, context: ExpressionContext, rows: NDArray[np.int64], cfa: NDArray[np.uint64] | None) -> None:
         self._expression = expression
@@ -63,7 +63,7 @@ class _ExpressionRun:
         self._mask = np.uint64((1 << 8 * context.word) - 1)
         self._left = _OPERATIONS_MOST
         self.result = np.zeros(len(rows), np.uint64)
-        self.known = np.ones(len(rows), bool)
+        self.is_valid = np.ones(len(rows), bool)
 
     def go(self, position: int, stack: list[Values], which: NDArray[np.int64]) -> None:
         """Run from a position for some rows, whose values are on the stack."""
@@ -109,7 +109,7 @@ class _ExpressionRun:
         elif code < _BASES and code >= _REGISTERS:
             stack.append(self._context.register(code - _REGISTERS, self._rows[which]))
         elif _BASES <= code < _AFTER_BASES:
-            stack.append(self._based(code - _BASES, reader.sleb(), which))
+            stack.append(self._add_base(code - _BASES, reader.sleb(), which))
         elif code in _CONSTANTS:
             stack.append(self._constant(_CONSTANTS[code](reader), which))
         elif code in _BINARY:
@@ -117,7 +117,7 @@ class _ExpressionRun:
             stack.append(_BINARY[code](below & self._mask, top & self._mask) & self._mask)
         elif code in _OF_SIGNED:
             top, below = _pop(stack), _pop(stack)
-            stack.append(_OF_SIGNED[code](self._signed(below), self._signed(top)) & self._mask)
+            stack.append(_OF_SIGNED[code](self._sign_extend(below), self._sign_extend(top)) & self._mask)
         elif code in _SHUFFLES:
             _SHUFFLES[code](stack)
         else:
@@ -131,14 +131,14 @@ class _ExpressionRun:
         elif code == 0x15:
             _pick(stack, reader.byte())
         elif code == 0x19:  # abs
-            stack.append(np.abs(self._signed(_pop(stack))).view(np.uint64) & self._mask)
+            stack.append(np.abs(self._sign_extend(_pop(stack))).view(np.uint64) & self._mask)
         elif code in (0x1F, 0x20):  # neg, not
             stack.append(~_pop(stack) + np.uint64(code == 0x1F) & self._mask)
         elif code == 0x23:  # plus_uconst
             stack.append(_pop(stack) + np.uint64(reader.uleb()) & self._mask)
         elif code in (0x90, 0x92):  # regx, bregx
             number = reader.uleb()
-            stack.append(self._based(number, reader.sleb() if code == 0x92 else 0, which))
+            stack.append(self._add_base(number, reader.sleb() if code == 0x92 else 0, which))
         elif code == 0x9C and self._cfa is not None:  # call_frame_cfa
             stack.append(self._cfa[which])
         elif code not in (0x96, 0x9F):  # nop, stack_value
@@ -147,12 +147,12 @@ class _ExpressionRun:
     def _constant(self, number: int, which: NDArray[np.int64]) -> Values:
         return np.full(len(which), number & 0xFFFFFFFFFFFFFFFF, np.uint64)
 
-    def _based(self, register: int, offset: int, which: NDArray[np.int64]) -> Values:
+    def _add_base(self, register: int, offset: int, which: NDArray[np.int64]) -> Values:
         return self._context.register(register, self._rows[which]) + self._constant(offset, which) & self._mask
 
     def _load(self, addresses: Values, which: NDArray[np.int64]) -> Values:
-        values, known = self._context.load(self._rows[which], addresses & self._mask)
-        self.known[which] &= known
+        values, is_readable = self._context.load(self._rows[which], addresses & self._mask)
+        self.is_valid[which] &= is_readable
         return values
 
     def _truncate(self, values: Values, size: int) -> Values:
@@ -162,7 +162,7 @@ class _ExpressionRun:
             return values >> np.uint64(8 * (self._context.word - size)) if size else values & np.uint64(0)
         return values & np.uint64((1 << 8 * size) - 1)
 
-    def _signed(self, values: Values) -> Signed:
+    def _sign_extend(self, values: Values) -> Signed:
         """Sign-extend numbers of a word's width."""
         unused = np.int64(64 - 8 * self._context.word)
         return values.view(np.int64) << unused >> unused
@@ -190,7 +190,7 @@ def _drop(stack: list[Values]) -> None:
     _pop(stack)
 
 
-def _sized(width: int, *, signed: bool) -> Callable[[ByteReader], int]:
+def _operand_reader(width: int, *, signed: bool) -> Callable[[ByteReader], int]:
     return lambda reader: reader.number(width, signed=signed)
 
 
@@ -218,8 +218,8 @@ def _number(truth: NDArray[np.bool_]) -> Values:
 
 _CONSTANTS: Final[dict[int, Callable[[ByteReader], int]]] = {
     0x03: lambda reader: reader.number(reader.word),
-    **{0x08 + 2 * log: _sized(1 << log, signed=False) for log in range(4)},
-    **{0x09 + 2 * log: _sized(1 << log, signed=True) for log in range(4)},
+    **{0x08 + 2 * log: _operand_reader(1 << log, signed=False) for log in range(4)},
+    **{0x09 + 2 * log: _operand_reader(1 << log, signed=True) for log in range(4)},
     0x10: ByteReader.uleb,
     0x11: ByteReader.sleb,
 }

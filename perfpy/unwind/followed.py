@@ -62,15 +62,15 @@ class Followed:
     """Compares stacks with earlier ones.
 
     Args:
-        known: earlier chains.
+        callers: the callers of earlier chains.
         memory: the stacks.
         sampled: values of the saved registers at the samples.
         rank: of the samples.
         most: the most frames of a chain.
     """
 
-    def __init__(self, known: KnownCallers, memory: StackMemory, sampled: list[Values], rank: NDArray[np.int32], most: int) -> None:
-        self._known = known
+    def __init__(self, callers: KnownCallers, memory: StackMemory, sampled: list[Values], rank: NDArray[np.int32], most: int) -> None:
+        self._known_callers = callers
         self._memory = memory
         self._sampled = sampled
         self._rank = rank
@@ -88,8 +88,8 @@ class Followed:
 
     def step(self, last_born: int) -> Went:
         """Move all chains to the states that followed earlier. last_born: the newest record that any address depends on."""
-        known, chains = self._known, self._chains
-        following, frames = known.following.take(chains.states), known.frame.take(chains.states)
+        callers, chains = self._known_callers, self._chains
+        following, frames = callers.following.take(chains.states), callers.frame.take(chains.states)
         right = self._have_same_words(chains, following, last_born)
         going = right & (chains.depth < self._most - 1)
         self._chains = self._advance(chains, following, going)
@@ -100,7 +100,7 @@ class Followed:
 
     def _advance(self, chains: Waiting, following: States, going: NDArray[np.bool_]) -> Waiting:
         """Return the chains that continue, in their new states."""
-        saved, states = self._known.saved, chains.states
+        saved, states = self._known_callers.saved, chains.states
         if not going.all():
             rows = rows_where(going)
             chains, following = chains.take(rows), following[rows]
@@ -109,19 +109,19 @@ class Followed:
 
     def _have_same_words(self, chains: Waiting, following: States, last_born: int) -> NDArray[np.bool_]:
         """Return which stacks have the words that lead to the next state."""
-        known, (samples, states, _, locations) = self._known, chains
-        values, right = self._memory.load(samples, known.word_address.take(states))
-        right &= values == known.word.take(states)
+        callers, (samples, states, _, locations) = self._known_callers, chains
+        values, right = self._memory.load(samples, callers.word_address.take(states))
+        right &= values == callers.word.take(states)
         right &= following >= 0
-        register = known.base_register.take(states)
+        register = callers.base_register.take(states)
         if register.any():
             for number, sampled in enumerate(self._sampled, 1):
                 rows = rows_where(register == number)
                 if len(rows):
                     values, there = self._register_values(sampled, locations[number - 1][rows], samples[rows])
-                    right[rows] &= there & (values == known.base[states[rows]])
+                    right[rows] &= there & (values == callers.base[states[rows]])
         if last_born > self._lowest:
-            right &= self._rank[samples] >= known.born[following]
+            right &= self._rank[samples] >= callers.born[following]
         return right
 
     def _register_values(self, sampled: Values, locations: Values, samples: Rows) -> tuple[Values, NDArray[np.bool_]]:

@@ -133,14 +133,14 @@ class FrameSection:
         return start, start + reader.raw_pointer(common.encoding & 0x0F & ~0x8)
 
     def _common(self, offset: int) -> CommonEntry:
-        found = self._cies.get(offset)
-        if found is None:
+        common = self._cies.get(offset)
+        if common is None:
             if len(self._cies) >= _CIES_KEPT:
                 self._cies.clear()
-            found = self._cies[offset] = self._parsed(offset)
-        return found
+            common = self._cies[offset] = self._parse(offset)
+        return common
 
-    def _parsed(self, offset: int) -> CommonEntry:
+    def _parse(self, offset: int) -> CommonEntry:
         header = self._header(offset)
         if header is None or header.common >= 0:
             raise ValueError(f"no CIE at {offset:#x}")

@@ -45,26 +45,26 @@ class FrameIndex:
         if not len(self._starts):
             return np.full(len(addresses), NONE, np.int64)
         row = np.searchsorted(self._starts, addresses, side="right") - 1
-        found: NDArray[np.int64] = np.where(row >= 0, self._offsets[np.maximum(row, 0)], NONE)
-        return found
+        offsets: NDArray[np.int64] = np.where(row >= 0, self._offsets[np.maximum(row, 0)], NONE)
+        return offsets
 
 
 def section_of(file: ElfFile, name: str) -> FrameSection | None:
     """Return a file's .eh_frame or .debug_frame; None if it is missing or empty."""
-    found = file.section(name)
-    data = bytes(file.data(found)) if found else b""
-    if found is None or not data:
+    section = file.section(name)
+    data = bytes(file.data(section)) if section else b""
+    if section is None or not data:
         return None
-    return FrameSection(data, found.addr, is_eh=name == ".eh_frame", endian=file.endian, word=file.bits // 8)
+    return FrameSection(data, section.addr, is_eh=name == ".eh_frame", endian=file.endian, word=file.bits // 8)
 
 
 def index_of(file: ElfFile, section: FrameSection) -> FrameIndex:
     """Return the FDEs of a file's section."""
     header = file.section(".eh_frame_hdr") if file.section(".eh_frame") else None
     if header is not None and section.address == _address(file, ".eh_frame"):
-        found = _from_header(bytes(file.data(header)), header.addr, file, section)
-        if found is not None:
-            return found
+        index = _from_header(bytes(file.data(header)), header.addr, file, section)
+        if index is not None:
+            return index
     return read_through(section)
 
 
@@ -75,8 +75,8 @@ def read_through(section: FrameSection) -> FrameIndex:
 
 
 def _address(file: ElfFile, name: str) -> int:
-    found = file.section(name)
-    return found.addr if found else NONE
+    section = file.section(name)
+    return section.addr if section else NONE
 
 
 def _from_header(data: bytes, address: int, file: ElfFile, section: FrameSection) -> FrameIndex | None:

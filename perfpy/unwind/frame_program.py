@@ -49,7 +49,7 @@ def rows_of(entry: FrameEntry, initial: InitialState, *, endian: str, word: int)
     except DAMAGE as found:
         damage = found
     end = entry.end if damage is None else state.location
-    return FrameRows(entry.common, state.starts, state.found, end, entry.end, state.count, damage)
+    return FrameRows(entry.common, state.starts, state.completed_rows, end, entry.end, state.count, damage)
 
 
 class FrameRows(NamedTuple):
@@ -77,16 +77,16 @@ class FrameRows(NamedTuple):
         return [self._rules(row) if row >= 0 else None for row in rows]
 
     def _rules(self, row: int) -> FrameRules:
-        found = self.rows[row]
-        if not isinstance(found, FrameRules):
-            cfa, rules = found
-            kept = tuple(sorted((register, rule) for register, rule in rules.items() if register < _REGISTERS_MOST))
-            found = self.rows[row] = FrameRules(cfa, kept, self.common.return_column, self.common.is_signal)
-        return found
+        cached = self.rows[row]
+        if not isinstance(cached, FrameRules):
+            cfa, rules = cached
+            register_rules = tuple(sorted((register, rule) for register, rule in rules.items() if register < _REGISTERS_MOST))
+            cached = self.rows[row] = FrameRules(cfa, register_rules, self.common.return_column, self.common.is_signal)
+        return cached
 
 
 class _State:
-    """The current row. starts, found: the complete rows."""
+    """The current row. starts, completed_rows: the complete rows."""
 
     def __init__(self, common: CommonEntry, initial: InitialState, start: int, end: int) -> None:
         self._common = common
@@ -98,7 +98,7 @@ class _State:
         self._is_shared = False  # whether a complete row or a remembered state shares these rules
         self._remembered: list[tuple[CfaRule, dict[int, Rule]]] = []
         self.starts: list[int] = []
-        self.found: list[tuple[CfaRule, dict[int, Rule]]] = []
+        self.completed_rows: list[tuple[CfaRule, dict[int, Rule]]] = []
         self.count = 1
 
     def run(self, reader: ByteReader) -> None:
@@ -118,7 +118,7 @@ class _State:
         """
         data, position, end, unit, scale = reader.data, reader.position, reader.end, self._common.code_align, self._common.data_align
         location, last, cfa, rules, is_shared = self.location, self._end, self.cfa, self.rules, self._is_shared
-        add_start, add_row, count, remembered = self.starts.append, self.found.append, self.count, self._remembered
+        add_start, add_row, count, remembered = self.starts.append, self.completed_rows.append, self.count, self._remembered
         code: int | None = None
         try:
             while position < end and location < last and count <= _INSTRUCTIONS_MOST:
@@ -156,7 +156,7 @@ class _State:
         if self._is_shared:
             self._unshare()
         if kind == 0x80:
-            self.rules[low] = (OFFSET, _clipped(reader.uleb() * self._common.data_align))
+            self.rules[low] = (OFFSET, _clip(reader.uleb() * self._common.data_align))
         elif kind:
             self._restore(low)
         else:
@@ -168,7 +168,7 @@ class _State:
     def _complete_row(self) -> None:
         """Complete the current row."""
         self.starts.append(self.location)
-        self.found.append((self.cfa, self.rules))
+        self.completed_rows.append((self.cfa, self.rules))
         self._is_shared = True
 
     def _unshare(self) -> None:
@@ -235,21 +235,21 @@ class _State:
     def offset(self, reader: ByteReader, kind: int, *, signed: bool = False, sign: int = 1) -> None:
         register = reader.uleb()
         value = self._signed_offset(reader) if signed else reader.uleb() * self._common.data_align
-        self.rules[register] = (kind, _clipped(sign * value))
+        self.rules[register] = (kind, _clip(sign * value))
 
     def register(self, reader: ByteReader) -> None:
         register = reader.uleb()
-        self.rules[register] = (REGISTER, _clipped(reader.uleb()))
+        self.rules[register] = (REGISTER, _clip(reader.uleb()))
 
     def expression(self, reader: ByteReader, kind: int) -> None:
         register = reader.uleb()
         self.rules[register] = (kind, reader.take(reader.uleb()))
 
     def _signed_offset(self, reader: ByteReader) -> int:
-        return _clipped(reader.sleb() * self._common.data_align)
+        return _clip(reader.sleb() * self._common.data_align)
 
 
-def _clipped(value: int) -> int:
+def _clip(value: int) -> int:
     """Return the number, or 0 beyond 64 bits, which no valid offset exceeds."""
     return value if -_SIGNED_64 <= value < _SIGNED_64 else 0
 

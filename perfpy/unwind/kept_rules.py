@@ -45,12 +45,12 @@ class KnownRules:
         if not len(self._addresses):
             return np.full(len(addresses), UNASKED, np.int32)
         position = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
-        found: NDArray[np.int32] = np.where(self._addresses[position] == addresses, self._which[position], np.int32(UNASKED))
-        return found
+        numbers: NDArray[np.int32] = np.where(self._addresses[position] == addresses, self._which[position], np.int32(UNASKED))
+        return numbers
 
-    def add(self, addresses: list[int], found: Sequence[FrameRules | None]) -> None:
+    def add(self, addresses: list[int], frame_rules: Sequence[FrameRules | None]) -> None:
         """Add the results for new addresses, which are ascending."""
-        rows = [SILENT if rules is None else self._row.setdefault(rules, len(self._row)) for rules in found]
+        rows = [SILENT if rules is None else self._row.setdefault(rules, len(self._row)) for rules in frame_rules]
         self.rules += list(self._row)[len(self.rules) :]
         added = np.array(addresses, np.uint64)
         position = np.searchsorted(self._addresses, added)
@@ -64,8 +64,8 @@ class KnownRules:
 
     def columns(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
         """Return the addresses with rules, and the row of the rules of each."""
-        said = self._which >= 0
-        return self._addresses[said], self._which[said]
+        has_rule = self._which >= 0
+        return self._addresses[has_rule], self._which[has_rule]
 
 
 class KeptRules:
@@ -84,23 +84,23 @@ class KeptRules:
         self._files = ColumnFiles(path or folder("unwinding"), ".frames", _LIMIT)
         self.cost = 0
 
-    def load(self, known: KnownRules) -> None:
+    def load(self, known_rules: KnownRules) -> None:
         """Load cached rules, if there are any."""
         columns = self._files.columns(self._key)
         try:
             if columns:
-                known.begin(*_decode(columns))
+                known_rules.begin(*_decode(columns))
         except (KeyError, ValueError, IndexError, TypeError):
             return
 
-    def store(self, known: KnownRules) -> None:
+    def store(self, known_rules: KnownRules) -> None:
         """Write the rules, if enough instructions ran for them."""
         if self.cost < _WORTH_KEEPING:
             return
-        addresses, which = known.columns()
-        plain = np.array([_is_plain(rules) for rules in known.rules], bool)[which]
+        addresses, which = known_rules.columns()
+        plain = np.array([_is_plain(rules) for rules in known_rules.rules], bool)[which]
         if 0 < np.count_nonzero(plain) <= _MOST:
-            self._files.keep(self._key, _encode(addresses[plain], which[plain], known.rules))
+            self._files.keep(self._key, _encode(addresses[plain], which[plain], known_rules.rules))
         self.cost = 0
 
 
@@ -113,9 +113,9 @@ def _is_plain(rules: FrameRules) -> bool:
 
 def _encode(addresses: NDArray[np.uint64], which: NDArray[np.int32], rules: list[FrameRules]) -> dict[str, NDArray[Any]]:
     present, numbers = np.unique(which, return_inverse=True)
-    kept = [rules[row] for row in present.tolist()]
-    rows = [(*one.cfa, one.return_column, one.is_signal, len(one.registers)) for one in kept]
-    saved = [(register, kind, value) for one in kept for register, (kind, value) in one.registers]
+    encoded_rows = [rules[row] for row in present.tolist()]
+    rows = [(*one.cfa, one.return_column, one.is_signal, len(one.registers)) for one in encoded_rows]
+    saved = [(register, kind, value) for one in encoded_rows for register, (kind, value) in one.registers]
     return {
         "address": addresses,
         "number": numbers.astype(np.int32),

@@ -122,12 +122,12 @@ class KnownCallers:
             self.stack_pointer[fresh], self.born[fresh], self.frame[fresh] = state.stack_pointer[new], state.born[new], state.frame[new]
         return states
 
-    def note(self, states: States, following: States, found: CallerWords) -> None:
+    def note(self, states: States, following: States, caller_words: CallerWords) -> None:
         """Store the states that followed, and the words that led there."""
         self.following[states] = following
-        self.word_address[states], self.word[states] = found.word_address, found.word
-        self.base_register[states], self.base[states] = found.base_register, found.base
-        for column, values in zip(self.saved, found.saved, strict=True):
+        self.word_address[states], self.word[states] = caller_words.word_address, caller_words.word
+        self.base_register[states], self.base[states] = caller_words.base_register, caller_words.base
+        for column, values in zip(self.saved, caller_words.saved, strict=True):
             column[states] = values
 
     def note_end(self, states: States) -> None:
@@ -137,5 +137,5 @@ class KnownCallers:
 
 def _mix(key: Values, values: Values) -> Values:
     mixed = (key * _FACTORS[0]) ^ values
-    found: Values = (mixed ^ mixed >> _HALF) * _FACTORS[1]
-    return found
+    hashes: Values = (mixed ^ mixed >> _HALF) * _FACTORS[1]
+    return hashes

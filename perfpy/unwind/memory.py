@@ -51,24 +51,24 @@ class StackMemory:
     def load(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Return the word at each row's address (0 if it is unknown), and whether it is known."""
         offset = addresses - self._base[rows]
-        known = offset <= self._last[rows]
+        is_readable = offset <= self._last[rows]
         if self._none is not None:
-            known &= ~self._none[rows]
-        if known.all():
-            return self._copied(self._starts[rows] + offset), known
+            is_readable &= ~self._none[rows]
+        if is_readable.all():
+            return self._copied_words(self._starts[rows] + offset), is_readable
         if self._none is None:  # stands in for words outside the copies
-            offset *= known
-            return self._copied(self._starts[rows] + offset) * known, known
+            offset *= is_readable
+            return self._copied_words(self._starts[rows] + offset) * is_readable, is_readable
         values = np.zeros(len(rows), np.uint64)
-        values[known] = self._copied((self._starts[rows] + offset)[known])
-        return values, known
+        values[is_readable] = self._copied_words((self._starts[rows] + offset)[is_readable])
+        return values, is_readable
 
     def is_above(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether a word at each address would be beyond the end of the row's copy, not before its beginning."""
         above: NDArray[np.bool_] = (addresses >= self._base[rows]) & (addresses - self._base[rows] > self._last[rows])
         return above
 
-    def _copied(self, position: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _copied_words(self, position: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the words at positions of the buffer."""
         index = (position >> _LOG_OF_WORD).view(np.int64)
         shift = position & _SEVEN
@@ -77,9 +77,9 @@ class StackMemory:
             return whole
         first = self._words.take(index).astype(np.uint64, copy=False)
         after = self._words.take(np.minimum(index + 1, len(self._words) - 1)).astype(np.uint64, copy=False)
-        return self._shifted(first, after, shift * np.uint64(8))
+        return self._shifted_words(first, after, shift * np.uint64(8))
 
-    def _shifted(self, first: NDArray[np.uint64], after: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _shifted_words(self, first: NDArray[np.uint64], after: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the words that begin in one word and may end in the next."""
         rest = np.where(bits == 0, np.uint64(0), _BITS - bits)
         if self._is_big:

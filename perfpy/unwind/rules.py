@@ -180,7 +180,7 @@ class RuleTable:
         self.rules: list[FrameRules] = [FrameRules((architecture.stack_pointer, 0), (), architecture.return_column)]
         frame = [architecture.frame.register] if architecture.frame and not architecture.frame.chained else []
         self.tracked: list[int] = [architecture.stack_pointer, architecture.return_column, *frame, *architecture.often]
-        self._made = 0
+        self._encoded = 0
         self._made_tracked = 0
         self._moves: set[tuple[int, int]] = set()  # registers that are saved in another one
 
@@ -202,14 +202,14 @@ class RuleTable:
 
     def update(self) -> None:
         """Extend the arrays by the rules added since the last call."""
-        for rules in self.rules[self._made :]:
+        for rules in self.rules[self._encoded :]:
             self._track_what_is_needed(rules)
         self._track_moved()
         if self._made_tracked != len(self.tracked):
             self._begin()
-        if self._made < len(self.rules):
-            self._extend(self.rules[self._made :])
-            self._made = len(self.rules)
+        if self._encoded < len(self.rules):
+            self._extend(self.rules[self._encoded :])
+            self._encoded = len(self.rules)
 
     def _track_what_is_needed(self, rules: FrameRules) -> None:
         if not isinstance(rules.cfa, bytes):
@@ -219,7 +219,7 @@ class RuleTable:
 
     def _begin(self) -> None:
         """Clear the arrays: their rows are registers, whose number has grown."""
-        self._made, self._made_tracked = 0, len(self.tracked)
+        self._encoded, self._made_tracked = 0, len(self.tracked)
         self._columns = [Growing(kind) for kind in (np.uint8, np.int64, np.uint64, np.int64, bool, bool, np.uint64)]
         self.registers = [RuleColumns() for _ in self.tracked]
 
@@ -227,7 +227,7 @@ class RuleTable:
         row = {register: number for number, register in enumerate(self.tracked)}
         cfa = [(0, 0) if isinstance(rules.cfa, bytes) else (row.get(rules.cfa[0], -1), rules.cfa[1]) for rules in new]
         added: tuple[NDArray[Any], ...] = (
-            np.array([self._flags_of(self._made + number, rules) for number, rules in enumerate(new)], np.uint8),
+            np.array([self._flags_of(self._encoded + number, rules) for number, rules in enumerate(new)], np.uint8),
             np.array([one for one, _ in cfa], np.int64),
             np.array([offset & 0xFFFFFFFFFFFFFFFF for _, offset in cfa], np.uint64),
             np.array([row.get(rules.return_column, -1) for rules in new], np.int64),
@@ -272,5 +272,5 @@ class RuleTable:
     def expression(self, number: int, register: int | None) -> bytes:
         """Return the expression of the CFA (None) or of a register."""
         rules = self.rules[number]
-        found = rules.cfa if register is None else dict(rules.registers)[register][1]
-        return found if isinstance(found, bytes) else b""
+        rule = rules.cfa if register is None else dict(rules.registers)[register][1]
+        return rule if isinstance(rule, bytes) else b""

@@ -58,11 +58,11 @@ class SavedRegisters:
             load: reads words at addresses of samples.
         """
         locations = self.locations[number][rows]
-        found = np.where(locations == SAMPLED, self._sampled[number][samples], self._values[number][rows])
+        values = np.where(locations == SAMPLED, self._sampled[number][samples], self._values[number][rows])
         saved = rows_where(locations < KEPT)
         if len(saved):
-            found[saved] = load(samples[saved], locations[saved])[0]
-        return found
+            values[saved] = load(samples[saved], locations[saved])[0]
+        return values
 
     def move(self, moved: list[tuple[Values, Values | None]]) -> None:
         """Move to the callers: the new place of each register (KEPT: unchanged), and the values of those that are ELSEWHERE."""
@@ -72,11 +72,11 @@ class SavedRegisters:
                 self._values[number] = np.where(locations == ELSEWHERE, values, self._values[number])
 
     @property
-    def are_found(self) -> NDArray[np.bool_] | None:
+    def are_saved(self) -> NDArray[np.bool_] | None:
         """Return which rows have all registers in places that other chains can use; None for all."""
-        found: NDArray[np.bool_] | None = None
+        mask: NDArray[np.bool_] | None = None
         for locations in self.locations:
             lost = locations == ELSEWHERE
             if lost.any():
-                found = ~lost if found is None else found & ~lost
-        return found
+                mask = ~lost if mask is None else mask & ~lost
+        return mask

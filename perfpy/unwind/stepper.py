@@ -114,16 +114,16 @@ class Stepper:
         self._endian = endian
         self._max_stack = max_stack
         self._code = CodeRules(architecture, symbolizer, runtime_code)
-        self._known: KnownCallers | None = None
+        self._callers: KnownCallers | None = None
         self._report_ids = np.zeros(0, np.int32)  # frame -> its id in the report's symbolizer; LOST: not looked up yet
 
     def unwind(self, stacks: UserStacks) -> Unwound:
         """Return the callchain of each sample."""
         while True:
             run = _StepperRun(self._architecture, self._code, self._symbolizer, stacks, endian=self._endian)
-            found = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
-            if found is not None:  # None: a frame depends on a register that was not tracked
-                return found
+            chains = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
+            if chains is not None:  # None: a frame depends on a register that was not tracked
+                return chains
 
     def frame_rules(self, pid: NDArray[np.int32], key: Values, addresses: Values) -> tuple[list[FrameRules], NDArray[np.bool_]]:
         """Return the rules of frames at addresses of processes, and whether each frame is outermost. key: the time, see UserStacks."""
@@ -134,7 +134,7 @@ class Stepper:
         ends = (table.flags[numbers] & ENDS != 0) | (table.registers[1].kind[numbers] == UNDEFINED)
         return [table.rules[number] for number in numbers.tolist()], ends
 
-    def shown(self, frames: Frames, symbolizer: Symbolizer) -> Frames:
+    def convert_frames(self, frames: Frames, symbolizer: Symbolizer) -> Frames:
         """Convert frames to the ids of another symbolizer of the recording, which must always be the same one; LOST stays LOST."""
         table = self._symbolizer.frames
         if len(self._report_ids) < len(table) + 1:  # one more, for LOST
@@ -151,10 +151,10 @@ class Stepper:
     def _known_callers(self) -> KnownCallers:
         """Return the callers of earlier batches, as long as the same registers are tracked."""
         self._code.table.update()
-        kept = len(self._code.table.tracked) - 2
-        if self._known is None or self._known.is_full or len(self._known.saved) != kept:
-            self._known = KnownCallers(kept)
-        return self._known
+        register_count = len(self._code.table.tracked) - 2
+        if self._callers is None or self._callers.is_full or len(self._callers.saved) != register_count:
+            self._callers = KnownCallers(register_count)
+        return self._callers
 
 
 class _StepperRun:
@@ -183,8 +183,8 @@ class _StepperRun:
         self._tracked = list(self._table.tracked)
         self._initial = {number: self._sampled_register(stacks, index) for number, index in enumerate(architecture.registers)}
         self._registers = [self._initial[register][self._alive] for register in self._tracked[:2]]
-        self._kept = [self._initial[register] for register in self._tracked[2:]]
-        self._saved = SavedRegisters(self._kept, len(self._alive))
+        self._callee_saved = [self._initial[register] for register in self._tracked[2:]]
+        self._saved = SavedRegisters(self._callee_saved, len(self._alive))
         self._pc = self._sampled_register(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
         self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian)
@@ -194,13 +194,13 @@ class _StepperRun:
         self._step_before: tuple[NDArray[np.int32], CallerWords] | None = None
         self._depth = np.zeros(len(self._alive), np.int64)  # number of frames before the current one
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
-        self._found: list[tuple[Rows, Frames]] = []
-        self._known: KnownCallers | None = None
+        self._frames: list[tuple[Rows, Frames]] = []
+        self._callers: KnownCallers | None = None
 
-    def chains(self, most: int, known: KnownCallers | None) -> Unwound | None:
-        """Return all chains, of up to `most` frames; None if more registers must be tracked. known: callers of earlier batches."""
-        self._known = known
-        followed = None if known is None else Followed(known, self._memory, self._kept, self._scenes.rank, most)
+    def chains(self, most: int, callers: KnownCallers | None) -> Unwound | None:
+        """Return all chains, of up to `most` frames; None if more registers must be tracked. callers: callers of earlier batches."""
+        self._callers = callers
+        followed = None if callers is None else Followed(callers, self._memory, self._callee_saved, self._scenes.rank, most)
         guessed: NDArray[np.bool_] | None = None
         has_no_stack_pointer: NDArray[np.bool_] | None = None  # rows with an unknown stack pointer
         while len(self._alive) or followed:
@@ -250,24 +250,24 @@ class _StepperRun:
 
     def _note_ends(self, ends: NDArray[np.bool_]) -> None:
         """Record that these chains end here, because the code says so."""
-        if self._known is not None:
-            self._known.note_end(self._state[ends & (self._state >= 0)])
+        if self._callers is not None:
+            self._callers.note_end(self._state[ends & (self._state >= 0)])
 
     def _follow(self, followed: Followed, ids: Frames) -> Frames:
         """Move the chains that continue as others did; return the frames of the chains that the stepper must move.
 
         Those are the first to reach their states, and those that differ from earlier chains.
         """
-        known = self._known
-        assert known is not None
-        self._state = self._states(known, ids)
+        callers = self._callers
+        assert callers is not None
+        self._state = self._states(callers, ids)
         if self._step_before is not None:
-            before, found = self._step_before
+            before, frames = self._step_before
             rows = rows_where((before >= 0) & (self._state >= 0))
-            known.note(before[rows], self._state[rows], found.take(rows))
+            callers.note(before[rows], self._state[rows], frames.take(rows))
             self._step_before = None
         went = followed.step(self._symbolizer.last_valid_from) if len(followed) else None
-        goes = self._are_first(known)
+        goes = self._are_first(callers)
         rows = rows_where(~goes)
         if len(rows):  # the next state is known from the next step on
             locations = [values[rows] for values in self._saved.locations]
@@ -276,38 +276,38 @@ class _StepperRun:
             self._keep(rows)
             ids = ids[rows]
         if went is not None:
-            self._found.append((went.samples, went.frames))
+            self._frames.append((went.samples, went.frames))
             if len(went.strayed.samples):
-                self._take_back(known, went.strayed)
-                ids = np.concatenate([ids, known.frame[went.strayed.states]])
+                self._take_back(callers, went.strayed)
+                ids = np.concatenate([ids, callers.frame[went.strayed.states]])
         return ids
 
-    def _are_first(self, known: KnownCallers) -> NDArray[np.bool_]:
+    def _are_first(self, callers: KnownCallers) -> NDArray[np.bool_]:
         """Return which chains are the first to reach their states, or may be the only ones."""
         goes = self._state < 0
         rows = rows_where(~goes)
-        new = rows[known.following[self._state[rows]] == UNKNOWN][::-1]
+        new = rows[callers.following[self._state[rows]] == UNKNOWN][::-1]
         states = self._state[new]
-        first = np.empty(len(known), np.int64)
+        first = np.empty(len(callers), np.int64)
         first[states] = new  # of equal states, the first row is written last
         goes[new] = first[states] == new
         return goes
 
-    def _states(self, known: KnownCallers, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _states(self, callers: KnownCallers, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the states of all chains; UNKNOWN for states that no other chain can reach."""
         address, born = self._pc - self._back, self._symbolizer.valid_from(ids)
-        fits, found = (born >= 0) & (address != 0), self._saved.are_found
-        rows = rows_where(fits if found is None else fits & found)
+        fits, is_found = (born >= 0) & (address != 0), self._saved.are_saved
+        rows = rows_where(fits if is_found is None else fits & is_found)
         states = np.full(len(ids), UNKNOWN, np.int32)
         scene = self._scenes.scene[self._alive[rows]]
-        states[rows] = known.states(ChainState(scene, address[rows], self._back[rows], self._registers[0][rows], born[rows], ids[rows]))
+        states[rows] = callers.states(ChainState(scene, address[rows], self._back[rows], self._registers[0][rows], born[rows], ids[rows]))
         return states
 
-    def _take_back(self, known: KnownCallers, strayed: Waiting) -> None:
+    def _take_back(self, callers: KnownCallers, strayed: Waiting) -> None:
         """Take back chains that differ from earlier ones."""
         samples, states, depth, locations = strayed
-        back, pc = known.back[states], known.address[states] + known.back[states]
-        registers = [known.stack_pointer[states], pc]
+        back, pc = callers.back[states], callers.address[states] + callers.back[states]
+        registers = [callers.stack_pointer[states], pc]
         self._alive, self._state = np.concatenate([self._alive, samples]), np.concatenate([self._state, states])
         self._back, self._pc = np.concatenate([self._back, back]), np.concatenate([self._pc, pc])
         self._depth = np.concatenate([self._depth, depth])
@@ -328,10 +328,10 @@ class _StepperRun:
     def _add_frames(self, address: Values, ids: Frames) -> None:
         """Add a frame to each chain, except for address 0, as in perf."""
         if address.all():
-            self._found.append((self._alive, ids))
+            self._frames.append((self._alive, ids))
         else:
             rows = rows_where(address)
-            self._found.append((self._alive[rows], ids[rows]))
+            self._frames.append((self._alive[rows], ids[rows]))
 
     def _accept_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
         """End chains whose last caller came from a frame pointer but is not code; return the other rows."""
@@ -341,15 +341,15 @@ class _StepperRun:
 
     def _assemble(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
-        for samples, _ in self._found:
+        for samples, _ in self._frames:
             lengths[samples] += 1
         offsets = np.zeros(self._count + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         frames = np.empty(int(offsets[-1]), np.int32)
         filled = offsets[:-1].copy()
-        for samples, found in self._found:
+        for samples, step_frames in self._frames:
             position = filled[samples]
-            frames[position] = found
+            frames[position] = step_frames
             filled[samples] = position + 1
         values = self._symbolizer.frames.ip.take(frames)
         values[frames == LOST] = CONTEXT_LOST_CALLER
@@ -364,20 +364,20 @@ class _StepperRun:
             self._registers = [values[rows] for values in self._registers]
             self._saved.keep(rows)
             if self._step_before is not None:
-                before, found = self._step_before
-                self._step_before = before[rows], found.take(rows)
+                before, frames = self._step_before
+                self._step_before = before[rows], frames.take(rows)
 
     def _step(self, rules: NDArray[np.int32], special: int) -> Rows:
         """Move to the callers; return the rows that have one. special: the flags of all rules together."""
         stack_pointer = self._registers[0]
-        cfa, known = self._cfa(rules, special)
+        cfa, is_known = self._cfa(rules, special)
         if special & (FAR_GUESS | NEAR_GUESS):
-            known &= self._are_accepted(rules, cfa)
+            is_known &= self._are_accepted(rules, cfa)
         pc, loaded = self._caller(1, rules, cfa)
-        lost = known & (~loaded | (pc == 0))
+        lost = is_known & (~loaded | (pc == 0))
         if lost.any():
             guessed = self._table.flags[rules] & NEAR_GUESS != 0
-            self._note_lost(rows_where(known & (~loaded | guessed & (pc == 0))), rules, cfa)
+            self._note_lost(rows_where(is_known & (~loaded | guessed & (pc == 0))), rules, cfa)
         moved = [self._move_register(number, rules, cfa) for number in range(2, len(self._tracked))]
         callers = [cfa, pc]
         if special & MOVES_STACK_POINTER:
@@ -385,8 +385,8 @@ class _StepperRun:
         if special & RETURNS_ELSEWHERE:
             pc = self._return_addresses(rules, cfa, callers)
         words, pc = pc, pc & self._code_mask
-        going = rows_where(known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
-        if self._known is not None:
+        going = rows_where(is_known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
+        if self._callers is not None:
             self._note_step(rules, cfa, words, [locations for locations, _ in moved])
         self._saved.move(moved)
         self._pc, self._registers = pc, callers
@@ -421,7 +421,7 @@ class _StepperRun:
             return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
         marked = mapped & (self._table.flags[rules] & FAR_GUESS == 0)
-        self._found.append((samples[marked], np.full(int(marked.sum()), LOST, np.int32)))
+        self._frames.append((samples[marked], np.full(int(marked.sum()), LOST, np.int32)))
 
     def _sampled_register(self, stacks: UserStacks, index: int | None) -> Values:
         """Return a sampled register, by perf's number; None: the pc."""
@@ -441,8 +441,8 @@ class _StepperRun:
         """Return the return addresses, of which some are in unusual columns."""
         others = (self._caller(number, rules, cfa)[0] for number in range(2, len(self._tracked)))
         row = np.clip(self._table.return_row[rules], 0, len(self._tracked) - 1)
-        found: Values = np.stack([*callers, *others])[row, np.arange(len(row))]
-        return found
+        addresses: Values = np.stack([*callers, *others])[row, np.arange(len(row))]
+        return addresses
 
     def _are_accepted(self, rules: NDArray[np.int32], cfa: Values) -> NDArray[np.bool_]:
         """Return whether guessed frame pointers are above the stack pointer and not too far."""
@@ -454,7 +454,7 @@ class _StepperRun:
     def _cfa(self, rules: NDArray[np.int32], special: int) -> tuple[Values, NDArray[np.bool_]]:
         """Return the CFAs, and whether they are known."""
         table = self._table
-        values, known = self._registers[0], np.ones(len(rules), bool)
+        values, is_known = self._registers[0], np.ones(len(rules), bool)
         row = table.cfa_row[rules]
         others = rows_where(row)
         if len(others):
@@ -465,8 +465,8 @@ class _StepperRun:
                 values[mine] = self._value(one, mine)
         cfa = values + table.cfa_offset[rules] & self._mask
         if special & CFA_EXPRESSION:
-            self._apply_expressions(rows_where(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, known), None)
-        return cfa, known
+            self._apply_expressions(rows_where(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, is_known), None)
+        return cfa, is_known
 
     def _caller(self, number: int, rules: NDArray[np.int32], cfa: Values) -> tuple[Values, NDArray[np.bool_]]:
         """Return a register of the callers, and whether it is known."""
@@ -475,34 +475,34 @@ class _StepperRun:
         rows = rows_where(kind == OFFSET)
         if len(rows) == len(rules):
             return self._load(self._alive, cfa + value & self._mask)
-        values, known = self._value(number, np.arange(len(cfa))), np.ones(len(cfa), bool)
+        values, is_known = self._value(number, np.arange(len(cfa))), np.ones(len(cfa), bool)
         if len(rows):
-            values[rows], known[rows] = self._load(self._alive[rows], cfa[rows] + value[rows] & self._mask)
+            values[rows], is_known[rows] = self._load(self._alive[rows], cfa[rows] + value[rows] & self._mask)
         if columns.has_rare and columns.is_rare[rules].any():
             derived = kind == VAL_OFFSET
             values = np.where(derived, cfa + value & self._mask, values)
-            self._apply_rare_rules(number, rules, kind, cfa, (values, known))
-        return values, known
+            self._apply_rare_rules(number, rules, kind, cfa, (values, is_known))
+        return values, is_known
 
     def _apply_rare_rules(
-        self, number: int, rules: NDArray[np.int32], kind: NDArray[np.int8], cfa: Values, found: tuple[Values, NDArray[np.bool_]]
+        self, number: int, rules: NDArray[np.int32], kind: NDArray[np.int8], cfa: Values, results: tuple[Values, NDArray[np.bool_]]
     ) -> None:
         """Apply the rare rules."""
-        values, known = found
+        values, is_known = results
         lost = kind == UNDEFINED
-        values[lost], known[lost] = 0, False
+        values[lost], is_known[lost] = 0, False
         moved = rows_where(kind == REGISTER)
         sources = self._table.registers[number].value[rules[moved]]
         for source in distinct(sources).tolist():
             rows = moved[sources == source]
             values[rows] = self._value(source, rows)
-        self._apply_expressions(rows_where(kind >= EXPRESSION), rules, number, found, cfa)
+        self._apply_expressions(rows_where(kind >= EXPRESSION), rules, number, results, cfa)
 
     def _apply_expressions(
-        self, rows: Rows, rules: NDArray[np.int32], number: int | None, found: tuple[Values, NDArray[np.bool_]], cfa: Values | None
+        self, rows: Rows, rules: NDArray[np.int32], number: int | None, results: tuple[Values, NDArray[np.bool_]], cfa: Values | None
     ) -> None:
         """Fill in the values of expressions: for registers the value itself or the word at that address."""
-        values, known = found
+        values, is_known = results
         for one in distinct(rules[rows]).tolist():
             mine = rows[rules[rows] == one]
             register = None if number is None else self._tracked[number]
@@ -514,7 +514,7 @@ class _StepperRun:
             if number is not None and self._table.registers[number].kind[one] == EXPRESSION:
                 result, there = self._load(self._alive[mine], result)
                 good &= there
-            values[mine], known[mine] = result, good
+            values[mine], is_known[mine] = result, good
 
     def register(self, number: int, rows: Rows) -> Values:
         """Return a register of some samples, by its DWARF number."""
@@ -537,9 +537,9 @@ class _StepperRun:
 
     def _load(self, samples: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
         """Read words of copied stacks, or of the files that are mapped there."""
-        values, known = self._memory.load(samples, addresses)
-        if not known.all():
-            missing = rows_where(~known)
+        values, is_known = self._memory.load(samples, addresses)
+        if not is_known.all():
+            missing = rows_where(~is_known)
             ids = self._symbolizer.frames_in(self._scenes, addresses[missing], samples[missing])
-            values[missing], known[missing] = self._code.words(ids, self.word)
-        return values, known
+            values[missing], is_known[missing] = self._code.words(ids, self.word)
+        return values, is_known

@@ -41,10 +41,10 @@ def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint6
     table, row = symbolizer.symbols_of(dso, addresses)
     if bool((row < 0).any()) and symbolizer.has_grown(dso):
         table, row = symbolizer.symbols_of(dso, addresses)
-    found = row >= 0
-    size = table.symbols.end[row[found]] - table.symbols.start[row[found]]
-    small = found.copy()
-    small[found] = np.isin(size, _SIZES)
+    mask = row >= 0
+    size = table.symbols.end[row[mask]] - table.symbols.start[row[mask]]
+    small = mask.copy()
+    small[mask] = np.isin(size, _SIZES)
     python = [one for one in distinct(row[small]).tolist() if table.name(one).startswith(_PYTHON)]
-    ours = [one for one in distinct(row[found & ~small]).tolist() if table.name(one) == _EVALUATOR]
-    return small & np.isin(row, python), found & np.isin(row, ours)
+    ours = [one for one in distinct(row[mask & ~small]).tolist() if table.name(one) == _EVALUATOR]
+    return small & np.isin(row, python), mask & np.isin(row, ours)

@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from perfpy.symbols.demangling.managed_names import without_tier
-from perfpy.symbols.demangling.short_names import shortened
+from perfpy.symbols.demangling.short_names import shorten_name
 
 #: a function's qualified name, and the file of its code; C++ may have a namespace py, too
 _PYTHON: Final = re.compile(r"(?:^|(?<=\] ))py::([^:(]+):(?!:)(.+)$")
@@ -41,7 +41,7 @@ def at_a_glance(name: str) -> str:
     ('Parser.parse (parser.py)', 'std::vector<…>::size()')
     """
     readable_name = readable(name)
-    return shortened(name) if readable_name == name else readable_name
+    return shorten_name(name) if readable_name == name else readable_name
 
 
 def source_file(name: str) -> str:

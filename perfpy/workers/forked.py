@@ -69,9 +69,9 @@ class ForkedWorkers(Generic[PartT, ResultT]):
         for index, part in enumerate(self._parts):
             number = index % self._count
             stream = self._results[number]
-            found = None if stream is None else received(stream)
-            if found is not None:
-                yield found[0]
+            result = None if stream is None else receive_result(stream)
+            if result is not None:
+                yield result[0]
                 continue
             if stream is not None:  # its remaining parts are done here, too
                 stream.close()
@@ -159,7 +159,7 @@ def _write_all(stream: FileIO, data: bytes | memoryview) -> None:
         done += stream.write(data[done:])
 
 
-def received(stream: BufferedReader) -> tuple[Any] | None:
+def receive_result(stream: BufferedReader) -> tuple[Any] | None:
     """Read a result, in a tuple; None if the process ended before it."""
     try:
         pickled, lengths = (int.from_bytes(_read(stream, _LENGTH_BYTES), "little") for _ in range(2))

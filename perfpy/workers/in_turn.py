@@ -10,7 +10,7 @@ import signal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfpy.errors import PerfError
-from perfpy.workers.forked import ForkedWorkers, PartT, ResultT, received, send
+from perfpy.workers.forked import ForkedWorkers, PartT, ResultT, receive_result, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,12 +39,12 @@ class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
             stream = self._results[number]
             if stream is None:
                 yield self._work(part)
-            elif not self._has_begun(number) or received(stream) is None:
+            elif not self._has_begun(number) or receive_result(stream) is None:
                 stream.close()  # its remaining parts are done here, too
                 self._results[number] = None
                 yield self._work(part)
             else:
-                done = received(stream)
+                done = receive_result(stream)
                 if done is None:
                     raise PerfError("a process was killed while it wrote its part of the output, which ends there; try again, or --jobs 1")
                 result, error = done[0]
@@ -60,25 +60,25 @@ class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
             return False
 
     def _start(self, number: int) -> None:
-        self._turn, told = os.pipe()
-        self._turns.append(told)
+        self._turn, next_turn = os.pipe()
+        self._turns.append(next_turn)
         super()._start(number)
         os.close(self._turn)
 
     def _serve(self, parts: Sequence[PartT], stream: FileIO) -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a broken pipe is reported by the parent process
-        for told in self._turns:
-            os.close(told)
+        for turn_end in self._turns:
+            os.close(turn_end)
         for part in parts:
-            made = self._make(part)
+            output = self._make(part)
             if not os.read(self._turn, 1):
                 return
             send(stream, None)
             try:
-                result: tuple[ResultT | None, OSError | None] = self._give(made), None
+                result: tuple[ResultT | None, OSError | None] = self._give(output), None
             except OSError as error:  # the parent process raises it as if it had written itself
                 result = None, error
-            del made
+            del output
             send(stream, result)
 
     def _end(self) -> None:

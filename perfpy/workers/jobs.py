@@ -20,13 +20,13 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def jobs_for(asked: int, size: int, each: int) -> int:
+def jobs_for(requested: int, size: int, each: int) -> int:
     """Return the number of processes for a task.
 
     Args:
-        asked: the limit of --jobs (0: all cores).
+        requested: the limit of --jobs (0: all cores).
         size: of the task.
         each: the least size for one process.
     """
-    most = asked or available_cores()
+    most = requested or available_cores()
     return max(1, min(most, size // each)) if most > 1 and size >= 2 * each and can_fork() else 1

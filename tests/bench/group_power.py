@@ -18,7 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from perfpy.analysis.report.host_differences import ShareChanges, Units, share_changes
-from perfpy.analysis.report.proportions import LEVEL, chance, corrected
+from perfpy.analysis.report.proportions import LEVEL, chance, correct_for_many_tests
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def compared(before: NDArray[np.int64], after: NDArray[np.int64], *, same: bool,
 def marked_as_one(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
     """Whether all samples as one have a row that differs by more than the noise of sampling."""
     old, new = (side.sum(axis=1).tolist() for side in (before, after))
-    return min(corrected([chance(a, sum(old), b, sum(new)) for a, b in zip(old, new, strict=True)])) < LEVEL
+    return min(correct_for_many_tests([chance(a, sum(old), b, sum(new)) for a, b in zip(old, new, strict=True)])) < LEVEL
 
 
 def main() -> None:

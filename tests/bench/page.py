@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/bench/page.py perf.data [options of report]
 
-Run it on a quiet machine. Wanted for a million samples: 10 MB, and 2 s until everything is drawn.
+Run it on a quiet machine. ColumnOptions for a million samples: 10 MB, and 2 s until everything is drawn.
 """
 
 from __future__ import annotations

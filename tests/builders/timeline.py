@@ -8,7 +8,7 @@ import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER
-from perfpy.abi.framing import HEADER, aligned
+from perfpy.abi.framing import HEADER, pad_to_words
 from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.abi.task_columns import RawColumns, TaskRecords, decode_tasks
 from perfpy.symbols.mapped_names import KERNEL_NAME
@@ -48,7 +48,7 @@ def task_records(*events: tuple[int, Any], endian: str = "<", trailer: IdLayout 
     """(key, record) each, in order, by columns."""
     encoded = [records.encode(record, trailer, endian) for _, record in events]
     headers = [HEADER[endian].unpack_from(record) for record in encoded]
-    bodies = [aligned(record[HEADER[endian].size :]) for record in encoded]
+    bodies = [pad_to_words(record[HEADER[endian].size :]) for record in encoded]
     kind, misc, size = (np.array([header[at] for header in headers], np.int64) for at in range(3))
     length = np.array([len(body) for body in bodies], np.int64)
     raw = RawColumns(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.recording import Recording
@@ -73,7 +73,7 @@ def is_listed(name: str) -> bool:
 def report(path: Path, symbols: SymbolOptions) -> bytes:
     with Recording(os.fspath(path)) as recording:
         mode = Mode.BRANCH if recording.data.has_branches else Mode.NORMAL
-        options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), wanted=Wanted(mode=mode))
+        options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), columns=ColumnOptions(mode=mode))
         made = recording.report(options=options, symbols=symbols)
         lines = [HEADER_HINT, *(report_lines(made, TextOptions()) if made.samples else ())]
     return "\n".join(lines).encode("utf-8", "surrogateescape")

@@ -38,7 +38,7 @@ def script_text(path: Path, shown: frozenset[str]) -> bytes:
     out = io.BytesIO()
     with Recording(str(path)) as recording:
         symbols = SymbolOptions(symfs="/nonexistent", kallsyms="/dev/null")
-        ScriptRun(recording, ScriptOptions(symbols=symbols, shown=shown)).write(out)
+        ScriptRun(recording, ScriptOptions(symbols=symbols, side_band_types=shown)).write(out)
     return with_breaks(out.getvalue())
 
 

@@ -233,7 +233,7 @@ def test_a_killed_recorders_file_is_completed_if_it_is_its_own(theirs: Path):
     path.write_bytes(recording())
     os.chown(path, UID, GID)
     with pytest.raises(ValueError, match="not a file of ours alone"):
-        FileWriter.resumed(str(path))
+        FileWriter.resume(str(path))
 
 
 # -- results of other commands ------------------------------------------------------------------------------------

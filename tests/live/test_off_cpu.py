@@ -30,7 +30,7 @@ WHOLE_MACHINE = ["-g", "-a", "-m", "32M", "--off-cpu-limit", "0"]  # the switche
 WITHOUT_TRACEPOINTS = """
 import sys
 from perfpy.capture.off_cpu import sources
-sources._Sources.traced = lambda self: False
+sources._Sources.are_traceable = lambda self: False
 from perfpy.cli import main
 sys.exit(main())
 """

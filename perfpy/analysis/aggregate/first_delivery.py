@@ -24,7 +24,7 @@ class FirstDelivery:
     """The first sample of each row: its delivery order and its thread."""
 
     def __init__(self) -> None:
-        self._known = 0  # all rows below have had a sample
+        self._rows_with_sample = 0  # all rows below have had a sample
         self._latest = np.uint64(0)  # the highest key of all samples
         self._size = 0  # rows; there is room for more
         self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
@@ -44,7 +44,7 @@ class FirstDelivery:
         if size > self._size:
             self._grow(size)
         key, time, ordinal = when
-        rows = rows_where(ids >= self._known) if self._follow(key) else rows_where(key <= self._key[ids])
+        rows = rows_where(ids >= self._rows_with_sample) if self._follow(key) else rows_where(key <= self._key[ids])
         rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
         if not len(rows):
             return
@@ -52,8 +52,8 @@ class FirstDelivery:
         updated = ids[rows]
         self._key[updated], self._time[updated], self._ordinal[updated] = key[rows], time[rows], ordinal[rows]
         self._tid[updated] = tid[rows]
-        without = rows_where(self._key[self._known : size] == _NEVER)
-        self._known = self._known + int(without[0]) if len(without) else size
+        without = rows_where(self._key[self._rows_with_sample : size] == _NEVER)
+        self._rows_with_sample = self._rows_with_sample + int(without[0]) if len(without) else size
 
     def _follow(self, key: NDArray[np.uint64]) -> bool:
         """Whether these samples follow all others, in order: then only samples of new rows can be first ones."""
@@ -67,7 +67,7 @@ class FirstDelivery:
         if size > len(self._key):
             room, old = max(size, 2 * len(self._key)), slice(self._size)
             self._key, self._time, self._ordinal, self._tid = (
-                _enlarged(values[old], room) for values in (self._key, self._time, self._ordinal, self._tid)
+                _enlarge(values[old], room) for values in (self._key, self._time, self._ordinal, self._tid)
             )
         added = slice(self._size, size)
         self._key[added], self._time[added], self._ordinal[added], self._tid[added] = _NEVER, _NEVER, 0, 0
@@ -78,7 +78,7 @@ class FirstDelivery:
         return DeliveryOrder(self._key[:size], self._time[:size], self._ordinal[:size]), self._tid[:size]
 
 
-def _enlarged(values: NDArray[Any], room: int) -> NDArray[Any]:
+def _enlarge(values: NDArray[Any], room: int) -> NDArray[Any]:
     """Copy the values into a larger array, whose unused pages take no memory."""
     grown = np.empty(room, values.dtype)
     grown[: len(values)] = values

@@ -91,7 +91,7 @@ class ScratchFile:
         try:
             self._file: FileIO = tempfile.TemporaryFile(prefix="perfpy-", dir=self.folder, buffering=0)  # noqa: SIM115  # open as long as this object
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._failure(error) from None
         self._end = 0
 
     def __del__(self) -> None:
@@ -112,9 +112,9 @@ class ScratchFile:
             while done < len(data):
                 done += os.pwrite(self._file.fileno(), data[done:], begin + done)
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._failure(error) from None
 
-    def _failed(self, error: OSError) -> OutputFailedError:
+    def _failure(self, error: OSError) -> OutputFailedError:
         remedy = f"set TMPDIR to a folder with more space, or raise {VARIABLE}"
         return OutputFailedError(self.folder, f"{error.strerror}; the distinct samples do not fit into memory", remedy=remedy)
 
@@ -133,7 +133,7 @@ class ScratchFile:
             done += count
         return data
 
-    def mapped(self, stored: Stored) -> NDArray[Any]:
+    def map_array(self, stored: Stored) -> NDArray[Any]:
         """Return an array as a memory mapping."""
         if not stored.size:
             return np.zeros(0, stored.dtype)
@@ -148,9 +148,9 @@ class ScratchFile:
             count += len(part)
         return Stored(begin, np.dtype(dtype), count)
 
-    def joined(self, parts: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    def append_joined(self, parts: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
         """Append one array made of several, and return it as a memory mapping."""
-        return self.mapped(self.append(parts, dtype))
+        return self.map_array(self.append(parts, dtype))
 
     def keep(self, value: object) -> tuple[int, int]:
         """Append any object, for `kept` in this process, its parent or a forked child."""
@@ -159,7 +159,7 @@ class ScratchFile:
         self._write(data)
         return span
 
-    def kept(self, span: tuple[int, int]) -> Any:
+    def load(self, span: tuple[int, int]) -> Any:
         """Return an object that `keep` wrote: only this program can open the file."""
         return pickle.loads(self._bytes(*span))
 
@@ -168,18 +168,18 @@ class Overflow:
     """Storage for arrays: in memory up to the limit, then in a file."""
 
     def __init__(self) -> None:
-        self._kept, self._room = 0, -1  # bytes; -1: not yet determined
+        self._used_bytes, self._room = 0, -1  # bytes; -1: not yet determined
         self._file: ScratchFile | None = None
 
     def _fits(self, size: int) -> bool:
         """Reserve memory; return whether it was available."""
         if self._room < 0:
-            if self._kept + size < _LITTLE and VARIABLE not in os.environ:
-                self._kept += size
+            if self._used_bytes + size < _LITTLE and VARIABLE not in os.environ:
+                self._used_bytes += size
                 return True
             self._room = memory_limit()
-        fits = self._kept + size <= self._room
-        self._kept += size * fits
+        fits = self._used_bytes + size <= self._room
+        self._used_bytes += size * fits
         return fits
 
     def _scratch(self) -> ScratchFile:
@@ -192,12 +192,12 @@ class Overflow:
         if self._fits(values.nbytes):
             return values
         file = self._scratch()
-        return file.mapped(file.write(values))
+        return file.map_array(file.write(values))
 
-    def joined(self, parts: Iterable[NDArray[Any]], count: int, dtype: Any) -> NDArray[Any]:
+    def store_joined(self, parts: Iterable[NDArray[Any]], count: int, dtype: Any) -> NDArray[Any]:
         """Store one array made of several with `count` elements in all."""
         if not self._fits(count * np.dtype(dtype).itemsize):
-            return self._scratch().joined(parts, dtype)
+            return self._scratch().append_joined(parts, dtype)
         result, done = np.empty(count, dtype), 0
         for part in parts:
             result[done : done + len(part)] = part

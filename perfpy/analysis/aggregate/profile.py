@@ -157,12 +157,12 @@ class FoldingPlan(NamedTuple):
     @property
     def fingerprints(self) -> list[str]:
         """The columns that distinguish samples (perfpy.analysis.samples.fingerprints)."""
-        found = self.sample_filter.mark_fingerprints
+        names = self.sample_filter.mark_fingerprints
         for name in self.dimensions:
-            found += ["raw"] if name == "raw" else DIMENSIONS[name].fingerprints
+            names += ["raw"] if name == "raw" else DIMENSIONS[name].fingerprints
         if self.chains:
-            found = [name for name in found if name != "mode_space"] + ["space", "callchain"]
-        return list(dict.fromkeys(found))
+            names = [name for name in names if name != "mode_space"] + ["space", "callchain"]
+        return list(dict.fromkeys(names))
 
 
 def _summand(name: str, samples: SampleView, period: NDArray[np.uint64]) -> NDArray[Any]:
@@ -243,8 +243,8 @@ class Profile:
             self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
         kinds, new = self._kinds.ids_and_new(kind_numbers(samples, self._recipe.fingerprints))
         if len(new):
-            found = [self._rows.ids_and_new(self._numbers(samples.take(part)))[0] for part in _parts(new, samples.chains().lengths)]
-            self._row_of_kind = np.concatenate([self._row_of_kind, *found])
+            row_ids = [self._rows.ids_and_new(self._numbers(samples.take(part)))[0] for part in _parts(new, samples.chains().lengths)]
+            self._row_of_kind = np.concatenate([self._row_of_kind, *row_ids])
         rows: NDArray[np.int32] = self._row_of_kind.take(kinds)
         return rows
 
@@ -254,7 +254,7 @@ class Profile:
         mark = np.zeros(len(samples), np.int32) if marked is None else marked.astype(np.int32)
         numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
         if self._chains is not None:
-            frames, counts = frames_of(samples.chains().gathered(), samples.column("pid"), samples.key, samples.symbolizer)
+            frames, counts = frames_of(samples.chains().gather(), samples.column("pid"), samples.key, samples.symbolizer)
             numbers.append(self._chains.add(self._merged_by_function(frames, samples.symbolizer), counts))
         return numbers
 
@@ -304,13 +304,13 @@ class Profile:
     def _chains_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> NDArray[np.int32]:
         """Return this profile's number of each chain of a part."""
         assert self._chains is not None
-        lengths, found = part.chain_lengths, [np.zeros(0, np.int32)]
+        lengths, pieces = part.chain_lengths, [np.zeros(0, np.int32)]
         ends = np.cumsum(lengths)
         for rows in _parts(np.arange(len(lengths)), lengths):
             begin, end = int(ends[rows[0]] - lengths[rows[0]]), int(ends[rows[-1]])
             frames = self._merged_by_function(maps.frame[part.chain_frames[begin:end]], symbolizer)
-            found.append(self._chains.add(frames, lengths[rows]))
-        return np.concatenate(found)
+            pieces.append(self._chains.add(frames, lengths[rows]))
+        return np.concatenate(pieces)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -320,18 +320,18 @@ class Profile:
         """Return the positions in `folded` of rows that add() returned."""
         positions = np.empty(len(self._order), np.int64)
         positions[self._order] = np.arange(len(positions))
-        found: NDArray[np.int64] = positions[rows]
-        return found
+        row_ranks: NDArray[np.int64] = positions[rows]
+        return row_ranks
 
     @property
     def chains(self) -> ChainSource | None:
         """The distinct callchains, or None."""
-        return self._chains if self._runs is None else self._merged[1]
+        return self._chains if self._runs is None else self._merged_rows[1]
 
     @property
     def folded(self) -> Folded:
         """The rows, in the order of first delivery."""
-        return self._here if self._runs is None else self._merged[0]
+        return self._here if self._runs is None else self._merged_rows[0]
 
     @cached_property
     def _here(self) -> Folded:
@@ -356,12 +356,12 @@ class Profile:
         return Folded(event, mark.astype(np.bool_), chain, tid, period, count, *by_name)
 
     @cached_property
-    def _merged(self) -> tuple[Folded, ChainSource | None]:
+    def _merged_rows(self) -> tuple[Folded, ChainSource | None]:
         """The rows and chains, most of them from the file."""
         assert self._runs is not None
         if len(self._rows):
             self._to_file(self._runs)
-        keys, totals, chain, tid, chains = self._runs.merged()
+        keys, totals, chain, tid, chains = self._runs.merge()
         return self._folded_of(keys, chain, tid, totals), chains
 
     def samples_of_frames(self) -> NDArray[np.int64]:

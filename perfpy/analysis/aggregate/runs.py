@@ -16,7 +16,7 @@ import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.analysis.aggregate.overflow import ScratchFile
-from perfpy.analysis.samples.fingerprints import combined
+from perfpy.analysis.samples.fingerprints import combine_columns
 from perfpy.analysis.samples.sample_view import DeliveryOrder
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class FoldedRuns:
             when, tid: of each row's first sample.
         """
         hashes = np.zeros(len(tid), np.uint64) if chains is None else chains.hashes[chain]
-        number = combined([*keys, hashes])
+        number = combine_columns([*keys, hashes])
         number = (number ^ number >> _SHIFT) * _MIX  # equalizes the ranges of numbers
         columns = {"number": number, "chain": hashes, "tid": tid, **when._asdict()}
         for kind, numbered in ((_KEY, keys), (_SUM, totals)):
@@ -120,7 +120,7 @@ class FoldedRuns:
         parts = (frames[slices_index(offsets[order[begin:end]], lengths[begin:end])[0]] for begin, end in blocks)
         return stored, self._file.append(parts, np.int32)
 
-    def merged(self) -> Merged:
+    def merge(self) -> Merged:
         """Return all rows and chains."""
         rows = self._rows()
         order = DeliveryOrder(*(rows.pop(name) for name in _MOMENT)).order()
@@ -130,17 +130,17 @@ class FoldedRuns:
         if self._runs[0].frames is not None:
             chains, sorted_hashes, of_known = self._chains()
             chain = of_known[np.searchsorted(sorted_hashes, hashes)]
-        keys, totals = ([rows.pop(name) for name in self._numbered(kind)] for kind in (_KEY, _SUM))
+        keys, totals = ([rows.pop(name) for name in self._column_names(kind)] for kind in (_KEY, _SUM))
         return Merged(keys, totals, chain, rows.pop("tid"), chains)
 
-    def _numbered(self, kind: str) -> list[str]:
+    def _column_names(self, kind: str) -> list[str]:
         """Return the column names of one kind, in order."""
         return [name for name in self._runs[0].rows if name.startswith(kind)]
 
     def _chains(self) -> tuple[StoredChains, NDArray[np.uint64], NDArray[np.int64]]:
         """Return every chain once, the hashes in ascending order, and the chain of each hash."""
         distinct_chains: list[tuple[NDArray[Any], ...]] = [(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        frames = self._file.joined(self._merged_chains(distinct_chains), np.int32)
+        frames = self._file.append_joined(self._merged_chains(distinct_chains), np.int32)
         hashes, met, lengths = (np.concatenate(parts) for parts in zip(*distinct_chains, strict=True))
         starts = np.cumsum(lengths) - lengths
         order = np.argsort(met)
@@ -148,11 +148,11 @@ class FoldedRuns:
         of_hash[order] = np.arange(len(order))
         offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
         blocks = ((starts[order[begin:end]], lengths[order[begin:end]]) for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE))
-        ordered = self._file.joined((frames[slices_index(*block)[0]] for block in blocks), np.int32)
+        ordered = self._file.append_joined((frames[slices_index(*block)[0]] for block in blocks), np.int32)
         return StoredChains(ordered, offsets), hashes, of_hash
 
-    def _merged_chains(self, found: list[tuple[NDArray[Any], ...]]) -> Iterator[NDArray[np.int32]]:
-        """Yield the frames of all chains, by hash; append their hashes, order of occurrence and lengths to `found`."""
+    def _merged_chains(self, chain_columns: list[tuple[NDArray[Any], ...]]) -> Iterator[NDArray[np.int32]]:
+        """Yield the frames of all chains, by hash; append their hashes, order of occurrence and lengths to `chain_columns`."""
         for parts in self._ranges([run.chains for run in self._runs], "hash"):
             columns = {name: np.concatenate([part[name] for part in parts]) for name in ("hash", "met", "length")}
             frames = []
@@ -163,12 +163,12 @@ class FoldedRuns:
             starts = np.cumsum(columns["length"]) - columns["length"]
             order = np.lexsort((columns["met"], columns["hash"]))
             first = order[_beginnings(columns["hash"][order])]
-            found.append((columns["hash"][first], columns["met"][first], columns["length"][first]))
+            chain_columns.append((columns["hash"][first], columns["met"][first], columns["length"][first]))
             yield np.concatenate(frames)[slices_index(starts[first], columns["length"][first])[0]]
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """Return every row once, by column, unsorted."""
-        merged_parts, totals = [], self._numbered(_SUM)
+        merged_parts, totals = [], self._column_names(_SUM)
         for parts in self._ranges([run.rows for run in self._runs], "number"):
             columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             numbers = columns.pop("number")
@@ -180,7 +180,7 @@ class FoldedRuns:
 
     def _ranges(self, tables: list[dict[str, Stored]], sorted_by: str) -> Iterator[list[dict[str, NDArray[Any]]]]:
         """Yield the columns of all tables for each range of numbers that is not empty."""
-        numbers = [self._file.mapped(table[sorted_by]) for table in tables]
+        numbers = [self._file.map_array(table[sorted_by]) for table in tables]
         bits = max(sum(map(len, numbers)) // _AT_ONCE, 0).bit_length()
         lows = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits if bits else 0)
         borders = [[*np.searchsorted(number, lows).tolist(), len(number)] for number in numbers]
@@ -188,8 +188,8 @@ class FoldedRuns:
             bounds = [(border[index], border[index + 1]) for border in borders]
             if any(begin < end for begin, end in bounds):
                 yield [
-                    {name: self._file.read(stored, *these) for name, stored in table.items()}
-                    for table, these in zip(tables, bounds, strict=True)
+                    {name: self._file.read(stored, *limits) for name, stored in table.items()}
+                    for table, limits in zip(tables, bounds, strict=True)
                 ]
 
 

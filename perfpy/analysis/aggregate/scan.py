@@ -20,7 +20,7 @@ from perfpy.analysis.aggregate.partial import KnownNames, name_maps
 from perfpy.analysis.aggregate.profile import Profile
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 from perfpy.analysis.sortkeys.sort_key import Mode
-from perfpy.perfdata.records.group_reads import carries_readings, delivered
+from perfpy.perfdata.records.group_reads import carries_readings, split_readings
 from perfpy.workers.forked import ForkedWorkers
 from perfpy.workers.jobs import SAMPLES_EACH, STACKS_EACH, jobs_for
 
@@ -112,13 +112,13 @@ class SampleScan:
         memory = memory_for(self.data.sample_counts.total())
         profile = Profile(self.folding, memory)
         if self._has_readings or self.folding.sample_filter.switch is not None:
-            for samples in self.delivered():
+            for samples in self.delivered_samples():
                 profile.add(samples)
             return profile
         mine, *others = self._ranges()
         work = [ChunksPart(parts, memory and memory // (1 + len(others)), ScratchFile() if memory else None) for parts in others]
-        with ForkedWorkers(work, self._folded, len(others)) as workers:
-            for samples in self._stored(mine):
+        with ForkedWorkers(work, self._fold_part, len(others)) as workers:
+            for samples in self._stored_samples(mine):
                 profile.add(samples)
             for part, result in zip(work, workers.results(), strict=True):
                 self._merge_result(profile, part, result)
@@ -130,7 +130,7 @@ class SampleScan:
         maps = name_maps(result.last.names, self.symbolizer, self.timeline)
         for span in result.before:
             assert part.file is not None
-            profile.merge(part.file.kept(span), maps, self.symbolizer)
+            profile.merge(part.file.load(span), maps, self.symbolizer)
         profile.merge(result.last, maps, self.symbolizer)
         if self.unwinding is not None:
             self.unwinding.add(result.stacks)
@@ -143,17 +143,17 @@ class SampleScan:
         borders = [parts * number // jobs for number in range(jobs + 1)]
         return [range(begin, end) for begin, end in pairwise(borders)]
 
-    def _folded(self, part: ChunksPart) -> FoldedPart:
+    def _fold_part(self, part: ChunksPart) -> FoldedPart:
         """Fold some of the samples in another process; return the rows, and the truncated stacks."""
         profile, known_names, warnings_before = Profile(self.folding), KnownNames(self.symbolizer, self.timeline), len(self.data.warnings)
         before = []
-        for samples in self._stored(part.parts):
+        for samples in self._stored_samples(part.parts):
             profile.add(samples)
             if part.file is not None and part.memory is not None and profile.nbytes > part.memory:
                 before.append(part.file.keep(profile.partial(known_names.none(), [])))
                 profile = Profile(self.folding)
         file_warnings = [] if self.unwinding is None else [str(file) for file in self.symbolizer.unreadable()]
-        stacks = [] if self.unwinding is None else self.unwinding.taken()
+        stacks = [] if self.unwinding is None else self.unwinding.take_truncated_stacks()
         return FoldedPart(before, profile.partial(known_names.learnt(), [*self.data.warnings[warnings_before:], *file_warnings]), stacks)
 
     @cached_property
@@ -191,9 +191,9 @@ class SampleScan:
         return user_callchains(self.data, self.symbolizer, self.max_stack, callers_first=self.callers_first)
 
     @property
-    def truncated(self) -> list[TruncatedStacks]:
+    def truncated_stacks(self) -> list[TruncatedStacks]:
         """The stack copies that were too short, as far as they were read."""
-        return self.unwinding.truncated if self.unwinding else []
+        return self.unwinding.truncated_stacks if self.unwinding else []
 
     def _fields(self) -> list[str]:
         """Return the sample columns to read."""
@@ -205,24 +205,24 @@ class SampleScan:
         )
         return sorted(fields if self._callstacks is None else fields | {self._callstacks.field})
 
-    def _stored(self, parts: range) -> Iterator[SampleView]:
+    def _stored_samples(self, parts: range) -> Iterator[SampleView]:
         """Yield the selected samples of some parts of the source, in its order."""
         ordinal = parts.start << _ORDINAL_BITS  # after those of the parts before
-        for number, batch in enumerate(self.data.stored(self._fields(), parts, more=self.unwinding)):
+        for number, batch in enumerate(self.data.stored_batches(self._fields(), parts, more=self.unwinding)):
             ordinals = np.arange(ordinal, ordinal + len(batch.event))
             ordinal += len(ordinals)
             if len(ordinals):
                 key = self.data.settled_keys(batch)
                 order = DeliveryOrder(key, batch.time, ordinals)
                 samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
-                yield from self._selected(samples)
+                yield from self._select(samples)
             self._report_progress(number / len(parts))
 
-    def delivered(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
+    def delivered_samples(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
         """Yield the selected samples in order of delivery. fields: further columns."""
         self.folding.sample_filter.begin()
         ordinal = 0
-        for batch in delivered(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
+        for batch in split_readings(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
             ordinal += len(batch)
             if len(batch):
@@ -230,9 +230,9 @@ class SampleScan:
                 key = self.data.settled_keys(batch)
                 order = DeliveryOrder(key, key, ordinals)
                 samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
-                yield from self._selected(samples)
+                yield from self._select(samples)
 
-    def _selected(self, samples: SampleView) -> Iterator[SampleView]:
+    def _select(self, samples: SampleView) -> Iterator[SampleView]:
         if self._callstacks is not None:
             samples = self._callstacks.add_to(samples)
         if self._folds:
@@ -241,7 +241,7 @@ class SampleScan:
             samples = with_interpreters_folded(samples)
         for columns in self.more:
             samples = columns.add_to(samples)
-        samples = samples.take(self.folding.sample_filter.kept_rows(samples))
+        samples = samples.take(self.folding.sample_filter.passing_rows(samples))
         if "time" in self.folding.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
@@ -249,7 +249,7 @@ class SampleScan:
 
             samples = branch_samples(samples)
         elif self.mode is Mode.MEMORY:
-            samples = samples.weighted()
+            samples = samples.with_weights()
         if len(samples):
             yield samples
 

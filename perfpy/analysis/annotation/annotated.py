@@ -42,10 +42,10 @@ class ShareOf(NamedTuple):
     hits: bool = False
 
     @classmethod
-    def named(cls, name: str) -> ShareOf:
+    def parse(cls, name: str) -> ShareOf:
         """Parse perf's name: local-period, global-hits ..."""
-        where, _, what = name.partition("-")
-        return cls(where == "global", what == "hits")
+        where, _, measure = name.partition("-")
+        return cls(where == "global", measure == "hits")
 
     def __str__(self) -> str:
         return f"{'global' if self.whole else 'local'} {'hits' if self.hits else 'period'}"

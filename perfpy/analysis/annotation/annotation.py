@@ -53,8 +53,8 @@ class Annotation:
         table = histogram or self._first_table()
         if table is None:
             return
-        wanted = (hot for hot in hot_functions(self.report, table) if hot.percent >= percent_limit)
-        for function in annotated(self._symbolizer, wanted, style or CodeStyle()):
+        hot_enough = (hot for hot in hot_functions(self.report, table) if hot.percent >= percent_limit)
+        for function in annotated(self._symbolizer, hot_enough, style or CodeStyle()):
             if isinstance(function, AnnotatedFunction):
                 yield function
             else:

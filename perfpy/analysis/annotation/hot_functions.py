@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.locations import Locations
 
 #: the sort keys of such a report
-BY_FUNCTION = Wanted(sort="dso,symbol")
+BY_FUNCTION = ColumnOptions(sort="dso,symbol")
 
 
 class Hits(NamedTuple):
@@ -71,9 +71,9 @@ class HotFunction(NamedTuple):
 
 def hot_functions(report: Report, histogram: Histogram) -> Iterator[HotFunction]:
     """Yield the functions of a table after filters; rows without a function are skipped."""
-    known = histogram.locations
-    entries = histogram.shown()
-    symbols = known.symbol[histogram.entries.location[entries] >> ROLE_BITS]
+    location_table = histogram.locations
+    entries = histogram.visible_entries()
+    symbols = location_table.symbol[histogram.entries.location[entries] >> ROLE_BITS]
     shares = histogram.percents("period", entries)
     members = [_Samples.of(report, histogram, member) for member in range(len(histogram.events))]
     for symbol, share in zip(symbols.tolist(), shares.tolist(), strict=True):
@@ -100,14 +100,14 @@ class _Samples:
     @classmethod
     def of(cls, report: Report, histogram: Histogram, member: int) -> _Samples:
         """Return the addresses of one member of a table's group."""
-        folded, known = report.folded, histogram.locations
+        folded, location_table = report.folded, histogram.locations
         rows = np.flatnonzero((folded.event == histogram.events[member].event.index) & ~folded.filtered)
         frames = folded.dimensions["frame"][rows]
-        symbol = known.symbol[frames].astype(np.int64)
-        start = known.symbol_bounds(symbol)[0]
-        offset = (known.address[frames] - start).astype(np.int64)
+        symbol = location_table.symbol[frames].astype(np.int64)
+        start = location_table.symbol_bounds(symbol)[0]
+        offset = (location_table.address[frames] - start).astype(np.int64)
         samples, period = folded.count[rows], folded.period[rows]
-        counted = _are_named(report.options.sample_filter.symbols, symbol, known)
+        counted = _are_named(report.options.sample_filter.symbols, symbol, location_table)
         return cls(symbol, offset, samples, period, (int(samples[counted].sum()), int(period[counted].sum())))
 
     def within(self, symbol: int) -> Hits:
@@ -119,9 +119,9 @@ class _Samples:
         return Hits(offset, samples, period, *self._of_all)
 
 
-def _are_named(names: Collection[str] | None, symbol: NDArray[np.int64], known: Locations) -> NDArray[np.bool_]:
+def _are_named(names: Collection[str] | None, symbol: NDArray[np.int64], location_table: Locations) -> NDArray[np.bool_]:
     """Return a mask of the samples in functions of these names; None for all."""
     if names is None:
         return np.ones(len(symbol), np.bool_)
-    named = [number for number in range(len(known.symbols)) if known.symbols.name(number) in names]
-    return np.isin(symbol, named)
+    symbols = [number for number in range(len(location_table.symbols)) if location_table.symbols.name(number) in names]
+    return np.isin(symbol, symbols)

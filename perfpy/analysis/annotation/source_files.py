@@ -84,8 +84,8 @@ def make_source_shares(
     data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter
 ) -> list[SourceShares]:
     """Return the shares of each event with samples."""
-    made = any(dso.made_code for dso in timeline.dso_table.dsos)
-    chains = made and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
+    is_runtime_code = any(dso.made_code for dso in timeline.dso_table.dsos)
+    chains = is_runtime_code and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
     profile = SampleScan(data, timeline, symbolizer, FoldingPlan(("frame",), sample_filter, chains=chains)).profile()
     locations, folded = Locations(symbolizer), profile.folded
     unfiltered = ~folded.filtered & ~sample_filter.mark_frames(locations)[folded.dimensions["frame"]]
@@ -109,9 +109,9 @@ def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[In
     frames, offsets = table.chains()
     index, starts = slices_index(offsets[chain], np.diff(offsets)[chain])
     row = np.repeat(np.arange(len(chain)), np.diff(starts))
-    made = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
-    named = made[locations.dso[frames[index]]]
-    return frames[index][named].astype(np.int64), row[named]
+    is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
+    has_symbol = is_runtime_code[locations.dso[frames[index]]]
+    return frames[index][has_symbol].astype(np.int64), row[has_symbol]
 
 
 def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
@@ -133,9 +133,9 @@ def _callers_of_runtimes(folded: Folded, table: ChainSource, locations: Location
     Samples in a runtime, the C library or the kernel count for the function named by the runtime that they work for.
     """
     frames, offsets = table.chains()
-    made = np.array([dso.made_code for dso in locations.dsos] + [False], np.bool_)
+    is_runtime_code = np.array([dso.made_code for dso in locations.dsos] + [False], np.bool_)
     serves = np.array([is_runtime(dso) or dso.kernel or is_c_library(dso) for dso in locations.dsos] + [False])
-    position = np.append(np.where(made[locations.dso[frames]], np.arange(len(frames)), len(frames)), len(frames))
+    position = np.append(np.where(is_runtime_code[locations.dso[frames]], np.arange(len(frames)), len(frames)), len(frames))
     first = np.minimum.reduceat(position, np.minimum(offsets[:-1], len(frames))) if len(offsets) > 1 else np.zeros(0, np.int64)
     first = np.where(first < offsets[1:], first, len(frames))  # for empty chains, reduceat gives the next one's
     named = np.append(frames, np.int32(NOWHERE))[first][folded.chain]
@@ -150,16 +150,16 @@ class _Lines:
     def __init__(self, symbolizer: Symbolizer, frames: NDArray[np.int32]) -> None:
         self._symbolizer = symbolizer
         self._frames = frames
-        chains, counts = symbolizer.expanded(frames, np.ones(len(frames), np.int64))
+        chains, counts = symbolizer.expand(frames, np.ones(len(frames), np.int64))
         symbolizer.resolve()
-        infos, named = DebugInfos(symbolizer), NamedLines()
+        infos, lines = DebugInfos(symbolizer), NamedLines()
         code_lines = infos.code_lines(chains.astype(np.int64))
         self._paths = infos.paths
         file, line = code_lines.file.copy(), code_lines.line.copy()
         for position in np.flatnonzero(self._is_named(chains)).tolist():
             if line[position]:
                 continue
-            path, number = named.of(symbolizer.symbols.name(int(symbolizer.frames.symbol[chains[position]])))
+            path, number = lines.of(symbolizer.symbols.name(int(symbolizer.frames.symbol[chains[position]])))
             if path:
                 file[position], line[position] = self._number(path), number
         file[line == 0] = np.where(self._is_named(chains)[line == 0], file[line == 0], NOWHERE)
@@ -169,8 +169,8 @@ class _Lines:
 
     def _is_named(self, chains: NDArray[np.int32]) -> NDArray[np.bool_]:
         table = self._symbolizer.frames
-        made = np.array([dso.made_code for dso in self._symbolizer.dsos] + [False], np.bool_)
-        named: NDArray[np.bool_] = made[table.dso[chains]] & (table.symbol[chains] >= 0)
+        is_runtime_code = np.array([dso.made_code for dso in self._symbolizer.dsos] + [False], np.bool_)
+        named: NDArray[np.bool_] = is_runtime_code[table.dso[chains]] & (table.symbol[chains] >= 0)
         return named
 
     def _number(self, path: str) -> int:

@@ -124,7 +124,7 @@ def _common(one: Collection[Any] | None, other: Collection[Any] | None) -> Colle
 def _common_times(one: TimeRanges | None, other: TimeRanges | None) -> TimeRanges | None:
     if one is None or other is None:
         return other if one is None else one
-    pairs = [(max(a[0], b[0]), min(a[1], b[1])) for a in one.bounded for b in other.bounded]
+    pairs = [(max(a[0], b[0]), min(a[1], b[1])) for a in one.bounded_pairs for b in other.bounded_pairs]
     inside = tuple(pair for pair in sorted(pairs) if pair[0] <= pair[1])
     if not inside:
         raise ValueError("the two times do not overlap")

@@ -116,8 +116,8 @@ class SampleFilter(NamedTuple):
     @property
     def mark_fingerprints(self) -> list[str]:
         """The fingerprints that mark() depends on (perfpy.analysis.samples.fingerprints)."""
-        wanted = {"comm": self.comms, "pid": self.pids, "tid": self.tids, "parallelism": self.parallelism}
-        return [name for name, values in wanted.items() if values is not None]
+        conditions = {"comm": self.comms, "pid": self.pids, "tid": self.tids, "parallelism": self.parallelism}
+        return [name for name, values in conditions.items() if values is not None]
 
     @property
     def mark_fields(self) -> set[str]:
@@ -125,7 +125,7 @@ class SampleFilter(NamedTuple):
         return ({"pid", "tid"} if self.by_task else set()) | ({"parallelism"} if self.parallelism is not None else set())
 
     def fields(self) -> set[str]:
-        """Return the sample columns that mark() and kept_rows() need."""
+        """Return the sample columns that mark() and passing_rows() need."""
         needed = self.mark_fields
         if self.cpus is not None:
             needed.add("cpu")
@@ -134,7 +134,7 @@ class SampleFilter(NamedTuple):
         return needed if self.within is None else needed | self.within.all_fields()
 
     def all_fields(self) -> set[str]:
-        """Return the sample columns that kept() needs."""
+        """Return the sample columns that passing_mask() needs."""
         return self.fields() | ({"pid", "ip", "cpumode"} if self.by_location else set())
 
     def begin(self) -> None:
@@ -142,39 +142,39 @@ class SampleFilter(NamedTuple):
         if self.switch is not None:
             self.switch.restart()
 
-    def kept_rows(self, samples: SampleView) -> slice | NDArray[np.int64]:
+    def passing_rows(self, samples: SampleView) -> slice | NDArray[np.int64]:
         """Return the samples of a report: of known events, on the selected CPUs and within the selected times."""
-        kept = samples.event >= 0 if self.events is None else _among(samples.event, self.events)
+        mask = samples.event >= 0 if self.events is None else _among(samples.event, self.events)
         if self.times is not None:
-            kept = kept & self._in_time(samples)
+            mask = mask & self._in_time(samples)
         if self.switch is not None:
-            kept = self.switch.mask(samples.event, kept)
+            mask = self.switch.mask(samples.event, mask)
         if self.cpus is not None:  # last: samples on other CPUs switch, too
-            kept = kept & self._on_cpus(samples)
+            mask = mask & self._on_cpus(samples)
         if self.within is not None:
-            kept = kept & self.within.kept(samples)
-        return slice(None) if kept.all() else np.flatnonzero(kept)
+            mask = mask & self.within.passing_mask(samples)
+        return slice(None) if mask.all() else np.flatnonzero(mask)
 
-    def kept(self, samples: SampleView) -> NDArray[np.bool_]:
+    def passing_mask(self, samples: SampleView) -> NDArray[np.bool_]:
         """Return a mask of the samples that pass all conditions except the switch."""
-        kept = self.by_time_and_cpu(samples)
+        mask = self.by_time_and_cpu(samples)
         marked = self.mark(samples)
         if marked is not None:
-            kept &= ~marked
+            mask &= ~marked
         if self.by_location:
-            kept &= self._at_locations(samples)
+            mask &= self._at_locations(samples)
         if self.within is not None:
-            kept &= self.within.kept(samples)
-        return kept
+            mask &= self.within.passing_mask(samples)
+        return mask
 
     def by_time_and_cpu(self, samples: SampleView) -> NDArray[np.bool_]:
         """Return a mask of the samples that pass the conditions on times, CPUs and events; perf resolves symbols of these."""
-        kept = np.ones(len(samples), np.bool_) if self.events is None else _among(samples.event, self.events)
+        mask = np.ones(len(samples), np.bool_) if self.events is None else _among(samples.event, self.events)
         if self.times is not None:
-            kept &= self._in_time(samples)
+            mask &= self._in_time(samples)
         if self.cpus is not None:
-            kept &= self._on_cpus(samples)
-        return kept
+            mask &= self._on_cpus(samples)
+        return mask
 
     def _in_time(self, samples: SampleView) -> NDArray[np.bool_]:
         assert self.times is not None
@@ -190,9 +190,9 @@ class SampleFilter(NamedTuple):
             return None
         marked = np.zeros(len(samples), np.bool_)
         if self.comms is not None:
-            wanted = frozenset(self.comms)
+            comms_to_match = frozenset(self.comms)
             comms = samples.timeline.comm_ids(samples.column("tid"), samples.key)
-            marked |= ~_among(comms, [number for number, comm in enumerate(samples.timeline.comms) if comm in wanted])
+            marked |= ~_among(comms, [number for number, comm in enumerate(samples.timeline.comms) if comm in comms_to_match])
         for name, values in (("pid", self.pids), ("tid", self.tids), ("parallelism", self.parallelism)):
             if values is not None:
                 marked |= ~_among(samples.column(name), values)
@@ -232,9 +232,9 @@ class _Frames(NamedTuple):
     symbols: NamedSymbols
 
 
-def _among(values: NDArray[Any], wanted: Collection[int]) -> NDArray[np.bool_]:
+def _among(values: NDArray[Any], members: Collection[int]) -> NDArray[np.bool_]:
     # for an empty list, or larger numbers, numpy would choose another type
-    mask: NDArray[np.bool_] = np.isin(values, np.array([number for number in wanted if abs(number) <= _LARGEST], np.int64))
+    mask: NDArray[np.bool_] = np.isin(values, np.array([number for number in members if abs(number) <= _LARGEST], np.int64))
     return mask
 
 

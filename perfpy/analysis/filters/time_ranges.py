@@ -41,7 +41,7 @@ class TimeRanges(NamedTuple):
     ranges: tuple[tuple[int, int], ...]
 
     @property
-    def bounded(self) -> list[tuple[int, int]]:
+    def bounded_pairs(self) -> list[tuple[int, int]]:
         """The pairs, with open ends replaced by the latest time."""
         return [(start, end or _END_OF_TIME) for start, end in self.ranges]
 
@@ -52,8 +52,8 @@ class TimeRanges(NamedTuple):
 
         if len(self.ranges) == 1:
             start, end = self.ranges[0]
-            kept = (times >= np.uint64(start)) & ((times <= np.uint64(end)) if end else True)
-            single: NDArray[Any] = kept | (times == 0)
+            is_inside = (times >= np.uint64(start)) & ((times <= np.uint64(end)) if end else True)
+            single: NDArray[Any] = is_inside | (times == 0)
             return single
         inside = np.zeros(len(times), bool)
         for number, (start, end) in enumerate(self.ranges):
@@ -127,10 +127,10 @@ def _percent(text: str, first: int, last: int) -> tuple[int, int]:
     if not 0 <= begin <= 1 or not 0 <= end <= 1 + 1e-9 or begin > end:
         raise ValueError(text)
     total = last - first
-    start_time, end_time = first + _rounded(begin * total), first + _rounded(end * total)
+    start_time, end_time = first + _round(begin * total), first + _round(end * total)
     # Except for the last one, slices do not share their ends.
     return start_time, end_time - 1 if end_time > start_time and end_time != last else end_time
 
 
-def _rounded(value: float) -> int:
+def _round(value: float) -> int:
     return int(value + 0.5)

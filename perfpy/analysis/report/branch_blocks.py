@@ -97,7 +97,7 @@ class BlockSums:
 
     def add(self, view: SampleView) -> None:
         """Add samples of the event."""
-        lengths = view.ragged("branch_stack", BRANCH_DTYPE).lengths
+        lengths = view.ragged_column("branch_stack", BRANCH_DTYPE).lengths
         branches = branch_samples(view)
         self.branches += len(branches)
         if not len(branches):
@@ -119,8 +119,8 @@ class BlockSums:
 
     def _note_rows(self, branches: SampleView, frames: Any, source: NDArray[Any], target: NDArray[Any], cycles: NDArray[Any]) -> None:
         comm = self._timeline.comm_ids(branches.column("tid"), branches.key)
-        named = frames.symbol[source] >= 0
-        origin = np.where(named, frames.symbol[source].astype(np.int64), -2 - source.astype(np.int64))
+        has_symbol = frames.symbol[source] >= 0
+        origin = np.where(has_symbol, frames.symbol[source].astype(np.int64), -2 - source.astype(np.int64))
         rows = np.flatnonzero(frames.symbol[target] >= 0)
         columns = (frames.symbol[target], comm, origin, cycles)
         self._rows.update(zip(*(column[rows].tolist() for column in columns), strict=True))
@@ -175,7 +175,7 @@ def block_tables(
     attrs = [event.attr for event in events]
     for batch in batches:
         view = SampleView(batch.columns, batch.event, DeliveryOrder(batch.key, batch.key, batch.offset), attrs, timeline, symbolizer)
-        kept = np.ones(len(batch), bool) if chosen.is_open else chosen.kept(view)
-        for number in np.flatnonzero(np.bincount(batch.event[kept], minlength=len(events))).tolist():
-            adders[number].add(view.take(np.flatnonzero(kept & (batch.event == number))))
+        mask = np.ones(len(batch), bool) if chosen.is_open else chosen.passing_mask(view)
+        for number in np.flatnonzero(np.bincount(batch.event[mask], minlength=len(events))).tolist():
+            adders[number].add(view.take(np.flatnonzero(mask & (batch.event == number))))
     return [one.table() for one in adders]

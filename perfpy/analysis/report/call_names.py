@@ -37,11 +37,11 @@ class CallNames:
         """Return the text after the function of a frame."""
         return self._of_frame[frame]
 
-    def ranks(self, known: Locations) -> Int64:
+    def ranks(self, location_table: Locations) -> Int64:
         """Return the class of every frame: by its text, or by its address; smaller ones come first among equal siblings."""
         has_text = np.array([text is not None for text in self._texts], np.bool_)
         of_text = name_ranks([text or "" for text in self._texts])
-        address = known.ip[self._frames]
-        classes = np.zeros(len(known.ip), np.int64)
+        address = location_table.ip[self._frames]
+        classes = np.zeros(len(location_table.ip), np.int64)
         classes[self._frames] = ranks(has_text, np.where(has_text, -of_text, 0), np.where(has_text, np.uint64(0), ~address))
         return classes

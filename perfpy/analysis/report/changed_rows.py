@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfpy.analysis.report.proportions import LEVEL, amount_chance, chance, corrected
+from perfpy.analysis.report.proportions import LEVEL, amount_chance, chance, correct_for_many_tests
 
 if TYPE_CHECKING:
     from perfpy.analysis.report.difference import Difference, Part
@@ -59,7 +59,7 @@ def changed_rows(difference: Difference) -> list[ChangedRow]:
     tests += [
         chance(min(old.samples, before.samples), before.samples, min(new.samples, after.samples), after.samples) for old, new in parts
     ]
-    verdicts = [p < LEVEL for p in corrected(tests)]
+    verdicts = [p < LEVEL for p in correct_for_many_tests(tests)]
     rows = [
         ChangedRow(row.names, old, new, by_amount, by_share)
         for row, (old, new), by_amount, by_share in zip(difference.changes, parts, verdicts, verdicts[len(parts) :], strict=False)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from perfpy.analysis.report.histogram import insertion_order
-from perfpy.analysis.report.proportions import chance, corrected
+from perfpy.analysis.report.proportions import chance, correct_for_many_tests
 from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class DifferenceRow:
     parts: list[Part | None]
 
     @property
-    def shown(self) -> tuple[int, Part]:
+    def displayed_part(self) -> tuple[int, Part]:
         """The recording and the part whose texts are shown: the first that exists."""
         return next((index, part) for index, part in enumerate(self.parts) if part is not None)
 
@@ -145,7 +145,7 @@ class Difference:
         See perfpy.analysis.report.proportions. A recording without the row has no samples there.
         """
         tests = [chance(*self._counts(change, 0), *self._counts(change, index)) for change in self.changes for index in self.others]
-        probabilities = iter(corrected(tests))
+        probabilities = iter(correct_for_many_tests(tests))
         return [[next(probabilities) for _ in self.others] for _ in self.changes]
 
     def _counts(self, change: DifferenceRow, index: int) -> tuple[int, int]:
@@ -233,10 +233,10 @@ def _difference(
     if baseline_only:
         rows = [change for change in rows if change.is_paired and not change.is_new]
         relative = base.options.rows.relative_percentages
-        base_total = sum(change.base_period for change in rows if not (relative and change.shown[1].filtered))
+        base_total = sum(change.base_period for change in rows if not (relative and change.displayed_part[1].filtered))
     totals = [_total(histogram) if histogram else 0 for histogram in histograms]
     difference = Difference(base.leader.event.name, histograms, compute, totals, base_total, [])
-    difference.changes = sorted((row for row in rows if not row.shown[1].filtered), key=lambda row: difference.order(row, order))
+    difference.changes = sorted((row for row in rows if not row.displayed_part[1].filtered), key=lambda row: difference.order(row, order))
     return difference
 
 

@@ -203,11 +203,11 @@ class EntryBuilder:
             measures[name] = sum_by(cells, values, size)
         if self._callers:
             measures |= {name: group.totals(size) for name, group in children.items()}
-        row = _joined(self._first_row)
+        row = _concatenate(self._first_row)
         return Entries(
             self._table[row],
             self._order[row],
-            _joined(self._first_location),
+            _concatenate(self._first_location),
             {name: values.reshape(-1, members) for name, values in measures.items()},
             deepest if self._callers else None,
         )
@@ -231,7 +231,7 @@ class EntryBuilder:
         assert self._chains is not None
         return self._chains.offsets[self._folded.chain[rows] + 1]
 
-    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64, roots: int) -> WalkersOfRoots:
+    def walkers(self, chosen: NDArray[np.bool_], tree_of: Int64, roots: int) -> WalkersOfRoots:
         """Return the chains under some entries (of a group: the first member's). tree_of: entry -> root; roots: their number."""
         folded, chains = self._folded, self._chains
         walkers = WalkersOfRoots(folded, chains, roots)
@@ -239,10 +239,10 @@ class EntryBuilder:
             return walkers
         if self._callers:
             for visit in self._visits():
-                selected = wanted[visit.entry] & (self._member[visit.row] == 0)
+                selected = chosen[visit.entry] & (self._member[visit.row] == 0)
                 walkers.add(tree_of[visit.entry[selected]], visit.row[selected], visit.start[selected])
         else:
-            rows = np.flatnonzero(wanted[self._own] & (self._member == 0))
+            rows = np.flatnonzero(chosen[self._own] & (self._member == 0))
             walkers.add(tree_of[self._own[rows]], rows, chains.offsets[folded.chain[rows]])
         return walkers
 
@@ -289,5 +289,5 @@ class _Visits(NamedTuple):
     start: Int64
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -27,14 +27,14 @@ class EventGroups(NamedTuple):
     sizes: Mapping[int, int]
 
     @classmethod
-    def of(cls, count: int, recorded: Sequence[EventGroup], wanted: bool | None) -> EventGroups:
-        """Group `count` events as recorded; not at all if wanted is False; all together if it is True and none are recorded."""
+    def of(cls, count: int, recorded: Sequence[EventGroup], as_groups: bool | None) -> EventGroups:
+        """Group `count` events as recorded; not at all if as_groups is False; all together if it is True and none are recorded."""
         leader, member, titles = list(range(count)), [0] * count, {}
         sizes = {group.leader: group.members for group in recorded}
-        if wanted is not None and not recorded:
+        if as_groups is not None and not recorded:
             sizes = {0: count}  # perf treats them as a group then, even if it is not shown
-        shared = [] if wanted is False else [(group.leader, group.members, group.name) for group in recorded]
-        if wanted and not recorded:
+        shared = [] if as_groups is False else [(group.leader, group.members, group.name) for group in recorded]
+        if as_groups and not recorded:
             shared = [(0, count, "")]
         for first, members, name in shared:
             titles[first] = "anon group" if name == "{anon_group}" else name

@@ -54,8 +54,8 @@ class GroupTable(NamedTuple):
 def group_changes(before: GroupTable, after: GroupTable, unit: str, *, equal: bool) -> GroupChanges:
     """Return the changes of one event. unit: of observation; equal: units have equal weights, not by their events."""
     hosts, cells = _Hosts(), _Cells()
-    sides = _added(before, hosts, cells, after=False), _added(after, hosts, cells, after=True)
-    compared = _compared(hosts, cells, equal=equal)
+    sides = _add_group(before, hosts, cells, after=False), _add_group(after, hosts, cells, after=True)
+    compared = _compare_rows(hosts, cells, equal=equal)
     result = compared._replace(rate=_rate(before.rates, after.rates))
     return GroupChanges(before.histogram.leader.event.name, before.keys, unit, sides, result)
 
@@ -126,7 +126,7 @@ class _Cells:
         return (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
 
 
-def _added(table: GroupTable, hosts: _Hosts, cells: _Cells, *, after: bool) -> GroupSide:
+def _add_group(table: GroupTable, hosts: _Hosts, cells: _Cells, *, after: bool) -> GroupSide:
     """Add a group's units and rows."""
     histogram = table.histogram
     entries = histogram.order
@@ -136,19 +136,19 @@ def _added(table: GroupTable, hosts: _Hosts, cells: _Cells, *, after: bool) -> G
     unit_of = [numbers.setdefault(table.unit_of(recording.column.text(path)), len(numbers)) for path in paths.tolist()]
     unit = np.array(unit_of, np.int64)[number.ravel()]
     period, samples = (histogram.entries.measures[name][entries, 0].astype(np.float64) for name in ("period", "samples"))
-    shown = ~histogram.joined.filtered[entries]
-    counted = shown if histogram.options.rows.relative_percentages else np.ones(len(entries), np.bool_)
+    is_visible = ~histogram.joined.filtered[entries]
+    counted = is_visible if histogram.options.rows.relative_percentages else np.ones(len(entries), np.bool_)
     periods, counts = (np.bincount(unit[counted], values[counted], len(numbers)) for values in (period, samples))
     has_samples = periods > 0  # units without samples have no shares
     names = [name for name, is_some in zip(numbers, has_samples.tolist(), strict=True) if is_some]
     index = len(hosts) + np.cumsum(has_samples) - 1
     hosts.add(names, periods[has_samples].tolist(), counts[has_samples].tolist(), after=after)
-    shown &= has_samples[unit]
-    cells.add(_names(table, entries[shown]), index[unit[shown]], period[shown], samples[shown])
+    is_visible &= has_samples[unit]
+    cells.add(_names(table, entries[is_visible]), index[unit[is_visible]], period[is_visible], samples[is_visible])
     return GroupSide(names, len(paths), int(counts.sum()), int(periods.sum()))
 
 
-def _compared(hosts: _Hosts, cells: _Cells, *, equal: bool) -> ComparedRows:
+def _compare_rows(hosts: _Hosts, cells: _Cells, *, equal: bool) -> ComparedRows:
     """Compare all rows, sorted by the change of shares."""
     row, unit, period, count = cells.columns()
     units, names = hosts.units(equal=equal), cells.names
@@ -164,7 +164,7 @@ def _compared(hosts: _Hosts, cells: _Cells, *, equal: bool) -> ComparedRows:
     shares = np.zeros((len(tested_rows), len(hosts)))
     np.add.at(shares, (index[row[is_tested]], unit[is_tested]), share[is_tested])
     tested = np.bincount(row, count, size)[tested_rows] >= _LEAST_SAMPLES
-    rows, test = _tested(shares, units, hosts, tested, [names[number] for number in tested_rows.tolist()])
+    rows, test = _test_rows(shares, units, hosts, tested, [names[number] for number in tested_rows.tolist()])
     unit_shares = {
         one.names: tuple(shares[number, side].tolist() for side in (~units.after, units.after))
         for number, one in enumerate(rows)
@@ -175,13 +175,13 @@ def _compared(hosts: _Hosts, cells: _Cells, *, equal: bool) -> ComparedRows:
     return ComparedRows(sorted(rows, key=lambda one: -abs(one.change)), test, len(hosts.pairs[0]), unit_shares, None)
 
 
-def _tested(shares: Floats, units: Units, hosts: _Hosts, tested: NDArray[np.bool_], names: list[Names]) -> tuple[list[GroupRow], str]:
+def _test_rows(shares: Floats, units: Units, hosts: _Hosts, tested: NDArray[np.bool_], names: list[Names]) -> tuple[list[GroupRow], str]:
     """Test rows by their shares in units; return them, and the name of the test."""
     changes = share_changes(shares, units, tested)
     spreads = (_deviation(shares[:, side]) for side in (~units.after, units.after))
     first, second = hosts.pairs
     rose, fell = ((sign * (shares[:, second] - shares[:, first]) > 0).sum(axis=1).tolist() for sign in (1, -1))
-    optional = (map(_known, column.tolist()) for column in (changes.low, changes.high, changes.chance))
+    optional = (map(_value_or_none, column.tolist()) for column in (changes.low, changes.high, changes.chance))
     columns = (column.tolist() for column in (changes.before, changes.after, *spreads))
     return [GroupRow(*values) for values in zip(names, *columns, *optional, rose, fell, strict=True)], changes.test
 
@@ -194,16 +194,16 @@ def _rate(before: Mapping[str, float], after: Mapping[str, float]) -> GroupRow |
     for rates, is_after in ((before, False), (after, True)):
         hosts.add(rates, [1.0] * len(rates), [math.inf] * len(rates), after=is_after)
     shares = np.array([[*before.values(), *after.values()]])
-    rows, _ = _tested(shares, hosts.units(equal=True), hosts, np.ones(1, np.bool_), [()])
+    rows, _ = _test_rows(shares, hosts.units(equal=True), hosts, np.ones(1, np.bool_), [()])
     return rows[0]
 
 
 def _names(table: GroupTable, entries: NDArray[np.int64]) -> Iterator[Names]:
     """Yield the names of each entry's row for each key; None: a function without a name."""
-    return zip(*(_named(table, key, entries) for key in table.keys), strict=True)
+    return zip(*(_names_of_rows(table, key, entries) for key in table.keys), strict=True)
 
 
-def _named(table: GroupTable, key: str, entries: NDArray[np.int64]) -> list[str | None]:
+def _names_of_rows(table: GroupTable, key: str, entries: NDArray[np.int64]) -> list[str | None]:
     histogram = table.histogram
     if key == "symbol":
         frames, number = np.unique(histogram.entries.location[entries] >> ROLE_BITS, return_inverse=True)
@@ -211,12 +211,12 @@ def _named(table: GroupTable, key: str, entries: NDArray[np.int64]) -> list[str 
         names = [table.name(key, text) if text else None for text in texts]
         return [names[index] for index in number.ravel().tolist()]
     name_of: dict[str, str] = {}
-    found: list[str | None] = []
+    row_names: list[str | None] = []
     for text in histogram.texts(key, entries):
         if text not in name_of:
             name_of[text] = table.name(key, text)
-        found.append(name_of[text])
-    return found
+        row_names.append(name_of[text])
+    return row_names
 
 
 def _deviation(shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -225,5 +225,5 @@ def _deviation(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     return deviations
 
 
-def _known(value: float) -> float | None:
+def _value_or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)

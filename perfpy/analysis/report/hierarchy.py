@@ -40,7 +40,7 @@ class Hierarchy:
 def make_hierarchy(histogram: Histogram) -> Hierarchy:
     """Group a histogram's rows by the levels of its layout."""
     entries, keys, layout = histogram.entries, histogram.keys, histogram.layout
-    visible = histogram.shown()
+    visible = histogram.visible_entries()
     # perf builds each level from its tree of entries, which is in the order of the keys
     inserted = visible[np.lexsort([keys[key.name].same[visible] for key in layout.keys][::-1])]
     parts: list[Int64] = []
@@ -63,7 +63,7 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
         entries.table[example],
         entries.row[example],
         entries.location[example],
-        {name: _summed(parts, values[inserted], count) for name, values in entries.measures.items()},
+        {name: _sum_nodes(parts, values[inserted], count) for name, values in entries.measures.items()},
         None,
     )
     numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}
@@ -73,7 +73,7 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
     return Hierarchy(histogram.with_entries(joined, order), np.concatenate(depths), np.concatenate(leaf), histogram)
 
 
-def _summed(parts: list[Int64], values: Int64, nodes: int) -> Int64:
+def _sum_nodes(parts: list[Int64], values: Int64, nodes: int) -> Int64:
     """Return the sums of each node: every entry counts once on each level."""
     columns = [sum(sum_by(node, values[:, member], nodes) for node in parts) for member in range(values.shape[1])]
     return np.stack(columns, axis=1)

@@ -184,12 +184,12 @@ class Histogram:
 
     def total(self, member: int = 0, *, latency: bool = False) -> int:
         """Return 100 %: of the period, or of the wall clock."""
-        totals, shown = self.events[member], self.options.rows.relative_percentages
+        totals, relative = self.events[member], self.options.rows.relative_percentages
         if latency:
-            return totals.shown_latency if shown else totals.latency
-        return totals.shown_period if shown else totals.period
+            return totals.shown_latency if relative else totals.latency
+        return totals.shown_period if relative else totals.period
 
-    def shown(self) -> Int64:
+    def visible_entries(self) -> Int64:
         """Return the entry numbers of visible rows, in order."""
         return self.order[~self.joined.filtered[self.order]]
 
@@ -247,11 +247,11 @@ class Histogram:
 
     def last_comms(self) -> set[str]:
         """Return the last comms of the threads of visible rows."""
-        return {self.names.tasks.last_comm(tid) for tid in distinct(self.joined.tids[self.shown()]).tolist()}
+        return {self.names.tasks.last_comm(tid) for tid in distinct(self.joined.tids[self.visible_entries()]).tolist()}
 
     def rows(self) -> Iterator[ReportRow]:
         """Yield the visible rows."""
-        return map(self.row, self.shown().tolist())
+        return map(self.row, self.visible_entries().tolist())
 
     def row(self, entry: int) -> ReportRow:
         """Return an entry's row."""
@@ -328,9 +328,9 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -
         if lead[row] != lead[other]:
             return bool(lead[row] < lead[other])
         for compare, numbers, rank in columns:
-            found = compare(numbers[row], numbers[other]) if compare else rank[row] - rank[other]
-            if found:
-                return found < 0
+            order = compare(numbers[row], numbers[other]) if compare else rank[row] - rank[other]
+            if order:
+                return order < 0
         return False
 
     # the tree in which samples are counted; then the one in which rows of one command are joined
@@ -367,7 +367,7 @@ def _callers_first(order: Int64, weight: Int64, depth: Int64, tids: Int64, rest:
 
     order: the order in which perf inserts rows into its tree.
     """
-    mixed = _mixed(weight, tids)
+    mixed = _have_mixed_threads(weight, tids)
     if not mixed.any() or len(order) > _TREE_ROWS:
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -384,7 +384,7 @@ def _callers_first(order: Int64, weight: Int64, depth: Int64, tids: Int64, rest:
     return np.array(tree_order(order.tolist(), before), np.int64)
 
 
-def _mixed(weight: Int64, tids: Int64) -> NDArray[np.bool_]:
+def _have_mixed_threads(weight: Int64, tids: Int64) -> NDArray[np.bool_]:
     """Return a mask of the rows with the weight of a row of another thread."""
     if not len(weight):
         return np.zeros(0, np.bool_)

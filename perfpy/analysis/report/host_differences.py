@@ -215,7 +215,7 @@ class _Deal:
         lower = [values.sum(axis=-1, keepdims=True) - part for values, part in zip((x * x, x * w, w * w), upper, strict=True)]
         count = label.sum(axis=0)
         first, second = (
-            np.clip(squares - 2 * share * mixed + share**2 * weights, 0, None) / total**2 * _widened(units)
+            np.clip(squares - 2 * share * mixed + share**2 * weights, 0, None) / total**2 * _widen(units)
             for share, total, units, (squares, mixed, weights) in (
                 (before, self._total_weights[0], len(label) - count, lower),
                 (after, self._total_weights[1], count, upper),
@@ -243,10 +243,10 @@ class _Deal:
         # (y - w S')(x - v S): x y and v w do not change with the labels
         both = (x * y).sum(axis=1)[:, None] - before * yv - after * xw + before * after * (v @ w)
         squares: Floats = in_before / lower**2 + in_after / upper**2 - 2 * both / (lower * upper)
-        return np.clip(squares, 0, None) * _widened(np.full(label.shape[1], len(self._first)))
+        return np.clip(squares, 0, None) * _widen(np.full(label.shape[1], len(self._first)))
 
 
-def _widened(count: Floats) -> Floats:
+def _widen(count: Floats) -> Floats:
     """Return n / (n - 1): the mean that units are compared with is made of them."""
     factors: Floats = count / np.maximum(count - 1, 0.5)
     return factors

@@ -46,7 +46,7 @@ class Layout:
         return any(entry.name == name for entry in self.sorts)
 
 
-class Wanted(NamedTuple):
+class ColumnOptions(NamedTuple):
     """The options of columns.
 
     Attributes:
@@ -73,76 +73,76 @@ class Wanted(NamedTuple):
     hidden: tuple[str, ...] = ()
 
 
-def make_layout(wanted: Wanted, dynamic: Finder = lambda _token: []) -> Layout:
+def make_layout(columns: ColumnOptions, dynamic: Finder = lambda _token: []) -> Layout:
     """Return the layout; `dynamic` finds the fields of tracepoints. Raises UsageError for unknown names."""
     layout = Layout()
-    strict_fields = wanted.fields is not None and not wanted.fields.startswith("+")
-    for entry, level in _sort_entries(wanted, strict_fields, dynamic):
+    strict_fields = columns.fields is not None and not columns.fields.startswith("+")
+    for entry, level in _sort_entries(columns, strict_fields, dynamic):
         _append(layout.sorts, entry)
         if isinstance(entry, SortKey):
             while len(layout.levels) <= level:
                 layout.levels.append([])
             layout.levels[level].append(entry)
     layout.levels = [keys for keys in layout.levels if keys]
-    if wanted.parent:
+    if columns.parent:
         _append(layout.sorts, sort_key("parent"))
     if not strict_fields:
-        shown = [*_overheads(wanted), *wanted.metrics]
-        layout.fields = [output_field(name) for name in shown]
-    if wanted.fields is not None:
-        for entry in _field_entries(wanted, dynamic):
+        metrics = [*_overheads(columns), *columns.metrics]
+        layout.fields = [output_field(name) for name in metrics]
+    if columns.fields is not None:
+        for entry in _field_entries(columns, dynamic):
             _append(layout.fields, entry)
     for entry in list(layout.sorts):
         _append(layout.fields, entry)
     for entry in layout.fields:
         _append(layout.sorts, entry)
-    if any(key.name not in wanted.hidden for key in layout.keys):  # at least one key must be visible
-        layout.hidden = wanted.hidden
+    if any(key.name not in columns.hidden for key in layout.keys):  # at least one key must be visible
+        layout.hidden = columns.hidden
     return layout
 
 
-def _overheads(wanted: Wanted) -> list[str]:
+def _overheads(columns: ColumnOptions) -> list[str]:
     """Return the shares of every report, the first of which sorts it."""
-    names = ["latency", "overhead"] if wanted.latency else ["overhead"]
-    return [f"{name}_children" for name in names if wanted.children] + names
+    names = ["latency", "overhead"] if columns.latency else ["overhead"]
+    return [f"{name}_children" for name in names if columns.children] + names
 
 
 def _append(entries: list[Entry], entry: Entry) -> None:
-    if not any(_alike(known, entry) for known in entries):
+    if not any(_alike(other, entry) for other in entries):
         entries.append(entry)
 
 
-def _alike(known: Entry, entry: Entry) -> bool:
+def _alike(other: Entry, entry: Entry) -> bool:
     """Whether two names mean one column, like p_stage_cyc and retire_lat."""
-    if not (isinstance(known, SortKey) and isinstance(entry, SortKey)):
-        return known == entry
-    if known.event is not None:
-        return (known.event, known.name) == (entry.event, entry.name)
-    return (known.dimension, known.column) == (entry.dimension, entry.column)
+    if not (isinstance(other, SortKey) and isinstance(entry, SortKey)):
+        return other == entry
+    if other.event is not None:
+        return (other.event, other.name) == (entry.event, entry.name)
+    return (other.dimension, other.column) == (entry.dimension, entry.column)
 
 
-def _default_order(wanted: Wanted) -> str:
-    if wanted.tracepoints:
-        return "trace_fields" if wanted.raw_trace else TRACEPOINT_ORDER
-    return DEFAULT_ORDER[wanted.mode]
+def _default_order(columns: ColumnOptions) -> str:
+    if columns.tracepoints:
+        return "trace_fields" if columns.raw_trace else TRACEPOINT_ORDER
+    return DEFAULT_ORDER[columns.mode]
 
 
-def _sort_entries(wanted: Wanted, strict_fields: bool, dynamic: Finder) -> Iterable[tuple[Entry, int]]:
-    order = wanted.sort
+def _sort_entries(columns: ColumnOptions, strict_fields: bool, dynamic: Finder) -> Iterable[tuple[Entry, int]]:
+    order = columns.sort
     if order is None:
         if strict_fields:
             return
-        order = _default_order(wanted)
+        order = _default_order(columns)
     elif order.startswith("+"):
         if order == "+":
             raise UsageError("Invalid --sort key: `+'")
-        order = f"{_default_order(wanted)},{order[1:]}"
+        order = f"{_default_order(columns)},{order[1:]}"
     if not strict_fields:
-        for name in reversed(_overheads(wanted)):
+        for name in reversed(_overheads(columns)):
             if name not in order:
                 order = f"{name},{order}"
     for token, level in _tokens(order):
-        for entry in _find(token, wanted.mode, dynamic, "--sort"):
+        for entry in _find(token, columns.mode, dynamic, "--sort"):
             yield entry, level
 
 
@@ -162,13 +162,13 @@ def _tokens(order: str) -> Iterable[tuple[str, int]]:
         rest = rest[cut.end() :]
 
 
-def _field_entries(wanted: Wanted, dynamic: Finder) -> Iterable[Entry]:
-    text = (wanted.fields or "").removeprefix("+")
+def _field_entries(columns: ColumnOptions, dynamic: Finder) -> Iterable[Entry]:
+    text = (columns.fields or "").removeprefix("+")
     if not text:
         raise UsageError("Invalid --fields key: `+'")
     for token in re.split(r"[, ]+", text):
         if token:
-            yield from _find(token, wanted.mode, dynamic, "--fields")
+            yield from _find(token, columns.mode, dynamic, "--fields")
 
 
 def _find(token: str, mode: Mode, dynamic: Finder, option: str) -> list[Entry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.sortkeys.key_texts import HOUR
 
 
@@ -117,14 +117,14 @@ class TimeOptions(NamedTuple):
 class ReportOptions(NamedTuple):
     """The options that decide which rows a report has."""
 
-    wanted: Wanted = Wanted()
+    columns: ColumnOptions = ColumnOptions()
     sample_filter: SampleFilter = SampleFilter()
     chains: ChainOptions = ChainOptions()
     rows: RowOptions = RowOptions()
     names: NameOptions = NameOptions()
     times: TimeOptions = TimeOptions()
 
-    def by_address(self, wanted: Wanted) -> ReportOptions:
+    def by_address(self, columns: ColumnOptions) -> ReportOptions:
         """Return options for a report without callchains that keeps the addresses within functions."""
         rows, chains = self.rows._replace(by_address=True), self.chains._replace(call_graph=None, children=False)
-        return self._replace(wanted=wanted, rows=rows, chains=chains)
+        return self._replace(columns=columns, rows=rows, chains=chains)

@@ -82,9 +82,9 @@ def plan_report(data: SourceHeader, options: ReportOptions, fields: Finder | Non
             return []
         from perfpy.analysis.sortkeys.trace_fields import field_keys
 
-        return field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
+        return field_keys(token, events, tracing.formats, raw=options.columns.raw_trace, endian=data.endian)
 
-    layout = make_layout(options.wanted, fields or traced)
+    layout = make_layout(options.columns, fields or traced)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.rows.group)
     return ReportPlan(events, options, layout, groups, _folding_plan(options, layout, events))
 
@@ -98,12 +98,12 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     tracepoints = not is_pipe and all(event.attr.type == PerfType.TRACEPOINT for event in events)
     chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
     graph = options.chains.call_graph if chains else None
-    ordinary = options.wanted.mode is Mode.NORMAL
+    ordinary = options.columns.mode is Mode.NORMAL
     children = options.chains.children and chains and not is_pipe and ordinary
-    if options.wanted.mode is Mode.BRANCH:
+    if options.columns.mode is Mode.BRANCH:
         graph = None  # perf shows no callchains of branches
-    wanted = options.wanted._replace(tracepoints=tracepoints, children=children)
-    return options._replace(chains=options.chains._replace(call_graph=graph, children=children), wanted=wanted)
+    columns = options.columns._replace(tracepoints=tracepoints, children=children)
+    return options._replace(chains=options.chains._replace(call_graph=graph, children=children), columns=columns)
 
 
 #: keys that show source lines

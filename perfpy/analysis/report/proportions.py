@@ -55,9 +55,9 @@ def chance(before: int, n: int, after: int, m: int) -> Chance:
     return _two_sided(_hypergeometric(low, min(together, n), together, n, m), before - low)
 
 
-def _two_sided(odds: NDArray[np.float64], seen: int) -> Chance:
+def _two_sided(odds: NDArray[np.float64], count: int) -> Chance:
     """Sum the outcomes at most as probable as the observed one; and the least probable ones."""
-    own = odds[seen] * _SAME
+    own = odds[count] * _SAME
     least = odds.min() * _SAME
     return Chance(min(1.0, float(odds[odds <= own].sum())), min(1.0, float(odds[odds <= least].sum())))
 
@@ -110,7 +110,7 @@ def number_of_tests(chances: Sequence[Chance], level: float = LEVEL) -> int:
     return max(len(least), 1)
 
 
-def corrected(chances: Sequence[Chance], level: float = LEVEL) -> list[float]:
+def correct_for_many_tests(chances: Sequence[Chance], level: float = LEVEL) -> list[float]:
     """Return for each test the probability that a table without changes shows as much in any row; 1 if it cannot be significant."""
     tests = number_of_tests(chances, level)
     return [min(1.0, each.p * tests) if each.least <= level / tests else 1.0 for each in chances]

@@ -35,7 +35,7 @@ class RecordingChanges:
     """
 
     def __init__(self, difference: Difference) -> None:
-        self._found = difference
+        self._difference = difference
         self.event = difference.event
         base = difference.histograms[0]
         self.keys = [key.name for key in base.layout.keys] if base else []
@@ -46,7 +46,7 @@ class RecordingChanges:
     @cached_property
     def rows(self) -> list[ChangedRow]:
         """All rows."""
-        return changed_rows(self._found)
+        return changed_rows(self._difference)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -57,7 +57,7 @@ _NUMBERS: Final[dict[str, Callable[[str], float]]] = {
 
 def report_columns(histograms: Sequence[Histogram]) -> dict[str, list[Any]]:
     """Return the columns; None for columns that a table lacks."""
-    tables = [table for table in histograms if len(table.shown())]
+    tables = [table for table in histograms if len(table.visible_entries())]
     parts = [(table, _columns(table)) for table in tables]
     names = dict.fromkeys(name for _, part in parts for name in part)
     columns: dict[str, list[Any]] = {"event": [_title(table) for table, part in parts for _ in part["period"]]} if len(parts) > 1 else {}
@@ -70,9 +70,9 @@ def _title(table: Histogram) -> str:
 
 
 def _columns(table: Histogram) -> dict[str, list[Any]]:
-    entries = table.shown()
+    entries = table.visible_entries()
     measures = table.entries.measures
-    columns: dict[str, list[Any]] = {shown: table.percents(name, entries).tolist() for name, shown in _SHARES.items() if name in measures}
+    columns: dict[str, list[Any]] = {field: table.percents(name, entries).tolist() for name, field in _SHARES.items() if name in measures}
     columns |= {name: measures[name][entries, 0].tolist() for name in _MEASURES if name in measures}
     for key in table.keys:
         texts = [text.strip() for text in table.texts(key, entries)]
@@ -133,7 +133,7 @@ class Report:
             return former_attribute(self, name, {"cut": "truncated"})
 
     def __len__(self) -> int:
-        return 0 if self._rows is None else len(self._rows.shown())
+        return 0 if self._rows is None else len(self._rows.visible_entries())
 
     def __iter__(self) -> Iterator[ReportRow]:
         return iter(()) if self._rows is None else self._rows.rows()
@@ -150,10 +150,10 @@ class Report:
             return self._table(index)
         rows = self._rows
         if isinstance(index, slice):
-            return [rows.row(entry) for entry in rows.shown()[index].tolist()] if rows is not None else []
+            return [rows.row(entry) for entry in rows.visible_entries()[index].tolist()] if rows is not None else []
         if rows is None:
             raise IndexError("the report has no rows")
-        return rows.row(int(rows.shown()[index]))
+        return rows.row(int(rows.visible_entries()[index]))
 
     def _table(self, name: str) -> Histogram:
         for histogram in self.histograms:
@@ -250,7 +250,7 @@ def make_report(
     words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads), memory, machine)
     report = report_of(plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
     report.lost, report.dropped = losses(data)
-    report.truncated, report.note_chains = scan.truncated, lambda: _chain_note(data, profile, symbolizer)
+    report.truncated, report.note_chains = scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
     return report
 
 
@@ -264,7 +264,7 @@ def planned_scan(
     more = [*_followed_switches(data, plan), *(adding for adding in (namespaces, clock) if adding is not None)]
     grain, max_stack = options.times.time_quantum, options.chains.max_stack
     scan = SampleScan(
-        data, timeline, symbolizer, plan.folding, options.wanted.mode, more, grain, progress, max_stack, plan.callers_first, jobs
+        data, timeline, symbolizer, plan.folding, options.columns.mode, more, grain, progress, max_stack, plan.callers_first, jobs
     )
     scan.by_python = layout.has("pyfunc") or layout.has("pyline")
     return scan, _machine_names(data, layout, namespaces)
@@ -355,7 +355,7 @@ def recording_text(data: SampleSource) -> RecordingText:
 def key_style(options: ReportOptions) -> KeyStyle:
     """Return the style of texts."""
     times = options.times.nanoseconds, options.times.time_quantum
-    return KeyStyle(options.names.verbose, *times, options.names.unnamed_dso_width, options.wanted.raw_trace, options.times.clock_quantum)
+    return KeyStyle(options.names.verbose, *times, options.names.unnamed_dso_width, options.columns.raw_trace, options.times.clock_quantum)
 
 
 def cpus_of_socket(data: SampleSource, socket: int) -> frozenset[int]:

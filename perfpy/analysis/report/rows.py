@@ -51,24 +51,24 @@ class Rows(NamedTuple):
     parents: tuple[str, ...] = ()
     recursive: NDArray[np.bool_] | None = None
 
-    def sample_roles(self, known: Locations) -> NDArray[np.uint8]:
+    def sample_roles(self, location_table: Locations) -> NDArray[np.uint8]:
         """Return the role that each row's sample gives to unmapped frames of its chain."""
         if "frame" not in self.folded.dimensions:
             return np.full(len(self.folded), OF_CHAIN, np.uint8)
-        roles: NDArray[np.uint8] = known.level_roles()[self.location >> ROLE_BITS]
+        roles: NDArray[np.uint8] = location_table.level_roles()[self.location >> ROLE_BITS]
         return roles
 
 
-def shown_rows(folded: Folded, drawn: DrawnChains | None, known: Locations, options: ReportOptions) -> Rows:
+def shown_rows(folded: Folded, drawn: DrawnChains | None, location_table: Locations, options: ReportOptions) -> Rows:
     """Return the rows of a profile; filters of locations mark or remove them."""
     frame = folded.dimensions.get("frame")
     location = sample_locations(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
     if options.rows.hide_unresolved:
-        kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
-        folded, location = folded.take(kept), location[kept]
+        named_rows = np.flatnonzero(location_table.symbol[location >> ROLE_BITS] >= 0)
+        folded, location = folded.take(named_rows), location[named_rows]
     if options.sample_filter.by_location:
-        folded = folded.filtering(options.sample_filter.mark_frames(known)[location >> ROLE_BITS])
-    chains = Chains(*drawn, _roles(*drawn, known)) if drawn is not None else None
+        folded = folded.filtering(options.sample_filter.mark_frames(location_table)[location >> ROLE_BITS])
+    chains = Chains(*drawn, _roles(*drawn, location_table)) if drawn is not None else None
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
 
@@ -85,12 +85,12 @@ def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: Report
         frames, offsets = _without(frames, offsets, symbolizer.resolve().symbol[frames] < 0)
     callers_first = graph is not None and graph.order == "caller"
     if callers_first:
-        frames = _reversed(frames, offsets)
+        frames = _reverse_chains(frames, offsets)
     lengths = np.diff(offsets)
     if len(lengths) and int(lengths.max()) > most_frames:
         lengths = np.minimum(lengths, most_frames)
         frames = frames[slices_index(offsets[:-1], lengths)[0]]
-    frames, lengths = symbolizer.expanded(frames, lengths, callers_first=callers_first)
+    frames, lengths = symbolizer.expand(frames, lengths, callers_first=callers_first)
     return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
@@ -99,7 +99,7 @@ def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool
     return frames[~dropped], before[offsets]
 
 
-def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
+def _reverse_chains(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
     """Reverse every chain."""
 
     def parts() -> Iterator[NDArray[np.int32]]:
@@ -108,55 +108,55 @@ def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
             mirror = np.repeat(offsets[begin:end] + offsets[begin + 1 : end + 1] - 1, lengths) - np.arange(offsets[begin], offsets[end])
             yield frames[mirror]
 
-    return Overflow().joined(parts(), len(frames), np.int32)
+    return Overflow().store_joined(parts(), len(frames), np.int32)
 
 
-def _roles(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
+def _roles(frames: NDArray[np.int32], offsets: Int64, location_table: Locations) -> NDArray[np.uint8]:
     """Return the role of every frame of all chains; OF_SAMPLE for unmapped frames without a mapped one before them."""
 
     def parts() -> Iterator[NDArray[np.uint8]]:
         for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE):
-            yield _roles_of(frames[offsets[begin] : offsets[end]], offsets[begin : end + 1] - offsets[begin], known)
+            yield _roles_of(frames[offsets[begin] : offsets[end]], offsets[begin : end + 1] - offsets[begin], location_table)
 
-    return Overflow().joined(parts(), len(frames), np.uint8)
+    return Overflow().store_joined(parts(), len(frames), np.uint8)
 
 
-def _roles_of(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
+def _roles_of(frames: NDArray[np.int32], offsets: Int64, location_table: Locations) -> NDArray[np.uint8]:
     """Return the roles of some chains' frames."""
     roles = np.full(len(frames), OF_CHAIN, np.uint8)
-    mapped = known.dso[frames] >= 0
+    mapped = location_table.dso[frames] >= 0
     if mapped.all():
         return roles
     last = np.maximum.accumulate(np.where(mapped, np.arange(len(frames)), -1))
     inherits = last >= np.repeat(offsets[:-1], np.diff(offsets))
-    given = np.where(inherits, known.level_roles()[frames[last]], OF_SAMPLE)
-    roles[~mapped] = given[~mapped]
+    role = np.where(inherits, location_table.level_roles()[frames[last]], OF_SAMPLE)
+    roles[~mapped] = role[~mapped]
     return roles
 
 
-def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
+def with_parents(rows: Rows, location_table: Locations, options: ReportOptions) -> Rows:
     """Set the parent of each row: the first matching function of its chain; mark rows without one if they are excluded."""
     folded, chains = rows.folded, rows.chains
     if chains is not None:
-        hits = np.flatnonzero(_matching(known, options.rows.parent)[chains.frames])
+        hits = np.flatnonzero(_matching(location_table, options.rows.parent)[chains.frames])
         first = np.full(len(chains.offsets) - 1, -1, np.int64)
-        first[np.searchsorted(chains.offsets, hits[::-1], side="right") - 1] = known.symbol[chains.frames[hits[::-1]]]
+        first[np.searchsorted(chains.offsets, hits[::-1], side="right") - 1] = location_table.symbol[chains.frames[hits[::-1]]]
         parent = first[folded.chain]
         symbols, number = np.unique(parent[parent >= 0], return_inverse=True)
         parent[parent >= 0] = number.ravel()
-        rows = rows._replace(parent=parent, parents=tuple(known.symbols.name(symbol) for symbol in symbols.tolist()))
+        rows = rows._replace(parent=parent, parents=tuple(location_table.symbols.name(symbol) for symbol in symbols.tolist()))
     if options.rows.exclude_other:
         rows = rows._replace(folded=folded.filtering(rows.parent < 0))
     return rows
 
 
-def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
+def without_callees(rows: Rows, location_table: Locations, options: ReportOptions) -> Rows:
     """Drop callees of ignored functions: the last of these in reading order becomes the location of the sample."""
     if not options.chains.ignore_callees or rows.chains is None or not len(rows.chains.frames):
         return rows
     frames, offsets, roles = rows.chains
     chain_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    hits = np.flatnonzero(_matching(known, options.chains.ignore_callees)[frames])
+    hits = np.flatnonzero(_matching(location_table, options.chains.ignore_callees)[frames])
     last = np.full(len(offsets) - 1, -1, np.int64)
     last[chain_of[hits]] = hits
     cut = last >= 0
@@ -167,21 +167,21 @@ def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Row
     return rows._replace(location=location, chains=Chains(frames[index], shorter, roles[index]))
 
 
-def without_recursion(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
+def without_recursion(rows: Rows, location_table: Locations, options: ReportOptions) -> Rows:
     """Keep the first frame, in reading order, of a function that calls itself."""
     if not options.chains.recursion_as_one or rows.chains is None or not len(rows.chains.frames):
         return rows
     frames, offsets, roles = rows.chains
-    symbol = known.symbol[frames]
+    symbol = location_table.symbol[frames]
     again = (np.diff(symbol, prepend=NOWHERE) == 0) & (symbol >= 0)
     begins = offsets[:-1]
     again[begins[begins < len(frames)]] = False
-    recursive = np.zeros(len(known.symbols) + 1, np.bool_)
+    recursive = np.zeros(len(location_table.symbols) + 1, np.bool_)
     recursive[symbol[again]] = True
     return rows._replace(chains=Chains(*_without(frames, offsets, again), roles[~again]), recursive=recursive)
 
 
-def _matching(known: Locations, pattern: str) -> NDArray[np.bool_]:
+def _matching(location_table: Locations, pattern: str) -> NDArray[np.bool_]:
     """Return a mask of the frames whose symbol matches a regular expression."""
     search = re.compile(pattern).search
-    return frames_named(known, lambda name: search(name) is not None)
+    return frames_named(location_table, lambda name: search(name) is not None)

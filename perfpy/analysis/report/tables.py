@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 def make_tables(plan: ReportPlan, profile: FoldedSamples, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
     """Return the tables, in the order of their events; drawn: the chains of their trees."""
-    known, options = texts.locations, plan.options
-    rows = shown_rows(profile.folded, drawn, known, options)
+    location_table, options = texts.locations, plan.options
+    rows = shown_rows(profile.folded, drawn, location_table, options)
     if plan.needs_parents:
-        rows = with_parents(rows, known, options)
-    rows = without_recursion(without_callees(rows, known, options), known, options)
+        rows = with_parents(rows, location_table, options)
+    rows = without_recursion(without_callees(rows, location_table, options), location_table, options)
     texts = texts._replace(parents=rows.parents)
     join = _join(rows, plan, texts)
     joined = join.joined
@@ -58,9 +58,9 @@ class _Join(NamedTuple):
 
 def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Join:
     """Join the rows that share all keys."""
-    folded, options, known = rows.folded, plan.options, texts.locations
-    roles = rows.sample_roles(known)
-    used, number_of = _used_locations(rows, roles, known, callers=options.chains.children)
+    folded, options, location_table = rows.folded, plan.options, texts.locations
+    roles = rows.sample_roles(location_table)
+    used, number_of = _used_locations(rows, roles, location_table, callers=options.chains.children)
     location_keys = {key.name: key.column(texts, used) for key in plan.layout.keys if key.of_location}
     sample_keys = {}
     for key in plan.layout.keys:
@@ -84,13 +84,15 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Join:
         else:
             column, number = sample_keys[key.name]
             keys[key.name] = KeyValues(key, column, number[entries.row])
-    joined = JoinedEntries(entries, keys, _filtered(rows, entries, plan, known), folded.tid[entries.row])
+    joined = JoinedEntries(entries, keys, _hidden_entries(rows, entries, plan, location_table), folded.tid[entries.row])
     return _Join(builder, joined)
 
 
-def _used_locations(rows: Rows, sample_roles: NDArray[np.uint8], known: Locations, *, callers: bool) -> tuple[Int64, NDArray[np.int32]]:
+def _used_locations(
+    rows: Rows, sample_roles: NDArray[np.uint8], location_table: Locations, *, callers: bool
+) -> tuple[Int64, NDArray[np.int32]]:
     """Return the locations of rows and callers, and the number of each location among them; they are few of all sampled locations."""
-    used = np.zeros(max(len(known.ip), 1) << ROLE_BITS, np.bool_)
+    used = np.zeros(max(len(location_table.ip), 1) << ROLE_BITS, np.bool_)
     if rows.chains is not None and callers:
         frames, roles = rows.chains.frames, rows.chains.roles
         used[chain_locations(frames, roles)] = True
@@ -115,13 +117,13 @@ def _tables(groups: EventGroups) -> Tables:
     return Tables(leader, member, int(member.max()) + 1 if len(member) else 1)
 
 
-def _filtered(rows: Rows, entries: Entries, plan: ReportPlan, known: Locations) -> NDArray[np.bool_]:
+def _hidden_entries(rows: Rows, entries: Entries, plan: ReportPlan, location_table: Locations) -> NDArray[np.bool_]:
     """Return a mask of hidden entries: made by a filtered sample, or, of the first event, whose name lacks the symbol part."""
     filtered = rows.folded.filtered[entries.row]
     part = plan.options.sample_filter.symbol_part
     if part is None:
         return filtered
-    lacking: NDArray[np.bool_] = ~frames_named(known, lambda name: part in name)[entries.location >> ROLE_BITS]
+    lacking: NDArray[np.bool_] = ~frames_named(location_table, lambda name: part in name)[entries.location >> ROLE_BITS]
     # in a group, rows that only other members have are not hidden
     lacking &= (entries.table == 0) & (entries.measures["children" if "children" in entries.measures else "samples"][:, 0] > 0)
     return filtered | lacking
@@ -137,13 +139,13 @@ def _totals(rows: Rows, joined: JoinedEntries, plan: ReportPlan) -> list[EventTo
     latencies = sum_by(folded.event, latency, count)
     # perf counts a sample as visible if its row's first one is
     shown_counts = _by_table(entries, "samples", left[entries.row], plan.groups)
-    shown, of_clock = (_by_table(entries, name, ~joined.filtered, plan.groups) for name in ("period", LATENCY))
+    periods, of_clock = (_by_table(entries, name, ~joined.filtered, plan.groups) for name in ("period", LATENCY))
     totals = []
     for event, leader, member in zip(plan.events, plan.groups.leader, plan.groups.member, strict=True):
-        counted, all_period, kept, clock = (int(column[event.index]) for column in (samples, period, kept_period, latencies))
+        counted, all_period, visible_period, clock = (int(column[event.index]) for column in (samples, period, kept_period, latencies))
         left_of_it = int(kept_samples[event.index])
-        shown_here, period_here, clock_here = (int(column[leader, member]) for column in (shown_counts, shown, of_clock))
-        totals.append(EventTotals(event, counted, all_period, shown_here, period_here, kept, clock, clock_here, left_of_it))
+        shown_here, period_here, clock_here = (int(column[leader, member]) for column in (shown_counts, periods, of_clock))
+        totals.append(EventTotals(event, counted, all_period, shown_here, period_here, visible_period, clock, clock_here, left_of_it))
     return totals
 
 
@@ -207,11 +209,13 @@ def _trees(leader: int, chosen: Int64, rows: Rows, join: _Join, group: TableEven
 
     weights = join.joined.entries.measures["children" if options.chains.children else "period"][chosen, 0]
     total = totals.shown_period if options.rows.relative_percentages else totals.period
-    frames, known = rows.chains.frames, texts.locations
+    frames, location_table = rows.chains.frames, texts.locations
     calls = _call_names(texts, frames, graph.key) if graph.within_functions else None
-    classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
-    names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
-    return Trees(join.builder, chosen, weights, total, graph, classes, frames, known, names, calls, rows.recursive)
+    classes = (
+        calls.ranks(location_table) if calls and graph.key == "srcline" else location_table.chain_ranks(by_address=graph.key == "address")
+    )
+    names = SiblingNames(*location_table.chain_name_ranks(classes)) if location_table.inlined.any() and not calls else None
+    return Trees(join.builder, chosen, weights, total, graph, classes, frames, location_table, names, calls, rows.recursive)
 
 
 def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:

@@ -61,10 +61,10 @@ class Trees:
 
     @cached_property
     def _forest(self) -> Forests:
-        return self._grown(self._measured, self._root_of, len(self._entries))
+        return self._grown(self._visible_entries, self._root_of, len(self._entries))
 
     @cached_property
-    def _measured(self) -> Int64:
+    def _visible_entries(self) -> Int64:
         """The entries with visible trees: those above the threshold; fractal trees have their own threshold."""
         return self._entries if self._graph.relative else self._entries[self._weights >= self._minimum]
 
@@ -79,7 +79,9 @@ class Trees:
         by_period = graph.style in ("graph", "fractal")
         ranges = walkers.ranges(_WALKERS_AT_ONCE)
         flat = ClassedFrames(self._frames, self._classes)
-        grown = [grow(flat, walkers.of(*these), these[1] - these[0], pruning, by_period=by_period, names=self._names) for these in ranges]
+        grown = [
+            grow(flat, walkers.of(*limits), limits[1] - limits[0], pruning, by_period=by_period, names=self._names) for limits in ranges
+        ]
         return Forests([begin for begin, _ in ranges], grown)
 
     def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
@@ -96,8 +98,8 @@ class Trees:
             return self.calls(entry)
         if entry not in self._alone:
             root_of = np.full(entry + 1, 0, np.int64)
-            kept = self._measured[self._measured == entry]
-            self._alone[entry] = self._grown(kept, root_of, 1).children_of_root(0) if len(kept) else []
+            positions = self._visible_entries[self._visible_entries == entry]
+            self._alone[entry] = self._grown(positions, root_of, 1).children_of_root(0) if len(positions) else []
         return self._alone[entry]
 
     def outermost(self, entries: Int64) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def branch_samples(samples: SampleView) -> SampleView:
     """Return a row for each branch, with the columns branch_from, branch_to (addresses) and branch_flags."""
-    stacks = samples.ragged("branch_stack", BRANCH_DTYPE)
+    stacks = samples.ragged_column("branch_stack", BRANCH_DTYPE)
     sample_of = np.repeat(np.arange(len(samples)), stacks.lengths)
     narrow = {name: column for name, column in samples.columns.items() if name not in ("branch_stack", "callchain")}
     expanded = samples.with_columns(narrow).take(sample_of)

@@ -50,7 +50,7 @@ def frames_of(
         values = np.where(lost, _LAST_ADDRESS, values)
     positions, counts, modes = entries_of(chains)
     ids = symbolizer.frame_ids(pid, values.take(positions), key, modes, counts)
-    return symbolizer.folded(ids, counts)
+    return symbolizer.fold_interpreters(ids, counts)
 
 
 def entries_of(chains: Ragged) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:

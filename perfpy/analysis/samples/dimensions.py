@@ -65,7 +65,7 @@ def _field(name: str) -> Dimension:
     return Dimension((name,), (name,), lambda samples: samples.column(name))
 
 
-def _added(name: str, *fields: str) -> Dimension:
+def _added_dimension(name: str, *fields: str) -> Dimension:
     """Return the dimension of a column of small numbers that is added to batches."""
     return Dimension(fields, (name,), lambda samples: samples.columns[name], dense=True)
 
@@ -93,8 +93,8 @@ DIMENSIONS: dict[str, Dimension] = {
         table="frame",
     ),
     "recording": Dimension((), (), lambda samples: np.zeros(len(samples), np.int32), dense=True),
-    "cgroup_id": _added("cgroup_id", "tid"),
-    "parallelism": _added("parallelism"),
+    "cgroup_id": _added_dimension("cgroup_id", "tid"),
+    "parallelism": _added_dimension("parallelism"),
     "socket": Dimension(("cpu",), ("cpu",), lambda samples: samples.column("cpu")),
     "wall": Dimension(("time",), ("wall",), lambda samples: samples.columns["wall"]),
     "state": Dimension(("ins_lat", "retire_lat"), ("ins_lat", "retire_lat"), state_of),

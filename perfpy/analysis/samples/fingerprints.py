@@ -32,20 +32,20 @@ class _Powers:
 
     def __init__(self, base: int) -> None:
         self._bases = base, pow(base, -1, 1 << 64)
-        self._found = [np.zeros(0, np.uint64)] * 2
+        self._powers = [np.zeros(0, np.uint64)] * 2
 
     def upto(self, size: int) -> list[NDArray[np.uint64]]:
         """Return at least the first `size` powers of both."""
-        if size > len(self._found[0]):
+        if size > len(self._powers[0]):
             size = max(_FIRST_POWERS, 1 << (size - 1).bit_length())
-            self._found = [np.multiply.accumulate(np.full(size, base, np.uint64)) for base in self._bases]
-        return self._found
+            self._powers = [np.multiply.accumulate(np.full(size, base, np.uint64)) for base in self._bases]
+        return self._powers
 
 
 _powers = _Powers(_BASE)
 
 
-def combined(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
+def combine_columns(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
     """Combine several columns of integers into one number a row; rows that differ in any column get different numbers."""
     powers = _powers.upto(len(columns) + 1)[0]
     total, product = np.zeros((2, len(columns[0])), np.uint64)
@@ -63,7 +63,7 @@ def row_fingerprints(rows: Ragged | Slices) -> NDArray[np.uint64]:
     cache holds: the sum from the row's begin to its end, divided by the power at its begin.
     """
     if isinstance(rows, Slices) and not (rows.words.dtype.isnative and rows.ascend):
-        rows = rows.gathered()
+        rows = rows.gather()
     if isinstance(rows, Slices):
         values, starts, lengths = rows.words, rows.starts, rows.lengths
     else:
@@ -81,7 +81,7 @@ def row_fingerprints(rows: Ragged | Slices) -> NDArray[np.uint64]:
         froms = starts[begin:end] - first
         hashes[begin:end] = (running.take(ends[begin:end] - first) - running.take(froms)) * inverses.take(froms)
     hashes += lengths.astype(np.uint64) * MIX
-    # combined() also sums powers: these must not cancel
+    # combine_columns() also sums powers: these must not cancel
     return (hashes ^ hashes >> _HALF) * MIX
 
 
@@ -116,8 +116,8 @@ def kind_numbers(samples: SampleView, names: Sequence[str]) -> NDArray[np.uint64
     of_task = [name for name in names if name in _OF_TASK]
     columns = [samples.event, *(fingerprint(samples, name) for name in names if name not in _OF_TASK)]
     if of_task:
-        columns.append(samples.tasks.combined(of_task, samples.columns.get("cpumode")))
-    return combined(columns)
+        columns.append(samples.tasks.combine(of_task, samples.columns.get("cpumode")))
+    return combine_columns(columns)
 
 
 def fingerprint(samples: SampleView, name: str) -> NDArray[np.generic]:

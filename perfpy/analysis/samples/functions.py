@@ -36,11 +36,11 @@ class Functions:
         fresh = np.arange(len(symbol), dtype=np.int32) + np.int32(len(self._first_of_frame.values))
         self._first_of_symbol.append(np.full(symbols - len(self._first_of_symbol.values), -1, np.int32))
         first_of = self._first_of_symbol.values
-        named = rows_where(symbol >= 0)
-        opening = named[first_of[symbol[named]] < 0][::-1]  # backwards, so that the first is written last
+        rows = rows_where(symbol >= 0)
+        opening = rows[first_of[symbol[rows]] < 0][::-1]  # backwards, so that the first is written last
         first_of[symbol[opening]] = fresh[opening]
         first = fresh.copy()
-        first[named] = first_of[symbol[named]]
+        first[rows] = first_of[symbol[rows]]
         self._first_of_frame.append(first)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def with_interpreters_folded(samples: SampleView) -> SampleView:
     """Return the samples with addresses and callchains replaced where a runtime named a function."""
-    chains = samples.chains().gathered()
+    chains = samples.chains().gather()
     if not len(chains.values) or not any(dso.made_code for dso in samples.symbolizer.dsos):
         return samples
     rows, counts, modes = entries_of(chains)
@@ -41,8 +41,8 @@ def with_interpreters_folded(samples: SampleView) -> SampleView:
     if not folds.any():
         return samples
     position = np.arange(len(values))
-    kept = folds[sample] & (is_named | (is_outside & (position > outermost[sample])))
-    columns = {**samples.columns, "callchain": _replaced(chains, folds, values[kept], sample[kept])}
+    mask = folds[sample] & (is_named | (is_outside & (position > outermost[sample])))
+    columns = {**samples.columns, "callchain": _replace_chains(chains, folds, values[mask], sample[mask])}
     columns["ip"] = np.where(folds, values[innermost], samples.column("ip").astype(np.uint64))
     columns["cpumode"] = np.where(folds, MISC_USER, samples.columns["cpumode"]).astype(samples.columns["cpumode"].dtype)
     return samples.with_columns(columns)
@@ -52,9 +52,9 @@ def _kinds(symbolizer: Symbolizer, frames: NDArray[np.int32]) -> tuple[NDArray[n
     """Return which frames are functions named by a runtime, and which are outside of runtimes and the C library."""
     dso = symbolizer.frames.dso[frames]
     # one entry more: the Dso -1
-    named = np.array([bool(one.made_code) for one in symbolizer.dsos] + [False])
+    is_runtime_code = np.array([bool(one.made_code) for one in symbolizer.dsos] + [False])
     outside = np.array([not (one.made_code or is_runtime(one) or is_c_library(one)) for one in symbolizer.dsos] + [False])
-    return named[dso], outside[dso]
+    return is_runtime_code[dso], outside[dso]
 
 
 def _first_and_last(sample: NDArray[np.int64], chosen: NDArray[np.bool_], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -66,7 +66,7 @@ def _first_and_last(sample: NDArray[np.int64], chosen: NDArray[np.bool_], count:
     return first, last
 
 
-def _replaced(chains: Ragged, folds: NDArray[np.bool_], values: NDArray[np.uint64], sample: NDArray[np.int64]) -> Ragged:
+def _replace_chains(chains: Ragged, folds: NDArray[np.bool_], values: NDArray[np.uint64], sample: NDArray[np.int64]) -> Ragged:
     """Return the chains; those that fold consist of a marker and the given values; sample: the chain of each value."""
     lengths = np.where(folds, 1 + np.bincount(sample, minlength=len(folds)), chains.lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

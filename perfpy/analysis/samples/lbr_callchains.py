@@ -37,29 +37,29 @@ def with_callstacks(chains: Ragged, branches: Ragged, chosen: NDArray[np.bool_] 
     chosen: the rows whose branches are call stacks; None for all.
     """
     starts, calls = chains.offsets[:-1], branches.lengths
-    kept = _to_user_marker(chains)
-    changed = (kept > 0) & (calls > 0)
+    lengths = _to_user_marker(chains)
+    changed = (lengths > 0) & (calls > 0)
     if chosen is not None:
         changed &= chosen
     if not changed.any():
         return chains
-    kept = np.where(changed, kept, chains.lengths)
-    offsets = np.concatenate([[0], np.cumsum(kept + np.where(changed, calls + 1, 0))]).astype(np.int64)
+    lengths = np.where(changed, lengths, chains.lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths + np.where(changed, calls + 1, 0))]).astype(np.int64)
     values = np.empty(int(offsets[-1]), np.uint64)
-    values[slices_index(offsets[:-1], kept)[0]] = chains.values[slices_index(starts, kept)[0]]
-    newest, calls, after = branches.offsets[:-1][changed], calls[changed], (offsets[:-1] + kept)[changed]
+    values[slices_index(offsets[:-1], lengths)[0]] = chains.values[slices_index(starts, lengths)[0]]
+    newest, calls, after = branches.offsets[:-1][changed], calls[changed], (offsets[:-1] + lengths)[changed]
     values[after] = branches.values["to"][newest]
     values[slices_index(after + 1, calls)[0]] = branches.values["from"][slices_index(newest, calls)[0]]
     return Ragged(values, offsets)
 
 
-def with_callers_beyond(called: Ragged, branches: Ragged, whole: Ragged, chosen: NDArray[np.bool_]) -> Ragged:
+def with_callers_beyond(chains: Ragged, branches: Ragged, whole: Ragged, chosen: NDArray[np.bool_]) -> Ragged:
     """Extend the callchains of branch records, which hold some dozens of calls, by callers from stack copies.
 
     The callers follow if the outermost recorded call is found in `whole`.
 
     Args:
-        called: the callchains from branch records.
+        chains: the callchains from branch records.
         branches: the records.
         whole: the callchains from stack copies.
         chosen: the rows that have both.
@@ -67,7 +67,7 @@ def with_callers_beyond(called: Ragged, branches: Ragged, whole: Ragged, chosen:
     calls = branches.lengths
     rows = np.flatnonzero(chosen & (calls > 0))
     if not len(rows):
-        return called
+        return chains
     outermost = np.zeros(len(whole), np.uint64)
     outermost[rows] = branches.values["from"][branches.offsets[1:][rows] - 1]
     of_row = np.repeat(np.arange(len(whole)), whole.lengths)
@@ -76,19 +76,19 @@ def with_callers_beyond(called: Ragged, branches: Ragged, whole: Ragged, chosen:
     first = np.full(len(whole), -1, np.int64)
     first[of_row[met][::-1]] = met[::-1]  # backwards, so that the innermost of several is kept
     added = np.where(first >= 0, whole.offsets[1:] - first - 1, 0)
-    offsets = np.concatenate([[0], np.cumsum(called.lengths + added)]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(chains.lengths + added)]).astype(np.int64)
     values = np.empty(int(offsets[-1]), np.uint64)
-    values[slices_index(offsets[:-1], called.lengths)[0]] = called.values
-    values[slices_index(offsets[:-1] + called.lengths, added)[0]] = whole.values[slices_index(first + 1, added)[0]]
+    values[slices_index(offsets[:-1], chains.lengths)[0]] = chains.values
+    values[slices_index(offsets[:-1] + chains.lengths, added)[0]] = whole.values[slices_index(first + 1, added)[0]]
     return Ragged(values, offsets)
 
 
 def callchains_of_event(attr: EventAttr, chains: Ragged, branches: Ragged) -> Ragged:
     """Return the callchains of one event's samples whose branch records are call stacks."""
-    called = with_callstacks(chains, branches)
+    callstacks = with_callstacks(chains, branches)
     if not attr.sample_type & SampleType.STACK_USER:
-        return called
-    return with_callers_beyond(called, branches, chains, np.ones(len(chains), np.bool_))
+        return callstacks
+    return with_callers_beyond(callstacks, branches, chains, np.ones(len(chains), np.bool_))
 
 
 def _to_user_marker(chains: Ragged) -> NDArray[np.int64]:
@@ -115,8 +115,8 @@ class CallStacks:
 
     def add_to(self, samples: SampleView) -> SampleView:
         """Return the samples with whole callchains."""
-        branches, chosen = samples.ragged(self.field, BRANCH_DTYPE), self._has[samples.event]
-        whole = samples.chains().gathered()
+        branches, chosen = samples.ragged_column(self.field, BRANCH_DTYPE), self._has[samples.event]
+        whole = samples.chains().gather()
         chains = with_callers_beyond(with_callstacks(whole, branches, chosen), branches, whole, self._has_both[samples.event])
         columns: dict[str, Any] = {**samples.columns, "callchain": chains}
         return samples.with_columns(columns)

@@ -97,8 +97,10 @@ class Locations:
         self.symbols = symbolizer.symbols
         self.dso_names = [dso.long_name if long_names else dso.short_name for dso in self.dsos]
         self._file_rank = name_ranks(self.dso_names)
-        made = [dso.made_code for dso in self.dsos] if as_one else []
-        self.dso_names = [family or name for family, name in zip(made, self.dso_names, strict=True)] if any(made) else self.dso_names
+        code_origins = [dso.made_code for dso in self.dsos] if as_one else []
+        self.dso_names = (
+            [family or name for family, name in zip(code_origins, self.dso_names, strict=True)] if any(code_origins) else self.dso_names
+        )
         self._dso_rank = np.append(name_ranks(self.dso_names), len(self.dso_names))
         first = {name: number for number, name in enumerate(listed)}
         met = [first.get(dso.name, len(first) + number) for number, dso in enumerate(self.dsos)]
@@ -107,17 +109,20 @@ class Locations:
         self._symbol_start = np.array([self.symbols.start(number) for number in range(count)] + [0], np.uint64)
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
         self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
-        self.inlined = np.array([self.symbols.inlined(number) for number in range(count)] + [False], np.bool_)
+        self.inlined = np.array([self.symbols.is_inlined(number) for number in range(count)] + [False], np.bool_)
         self._function = self.symbols.functions()
-        if any(made):
-            self.symbol = self._first_of_function(made)[self.symbol]
+        if any(code_origins):
+            self.symbol = self._first_of_function(code_origins)[self.symbol]
 
-    def _first_of_function(self, made: list[str]) -> NDArray[np.int32]:
-        """Return symbol -> the first symbol of the same compiled function; NOWHERE, the last, stays. made: the family of each dso."""
+    def _first_of_function(self, code_origins: list[str]) -> NDArray[np.int32]:
+        """Return symbol -> the first symbol of the same compiled function; NOWHERE, the last, stays.
+
+        code_origins: the runtime of each dso.
+        """
         first = np.append(np.arange(len(self.symbols), dtype=np.int32), np.int32(NOWHERE))
         first_symbol: dict[tuple[str, str], int] = {}
-        for number in rows_where(np.array(list(map(bool, made)))[self._symbol_dso]).tolist():
-            function = made[self._symbol_dso[number]], without_tier(self.symbols.name(number))
+        for number in rows_where(np.array(list(map(bool, code_origins)))[self._symbol_dso]).tolist():
+            function = code_origins[self._symbol_dso[number]], without_tier(self.symbols.name(number))
             first[number] = first_symbol.setdefault(function, number)
         return first
 
@@ -126,11 +131,11 @@ class Locations:
         rank: Int64 = self._dso_rank[self.dso[locations >> ROLE_BITS]]
         return rank
 
-    def shown_address(self, locations: Int64) -> NDArray[np.uint64]:
+    def printed_address(self, locations: Int64) -> NDArray[np.uint64]:
         """Return perf's address of a location: relative to the file for samples, in memory for callchains."""
         frames = locations >> ROLE_BITS
-        shown: NDArray[np.uint64] = np.where(locations & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
-        return shown
+        addresses: NDArray[np.uint64] = np.where(locations & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
+        return addresses
 
     def symbol_ranks(self, locations: Int64) -> Int64:
         """Return ranks that are equal for locations in one function: by dso name, then symbol start and end, or the bare address."""
@@ -140,19 +145,19 @@ class Locations:
         bounds = self._symbol_start[same].view(np.int64), self._symbol_end[same]
         apart = () if self._function is None else (self._function,)
         of_symbol = np.append(ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1], *apart), 0)
-        found: Int64 = of_symbol[symbol]
+        symbol_rank: Int64 = of_symbol[symbol]
         unnamed = rows_where(symbol < 0)
-        bare = self.shown_address(locations[unnamed]).view(np.int64)
-        found[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
-        return found
+        bare = self.printed_address(locations[unnamed]).view(np.int64)
+        symbol_rank[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
+        return symbol_rank
 
     @cached_property
     def _inlined_ranks(self) -> Int64:
         """For every symbol: 0, or for inlined functions the rank of their names among these, from 1 on."""
-        found = np.zeros(len(self.inlined), np.int64)
+        ranks = np.zeros(len(self.inlined), np.int64)
         numbers = rows_where(self.inlined)
-        found[numbers] = 1 + name_ranks([self.symbols.name(number) for number in numbers.tolist()])
-        return found
+        ranks[numbers] = 1 + name_ranks([self.symbols.name(number) for number in numbers.tolist()])
+        return ranks
 
     def symbol_name_ranks(self, locations: Int64) -> Int64:
         """Return ranks by symbol name, locations without one last (and equal)."""
@@ -162,8 +167,8 @@ class Locations:
         numbers = rows_where(present[:-1])
         rank = np.full(len(present), len(numbers), np.int64)
         rank[numbers] = name_ranks([self.symbols.name(number) for number in numbers.tolist()])
-        found: Int64 = rank[symbol]
-        return found
+        ranks: Int64 = rank[symbol]
+        return ranks
 
     def chain_ranks(self, *, by_address: bool = False) -> Int64:
         """Return the class of every frame as an entry of a callchain.
@@ -174,19 +179,19 @@ class Locations:
         the order in which dsos were met, and is shown backwards.
         """
         symbol = self.symbol
-        named = (symbol >= 0) & (not by_address)
+        by_symbol = (symbol >= 0) & (not by_address)
         # beside bare addresses, functions are sorted by their position in memory: with their file's first bias
         bias = np.zeros(len(self.dsos) + 1, np.uint64)
         bias[self.dso[::-1]] = (self.ip - self.address)[::-1]
         # a function of several builds of a file has its position in the first build
         function = symbol if self._function is None else np.append(self._function, NOWHERE)[symbol]
-        dso = self.dso if self._function is None else np.where(named, np.append(self._symbol_dso, NOWHERE)[function], self.dso)
-        start = np.where(named, self._symbol_start[function] + bias[dso], self.ip)
+        dso = self.dso if self._function is None else np.where(by_symbol, np.append(self._symbol_dso, NOWHERE)[function], self.dso)
+        start = np.where(by_symbol, self._symbol_start[function] + bias[dso], self.ip)
         # inlined functions are the same wherever they are inlined
-        inlined = np.where(named, self._inlined_ranks[symbol], 0)
+        inlined = np.where(by_symbol, self._inlined_ranks[symbol], 0)
         met = np.where(inlined > 0, 0, -self._dso_met[dso])
-        apart = () if self._function is None else (np.where(named & (inlined == 0), function, NOWHERE),)
-        return ranks(met, -inlined, np.where(inlined > 0, np.uint64(0), ~start), ~named, *apart)
+        apart = () if self._function is None else (np.where(by_symbol & (inlined == 0), function, NOWHERE),)
+        return ranks(met, -inlined, np.where(inlined > 0, np.uint64(0), ~start), ~by_symbol, *apart)
 
     def chain_name_ranks(self, classes: Int64) -> tuple[Int64, NDArray[np.bool_]]:
         """Return for every class of frames (`chain_ranks`) its rank by name, the last name first, and whether it was inlined."""
@@ -202,8 +207,8 @@ class Locations:
         roles = np.full(256, OF_CHAIN, np.uint8)
         for role, letter in _LEVELS.items():
             roles[ord(letter)] = role
-        given: NDArray[np.uint8] = roles[self.level]
-        return given
+        level_roles: NDArray[np.uint8] = roles[self.level]
+        return level_roles
 
     def level_of(self, location: int) -> str:
         """Return the letter of a location: k for the kernel, . for user code ..."""
@@ -259,4 +264,4 @@ class Locations:
         """Return the address in memory of a location, as perf computes it from the address that it keeps."""
         frame = location >> ROLE_BITS
         bias = int(self.ip[frame]) - int(self.address[frame])
-        return (int(self.shown_address(np.array([location]))[0]) + bias) % (1 << 64)
+        return (int(self.printed_address(np.array([location]))[0]) + bias) % (1 << 64)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def gil_states(chains: Ragged | Slices) -> NDArray[np.int32]:
     """Return the GilState of each sample; only the innermost Python frame has one other than UNKNOWN."""
-    gathered = chains if isinstance(chains, Ragged) else chains.gathered()
+    gathered = chains if isinstance(chains, Ragged) else chains.gather()
     distances = gathered.values - np.uint64(FIRST_ADDRESS)  # of lower addresses: very large
     states = np.where(distances < len(GilState) * MAPPED_SIZE, distances // np.uint64(MAPPED_SIZE), 0).astype(np.int32)
     padded = np.append(states, np.int32(0))

@@ -101,7 +101,7 @@ class SampleView:
         """Return these samples, each with one event."""
         return replace(self, stands_for=np.ones(len(self), np.uint64))
 
-    def weighted(self) -> SampleView:
+    def with_weights(self) -> SampleView:
         """Return these samples, each with its weight, at least 1, as the number of events."""
         return replace(self, stands_for=np.maximum(self.column("weight"), 1).astype(np.uint64))
 
@@ -126,7 +126,7 @@ class SampleView:
         numbers: NDArray[Any] = values
         return numbers
 
-    def ragged(self, name: str, dtype: Any) -> Ragged:
+    def ragged_column(self, name: str, dtype: Any) -> Ragged:
         """Return a ragged column, empty for samples that lack it."""
         values = self.columns.get(name)
         return values if isinstance(values, Ragged) else Ragged.empty(len(self), dtype)
@@ -151,7 +151,7 @@ class SampleView:
 
     def payloads(self) -> Ragged:
         """Return the raw data of tracepoints' samples; empty for other events."""
-        raw = self.ragged("raw", np.uint8)
+        raw = self.ragged_column("raw", np.uint8)
         traced = np.array([attr.type == PerfType.TRACEPOINT for attr in self.attrs])[self.event]
         if traced.all():
             return raw

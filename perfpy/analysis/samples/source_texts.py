@@ -36,19 +36,19 @@ class SourceTexts:
 
     def lines(self, frames: NDArray[np.int64]) -> list[str]:
         """Return FILE:LINE, FUNCTION+OFFSET, DSO[ADDRESS] or ??:0 for each frame."""
-        return [text or UNKNOWN_LINE for text in self._worded(frames, self._in_function)]
+        return [text or UNKNOWN_LINE for text in self._texts_of_frames(frames, self._in_function)]
 
     def files(self, frames: NDArray[np.int64]) -> list[str]:
         """Return the file for each frame, "" if unknown."""
-        return [(text or "").partition(":")[0] for text in self._worded(frames, lambda _frame, _address: "")]
+        return [(text or "").partition(":")[0] for text in self._texts_of_frames(frames, lambda _frame, _address: "")]
 
     def in_files(self, frames: NDArray[np.int64]) -> list[str]:
         """Return FILE:LINE or DSO[ADDRESS] for each frame, "" without a mapping."""
-        return [text or "" for text in self._worded(frames, self._in_dso)]
+        return [text or "" for text in self._texts_of_frames(frames, self._in_dso)]
 
     def calls(self, frames: NDArray[np.int64], *, offsets: bool) -> list[str | None]:
         """Return the texts after the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
-        return self._worded(frames, self._offset if offsets else lambda _frame, _address: UNKNOWN_LINE)
+        return self._texts_of_frames(frames, self._offset if offsets else lambda _frame, _address: UNKNOWN_LINE)
 
     def code(self, frames: Sequence[int]) -> list[tuple[str, int] | None]:
         """Return the path and the line for each frame, None if unknown."""
@@ -59,7 +59,7 @@ class SourceTexts:
         """Return the path and the line where functions begin, if known."""
         return self._infos.begins(symbols)
 
-    def _worded(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str]) -> list[str | None]:
+    def _texts_of_frames(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str]) -> list[str | None]:
         """Return FILE:LINE for each frame; None without a mapping; otherwise(frame, address) if the file is unknown."""
         lines = self._infos.code_lines(frames)
         names = [path if self._full_paths else path.rpartition("/")[2] for path in self._infos.paths]

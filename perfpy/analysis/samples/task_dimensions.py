@@ -39,17 +39,17 @@ class TaskStates:
         np.not_equal(task[1:], task[:-1], out=fresh[1:])
         low, high = timeline.first_and_last_rank(key) if len(key) else (0, 0)
         if low == high:
-            ids, known = self._among_all(task, fresh)
-            self._rank = np.full(len(known), low, np.int32)
+            ids, tasks = self._among_all(task, fresh)
+            self._rank = np.full(len(tasks), low, np.int32)
         else:
             rank = timeline.ranks(key)
             fresh[1:] |= rank[1:] != rank[:-1]
             begins = rows_where(fresh)
             some, new = IdTable().ids_and_new(task[begins] ^ rank[begins].astype(np.uint64) * MIX)
             ids = _spread(some, begins, len(task))
-            known, self._rank = task[begins[new]], rank[begins[new]]
+            tasks, self._rank = task[begins[new]], rank[begins[new]]
         self._of_sample = ids
-        self._pid, self._tid = known >> _HALF, known & _LOW
+        self._pid, self._tid = tasks >> _HALF, tasks & _LOW
 
     def _among_all(self, task: NDArray[np.uint64], fresh: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
         """Return the task of each sample, and the tasks; fresh: marks changes of the task."""
@@ -73,14 +73,14 @@ class TaskStates:
         """Return numbers that are equal if all addresses mean the same."""
         return self._space()[self._of_sample]
 
-    def combined(self, names: Collection[str], cpumode: NDArray[np.uint8] | None) -> NDArray[np.uint64]:
+    def combine(self, names: Collection[str], cpumode: NDArray[np.uint8] | None) -> NDArray[np.uint64]:
         """Combine some of these methods, by name, into one number."""
         comm = self._comm() if "comm" in names else np.zeros(len(self._tid), np.int64)
         if "mode_space" in names:
             assert cpumode is not None
             kernel, user = self._spaces()
-            return self._by_mode(cpumode, _mixed(comm, kernel), _mixed(comm, user))
-        return _mixed(comm, self._space() if "space" in names else comm)[self._of_sample]
+            return self._by_mode(cpumode, _mix(comm, kernel), _mix(comm, user))
+        return _mix(comm, self._space() if "space" in names else comm)[self._of_sample]
 
     def _comm(self) -> NDArray[np.int64]:
         return self._timeline.comm_states(self._tid, self._rank)
@@ -114,7 +114,7 @@ def _spread(ids: NDArray[np.int32], begins: NDArray[np.intp], size: int) -> NDAr
     return np.repeat(ids, np.diff(begins, append=size))
 
 
-def _mixed(one: NDArray[np.int64], two: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _mix(one: NDArray[np.int64], two: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Combine two numbers into one; sums with powers collide by accident only."""
     product = (one.view(np.uint64) * MIX ^ two.view(np.uint64)) * MIX
     return (product ^ product >> _HALF) * MIX

@@ -75,7 +75,7 @@ def merge_off_cpu(data: SampleSource) -> None:
         return
     from perfpy.perfdata.thread_rates import thread_rates  # numpy, for few recordings
 
-    rates = thread_rates(main.index, data.stored({"tid", "period", "time"}), running)
+    rates = thread_rates(main.index, data.stored_batches({"tid", "period", "time"}), running)
     data.join(off, main, rates)
     main.in_time = True
     missed = sum(time for tid, time in running.items() if tid not in rates.threads)

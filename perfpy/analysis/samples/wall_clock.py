@@ -42,6 +42,6 @@ class WallClock:
         wall = np.full(len(samples), UNKNOWN, np.int64)
         if self._ahead is not None:
             time = samples.column("time").astype(np.uint64)
-            shown = ((time + self._ahead) // self._grain * self._grain).view(np.int64)
-            wall = np.where((time != _NO_TIME) & (shown > 0), shown, wall)
+            tick = ((time + self._ahead) // self._grain * self._grain).view(np.int64)
+            wall = np.where((time != _NO_TIME) & (tick > 0), tick, wall)
         return samples.with_columns({**samples.columns, "wall": wall})

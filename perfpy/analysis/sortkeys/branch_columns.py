@@ -27,46 +27,50 @@ _LEVEL_WIDTH = len("[k] ")
 
 def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of files. perf compares them in the reverse order of the samples' files: descending, files without a name first."""
-    known = texts.locations
-    rank = ranks(-known.dso_ranks(sample_locations(frames)))
+    location_table = texts.locations
+    rank = ranks(-location_table.dso_ranks(sample_locations(frames)))
 
     def wide(i: int) -> int:
-        return byte_width(known.dso_name(int(frames[i]))) if known.symbol[frames[i]] >= 0 else texts.style.unnamed_dso_width
+        return (
+            byte_width(location_table.dso_name(int(frames[i]))) if location_table.symbol[frames[i]] >= 0 else texts.style.unnamed_dso_width
+        )
 
-    return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
+    return KeyColumn(rank, rank, lambda i: location_table.dso_name(int(frames[i])), wide)
 
 
 def symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of functions. perf compares them by their addresses within any files."""
-    known = texts.locations
-    symbols = known.symbol[frames]
-    named = symbols >= 0
-    start, end = known.symbol_bounds(symbols)
-    rank = ranks(~named, np.where(named, start.view(np.int64), known.ip[frames].view(np.int64)), np.where(named, end, 0))
+    location_table = texts.locations
+    symbols = location_table.symbol[frames]
+    has_symbol = symbols >= 0
+    start, end = location_table.symbol_bounds(symbols)
+    rank = ranks(
+        ~has_symbol, np.where(has_symbol, start.view(np.int64), location_table.ip[frames].view(np.int64)), np.where(has_symbol, end, 0)
+    )
     locations = sample_locations(frames)
 
     def text(i: int) -> str:
-        return symbol_text(known, int(locations[i]), int(known.address[frames[i]]))
+        return symbol_text(location_table, int(locations[i]), int(location_table.address[frames[i]]))
 
     def wide(i: int) -> int:
-        return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH if named[i] else UNNAMED_WIDTH
+        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH if has_symbol[i] else UNNAMED_WIDTH
 
-    return KeyColumn(rank, rank, text, wide, unnamed=~named)
+    return KeyColumn(rank, rank, text, wide, unnamed=~has_symbol)
 
 
 def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of a branch's end: the function and the offset in it."""
-    known = texts.locations
+    location_table = texts.locations
     locations = sample_locations(frames)
-    rank = ranks(-known.dso_ranks(locations), known.ip[frames].view(np.int64))
+    rank = ranks(-location_table.dso_ranks(locations), location_table.ip[frames].view(np.int64))
 
     def text(i: int) -> str:
-        inner = int(known.address[frames[i]])
-        said, symbol = symbol_text(known, int(locations[i]), inner), int(known.symbol[frames[i]])
-        offset = inner - known.symbol_start(symbol) if symbol >= 0 and not known.symbols.is_data(symbol) else 0
-        return f"{said}+{offset:#x}" if offset else said
+        inner = int(location_table.address[frames[i]])
+        label, symbol = symbol_text(location_table, int(locations[i]), inner), int(location_table.symbol[frames[i]])
+        offset = inner - location_table.symbol_start(symbol) if symbol >= 0 and not location_table.symbols.is_data(symbol) else 0
+        return f"{label}+{offset:#x}" if offset else label
 
-    return KeyColumn(rank, rank, text, lambda i: 0 if known.symbol[frames[i]] >= 0 else UNNAMED_WIDTH)
+    return KeyColumn(rank, rank, text, lambda i: 0 if location_table.symbol[frames[i]] >= 0 else UNNAMED_WIDTH)
 
 
 def source_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
@@ -98,16 +102,16 @@ def in_transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
 def cycles(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of cycles, compared as unsigned but printed by perf as signed 16-bit numbers."""
     counts = values >> _CYCLES_SHIFT & _CYCLES_MASK
-    shown = counts.astype(np.uint16).view(np.int16)
+    signed_counts = counts.astype(np.uint16).view(np.int16)
     rank = ranks(-counts)
-    return KeyColumn(rank, rank, lambda i: str(int(shown[i])) if counts[i] else "-")
+    return KeyColumn(rank, rank, lambda i: str(int(signed_counts[i])) if counts[i] else "-")
 
 
 def no_ipc(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of instructions per cycle, which perfpy does not count, as perf shows it if it cannot count them."""
     rank = symbol(texts, frames).same
-    named = texts.locations.symbol[frames] >= 0
-    return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if named[i] else "-")
+    has_symbol = texts.locations.symbol[frames] >= 0
+    return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if has_symbol[i] else "-")
 
 
 #: the sort keys of branch records, in perf's order of search

@@ -57,8 +57,8 @@ class KeyColumn(NamedTuple):
         if self.texts is not None:
             return self.texts(numbers)
         listed = numbers.tolist()
-        made = {number: self.text(number) for number in set(listed)}
-        return [made[number] for number in listed]
+        text_of = {number: self.text(number) for number in set(listed)}
+        return [text_of[number] for number in listed]
 
     def width_of(self, numbers: Int64) -> int:
         """Return the column width for some distinct numbers."""

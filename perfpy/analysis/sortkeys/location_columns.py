@@ -25,36 +25,36 @@ if TYPE_CHECKING:
 
 def dso(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return the column of files."""
-    known, frames = texts.locations, locations >> ROLE_BITS
-    rank = known.dso_ranks(locations)
+    location_table, frames = texts.locations, locations >> ROLE_BITS
+    rank = location_table.dso_ranks(locations)
 
     def widest(numbers: Int64) -> int:
         chosen = frames[numbers]
-        kinds = first_of_each(known.dso[chosen].astype(np.int64) << 1 | (known.symbol[chosen] >= 0))
+        kinds = first_of_each(location_table.dso[chosen].astype(np.int64) << 1 | (location_table.symbol[chosen] >= 0))
         return max((dso_width(texts, int(frame)) for frame in chosen[kinds]), default=0)
 
     return KeyColumn(
         rank,
         rank,
-        lambda i: known.dso_name(int(frames[i])),
+        lambda i: location_table.dso_name(int(frames[i])),
         lambda i: dso_width(texts, int(frames[i])),
-        texts=lambda numbers: known.dso_names_of(frames[numbers]),
+        texts=lambda numbers: location_table.dso_names_of(frames[numbers]),
         widest=widest,
     )
 
 
 def build_id(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return the column of build-ids."""
-    known = texts.locations
-    names = [*(file.build_id or "[unknown]" for file in known.dsos), "[unknown]"]  # the last for no file
-    return by_text([names[number] for number in known.dso[locations >> ROLE_BITS].tolist()])
+    location_table = texts.locations
+    names = [*(file.build_id or "[unknown]" for file in location_table.dsos), "[unknown]"]  # the last for no file
+    return by_text([names[number] for number in location_table.dso[locations >> ROLE_BITS].tolist()])
 
 
 def dso_width(texts: KeyTexts, frame: int) -> int:
     """Return the width of a dso column for a frame: its name, and space for an address without symbol."""
-    known = texts.locations
-    name = byte_width(known.dso_name(frame)) if known.dso[frame] >= 0 else 0
-    return name if known.symbol[frame] >= 0 else max(name, texts.style.unnamed_dso_width)
+    location_table = texts.locations
+    name = byte_width(location_table.dso_name(frame)) if location_table.dso[frame] >= 0 else 0
+    return name if location_table.symbol[frame] >= 0 else max(name, texts.style.unnamed_dso_width)
 
 
 #: the key of code that is not in a Python function
@@ -68,28 +68,34 @@ _VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 
 def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return the column of functions, or addresses without one."""
-    known = texts.locations
-    frames, addresses = locations >> ROLE_BITS, known.shown_address(locations)
+    location_table = texts.locations
+    frames, addresses = locations >> ROLE_BITS, location_table.printed_address(locations)
 
     def text(i: int) -> str:
-        return _verbose(texts, int(frames[i]), int(addresses[i])) + symbol_text(known, int(locations[i]), int(addresses[i]))
+        return _verbose(texts, int(frames[i]), int(addresses[i])) + symbol_text(location_table, int(locations[i]), int(addresses[i]))
 
     def many(numbers: Int64) -> list[str]:
-        return list(map(text, numbers.tolist())) if texts.style.verbose else symbol_texts(known, locations[numbers], addresses[numbers])
+        return (
+            list(map(text, numbers.tolist()))
+            if texts.style.verbose
+            else symbol_texts(location_table, locations[numbers], addresses[numbers])
+        )
 
     def wide(i: int) -> int:
-        if known.symbol[frames[i]] < 0:
+        if location_table.symbol[frames[i]] < 0:
             return UNNAMED_WIDTH
-        return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if texts.style.verbose else 0)
+        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if texts.style.verbose else 0)
 
     def widest(numbers: Int64) -> int:
-        kinds = first_of_each(known.symbol[frames[numbers]])
+        kinds = first_of_each(location_table.symbol[frames[numbers]])
         return max(map(wide, numbers[kinds].tolist()), default=0)
 
-    same = known.symbol_ranks(locations)
-    unnamed = known.symbol[frames] < 0
-    compare = _comparison(same, known.dso_ranks(locations), unnamed, addresses)
-    return KeyColumn(same, known.symbol_name_ranks(locations), text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest)
+    same = location_table.symbol_ranks(locations)
+    unnamed = location_table.symbol[frames] < 0
+    compare = _comparison(same, location_table.dso_ranks(locations), unnamed, addresses)
+    return KeyColumn(
+        same, location_table.symbol_name_ranks(locations), text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest
+    )
 
 
 def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: NDArray[np.uint64]) -> Callable[[int, int], int]:
@@ -114,42 +120,42 @@ def _verbose(texts: KeyTexts, frame: int, address: int) -> str:
     return f"{hex(address) if address else '0':<{_ADDRESS_DIGITS + 2}} {origin} "
 
 
-def symbol_text(known: Locations, location: int, address: int) -> str:
+def symbol_text(location_table: Locations, location: int, address: int) -> str:
     """Format a location with its level: the name of the function or of the data, or the address."""
     frame = location >> ROLE_BITS
-    name = known.name_in_memory(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
-    return f"[{known.level_of(location)}] {name}{' (inlined)' if known.is_inlined(frame) else ''}"
+    name = location_table.name_in_memory(frame) if location_table.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
+    return f"[{location_table.level_of(location)}] {name}{' (inlined)' if location_table.is_inlined(frame) else ''}"
 
 
-def symbol_texts(known: Locations, locations: Int64, addresses: NDArray[np.uint64]) -> list[str]:
+def symbol_texts(location_table: Locations, locations: Int64, addresses: NDArray[np.uint64]) -> list[str]:
     """Format many locations, most of which have no symbol."""
-    symbols, levels = known.symbol[locations >> ROLE_BITS], known.levels_of(locations)
+    symbols, levels = location_table.symbol[locations >> ROLE_BITS], location_table.levels_of(locations)
     unnamed = {level: f"[{chr(level)}] 0x%016x" for level in distinct(levels).tolist()}
     formatted = [unnamed[level] % address for level, address in zip(levels.tolist(), addresses.tolist(), strict=True)]
     for index in np.flatnonzero((symbols >= 0) | (addresses == 0)).tolist():
-        formatted[index] = symbol_text(known, int(locations[index]), int(addresses[index]))
+        formatted[index] = symbol_text(location_table, int(locations[index]), int(addresses[index]))
     return formatted
 
 
 def symbol_offset(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return the column of functions with offsets."""
-    known = texts.locations
-    shown = known.shown_address(locations)
-    frames, addresses = (locations >> ROLE_BITS).tolist(), shown.tolist()
+    table = texts.locations
+    printed = table.printed_address(locations)
+    frames, addresses = (locations >> ROLE_BITS).tolist(), printed.tolist()
     # perf takes the difference as signed: the kernel's addresses come after all others
-    larger_first = -shown.view(np.int64)
-    symbol_ranks = known.symbol_ranks(locations)
-    same, order = ranks(symbol_ranks, larger_first), ranks(known.symbol_name_ranks(locations), larger_first)
+    larger_first = -printed.view(np.int64)
+    symbol_ranks = table.symbol_ranks(locations)
+    same, order = ranks(symbol_ranks, larger_first), ranks(table.symbol_name_ranks(locations), larger_first)
 
     def text(i: int) -> str:
-        symbol = int(known.symbol[frames[i]])
+        symbol = int(table.symbol[frames[i]])
         if symbol >= 0:
-            return f"[{known.level_of(int(locations[i]))}] {known.name(frames[i])}+{hex(addresses[i] - known.symbol_start(symbol))}"
+            return f"[{table.level_of(int(locations[i]))}] {table.name(frames[i])}+{hex(addresses[i] - table.symbol_start(symbol))}"
         # perf gives the address the digits that the header's width leaves
-        return f"[{known.level_of(int(locations[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
+        return f"[{table.level_of(int(locations[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
 
-    unnamed = known.symbol[locations >> ROLE_BITS] < 0
-    by_symbol = _comparison(symbol_ranks, known.dso_ranks(locations), unnamed, shown)
+    unnamed = table.symbol[locations >> ROLE_BITS] < 0
+    by_symbol = _comparison(symbol_ranks, table.dso_ranks(locations), unnamed, printed)
 
     def compare(i: int, j: int) -> int:
         return by_symbol(i, j) or (addresses[i] < addresses[j]) - (addresses[i] > addresses[j])
@@ -168,18 +174,18 @@ def address(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 def symbol_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return the column of functions' sizes."""
-    known = texts.locations
-    symbols = known.symbol[locations >> ROLE_BITS].tolist()
-    sizes = [known.size(number) if number >= 0 else 0 for number in symbols]
+    location_table = texts.locations
+    symbols = location_table.symbol[locations >> ROLE_BITS].tolist()
+    sizes = [location_table.size(number) if number >= 0 else 0 for number in symbols]
     return by_number(np.array(sizes, np.int64), lambda i: str(sizes[i]) if symbols[i] >= 0 else "unknown", falling=False)
 
 
 def dso_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return the column of mappings' sizes."""
-    known = texts.locations
+    location_table = texts.locations
     frames = locations >> ROLE_BITS
-    sizes = (known.map_end[frames] - known.map_start[frames]).astype(np.int64)
-    mapped = (known.dso[frames] >= 0).tolist()
+    sizes = (location_table.map_end[frames] - location_table.map_start[frames]).astype(np.int64)
+    mapped = (location_table.dso[frames] >= 0).tolist()
     return by_number(sizes, lambda i: str(int(sizes[i])) if mapped[i] else "unknown")
 
 
@@ -217,9 +223,9 @@ def _python_names(texts: KeyTexts, locations: Int64) -> list[tuple[str, str] | N
 def parent(texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of parents: -1 for none, else an index into texts.parents."""
     names = [texts.parents[number] if number >= 0 else "[other]" for number in values.tolist()]
-    known = values >= 0
-    rank = ranks(~known, name_ranks(names))
-    return KeyColumn(rank, rank, lambda i: names[i], lambda i: byte_width(names[i]) if known[i] else 0)
+    has_parent = values >= 0
+    rank = ranks(~has_parent, name_ranks(names))
+    return KeyColumn(rank, rank, lambda i: names[i], lambda i: byte_width(names[i]) if has_parent[i] else 0)
 
 
 def no_ipc(texts: KeyTexts, locations: Int64) -> KeyColumn:

@@ -39,41 +39,41 @@ def code_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
 
 def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of accessed cache lines; unmapped ones have level X."""
-    known = texts.locations
-    column = _by_address(texts, frames, lambda frame: int(known.address[frame]) & -_LINE)
+    location_table = texts.locations
+    column = _by_address(texts, frames, lambda frame: int(location_table.address[frame]) & -_LINE)
 
     def text(i: int) -> str:
-        said = column.text(i)
-        return said if known.dso[frames[i]] >= 0 else f"[X]{said[3:]}"
+        label = column.text(i)
+        return label if location_table.dso[frames[i]] >= 0 else f"[X]{label[3:]}"
 
-    rank = ranks(known.dso[frames].astype(np.int64), column.same)  # files have lines at equal offsets
-    return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(known.symbol[frames[i]] >= 0))
+    rank = ranks(location_table.dso[frames].astype(np.int64), column.same)  # files have lines at equal offsets
+    return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(location_table.symbol[frames[i]] >= 0))
 
 
-def _by_address(texts: KeyTexts, frames: Int64, shown: Callable[[int], int]) -> KeyColumn:
-    known = texts.locations
+def _by_address(texts: KeyTexts, frames: Int64, address_of: Callable[[int], int]) -> KeyColumn:
+    location_table = texts.locations
     locations = sample_locations(frames)
-    addresses = np.array([shown(frame) for frame in frames.tolist()], np.uint64)
+    addresses = np.array([address_of(frame) for frame in frames.tolist()], np.uint64)
     rank = ranks(addresses.view(np.int64))
 
     def wide(i: int) -> int:
-        if known.symbol[frames[i]] < 0:
+        if location_table.symbol[frames[i]] < 0:
             return UNNAMED_WIDTH
-        return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
+        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
 
-    unnamed = known.symbol[frames] < 0
-    return KeyColumn(rank, rank, lambda i: symbol_text(known, int(locations[i]), int(addresses[i])), wide, unnamed=unnamed)
+    unnamed = location_table.symbol[frames] < 0
+    return KeyColumn(rank, rank, lambda i: symbol_text(location_table, int(locations[i]), int(addresses[i])), wide, unnamed=unnamed)
 
 
 def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of files with the data; names descend, as in perf."""
-    known = texts.locations
-    rank = ranks(-known.dso_ranks(sample_locations(frames)))
+    location_table = texts.locations
+    rank = ranks(-location_table.dso_ranks(sample_locations(frames)))
 
     def wide(i: int) -> int:
-        return byte_width(known.dso_name(int(frames[i]))) if known.dso[frames[i]] >= 0 else texts.style.unnamed_dso_width
+        return byte_width(location_table.dso_name(int(frames[i]))) if location_table.dso[frames[i]] >= 0 else texts.style.unnamed_dso_width
 
-    return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
+    return KeyColumn(rank, rank, lambda i: location_table.dso_name(int(frames[i])), wide)
 
 
 def physical(_texts: KeyTexts, values: Int64) -> KeyColumn:

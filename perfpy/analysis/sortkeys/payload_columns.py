@@ -19,9 +19,9 @@ def trace(texts: KeyTexts, values: Int64) -> KeyColumn:
     data, numbers = texts.trace, values.tolist()
     has = [bool(data.payloads[number]) for number in numbers]
     worded = iter(_trace_texts(texts, [number for number, there in zip(numbers, has, strict=True) if there]))
-    shown = [next(worded) if there else "N/A" for there in has]
-    rank = name_ranks(shown)
-    return KeyColumn(rank, rank, lambda i: shown[i], lambda i: byte_width(shown[i]) if has[i] else 0)
+    payload_texts = [next(worded) if there else "N/A" for there in has]
+    rank = name_ranks(payload_texts)
+    return KeyColumn(rank, rank, lambda i: payload_texts[i], lambda i: byte_width(payload_texts[i]) if has[i] else 0)
 
 
 def _trace_texts(texts: KeyTexts, numbers: list[int]) -> list[str]:
@@ -65,9 +65,9 @@ def transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
 
     def text(i: int) -> str:
         bits = int(values.view(np.uint64)[i])
-        said = "".join(name for bit, name in _TRANSACTION_BITS if bits & bit)
+        label = "".join(name for bit, name in _TRANSACTION_BITS if bits & bit)
         if bits and not bits & _TRANSACTION_EITHER:
-            said += "NEITHER "
-        return said + (f":{bits >> _ABORT_SHIFT:x}" if bits >> _ABORT_SHIFT else "")
+            label += "NEITHER "
+        return label + (f":{bits >> _ABORT_SHIFT:x}" if bits >> _ABORT_SHIFT else "")
 
     return by_number(values, text, falling=True)

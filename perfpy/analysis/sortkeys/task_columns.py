@@ -48,17 +48,17 @@ def _tid(task: int) -> int:
 def cpu(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of CPUs."""
     cpus = values.tolist()
-    return by_number(values, lambda i: _padded(cpus[i], 3))
+    return by_number(values, lambda i: _pad(cpus[i], 3))
 
 
-def _padded(number: int, digits: int) -> str:
+def _pad(number: int, digits: int) -> str:
     return f"-{-number:0{digits}d}" if number < 0 else f"{number:0{digits}d}"
 
 
 def socket(texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of the CPUs' sockets."""
     sockets = np.array([texts.machine.socket_of(number) for number in values.tolist()], np.int64)
-    return by_number(sockets, lambda i: _padded(int(sockets[i]), 3))
+    return by_number(sockets, lambda i: _pad(int(sockets[i]), 3))
 
 
 def time(texts: KeyTexts, values: Int64) -> KeyColumn:
@@ -87,9 +87,9 @@ def cgroup(texts: KeyTexts, values: Int64) -> KeyColumn:
 
 def cgroup_id(texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of cgroup namespaces, by device and inode."""
-    known = [texts.machine.cgroup_namespaces[number] for number in values.tolist()]
-    rank = ranks(*np.array(known, np.int64).reshape(-1, 2).T)
-    return KeyColumn(rank, rank, lambda i: f"{known[i][0]}/{known[i][1]:#x}")
+    namespaces = [texts.machine.cgroup_namespaces[number] for number in values.tolist()]
+    rank = ranks(*np.array(namespaces, np.int64).reshape(-1, 2).T)
+    return KeyColumn(rank, rank, lambda i: f"{namespaces[i][0]}/{namespaces[i][1]:#x}")
 
 
 def host(texts: KeyTexts, values: Int64) -> KeyColumn:
@@ -110,8 +110,8 @@ def time_of_day(texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of times of day in the local time zone, rounded down to the quantum, of any day."""
     quantum = max(texts.style.clock_quantum, 1)
     within = [_since_midnight(value) // quantum * quantum if value != UNKNOWN else _DAY * _SECOND for value in values.tolist()]
-    said = [_clock_text(ns, quantum) if value != UNKNOWN else _NOT_SAID for ns, value in zip(within, values.tolist(), strict=True)]
-    return by_number(np.array(within, np.int64), lambda i: said[i])._replace(wide=lambda i: len(said[i]))
+    clock_texts = [_clock_text(ns, quantum) if value != UNKNOWN else _NOT_SAID for ns, value in zip(within, values.tolist(), strict=True)]
+    return by_number(np.array(within, np.int64), lambda i: clock_texts[i])._replace(wide=lambda i: len(clock_texts[i]))
 
 
 def date(_texts: KeyTexts, values: Int64) -> KeyColumn:

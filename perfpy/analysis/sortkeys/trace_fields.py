@@ -76,8 +76,8 @@ def _column(number: int, field: TraceField, raw: bool, endian: str, texts: KeyTe
     @cache
     def words() -> list[str | None]:
         """Return the field's word in each text, if it has one."""
-        said = iter(data.texts([value for value, own in zip(numbers, is_own, strict=True) if own]) if not raw else ())
-        return [_word(next(said), field.name) if own and not raw else None for own in is_own]
+        formatted = iter(data.texts([value for value, own in zip(numbers, is_own, strict=True) if own]) if not raw else ())
+        return [_word(next(formatted), field.name) if own and not raw else None for own in is_own]
 
     def text(i: int) -> str:
         if not is_own[i] or data.words is None:

@@ -48,7 +48,7 @@ class FileMapping(NamedTuple):
     offset: int
     path: str
     build_id: str
-    made: bool
+    is_runtime_code: bool
     has_symbols: bool
     has_lines: bool
 
@@ -95,7 +95,7 @@ class SiteFinder:
         self._symbolizer = symbolizer
         self._locations = locations
         self._infos = lines_of(symbolizer)
-        self._named = NamedLines()
+        self._lines = NamedLines()
         self._numbers: dict[Source, int] = {}
 
     def find(self, frames: NDArray[np.int64], callers: NDArray[np.bool_], functions: NDArray[np.int64], count: int) -> CodeSites:
@@ -109,7 +109,7 @@ class SiteFinder:
         lines = self._infos.code_lines(valid_frames, back)
         source[has_frame] = self._sources(valid_frames, lines.file, lines.line)
         inlined[has_frame] = table.inlined[table.symbol[valid_frames]]
-        address[has_frame], mapping[has_frame], mappings = self._mapped(valid_frames, back, source[has_frame] >= 0)
+        address[has_frame], mapping[has_frame], mappings = self._sites_in_memory(valid_frames, back, source[has_frame] >= 0)
         start, end = table.symbol_bounds(table.symbol[valid_frames])
         function_address, function_size = np.zeros(len(frames), np.uint64), np.zeros(len(frames), np.uint64)
         function_size[has_frame] = end - start
@@ -126,11 +126,11 @@ class SiteFinder:
             numbers.append(_NOWHERE if source is None else self._numbers.setdefault(source, len(self._numbers)))
         return numbers
 
-    def _mapped(self, frames: NDArray[np.int64], back: NDArray[np.uint64], has_line: NDArray[np.bool_]) -> _SitesInMemory:
+    def _sites_in_memory(self, frames: NDArray[np.int64], back: NDArray[np.uint64], has_line: NDArray[np.bool_]) -> _SitesInMemory:
         """Return the addresses of frames, the numbers of their mappings, and the mappings."""
-        known = self._locations
-        start, dso = known.map_start[frames], known.dso[frames].astype(np.int64)
-        size, offset = known.map_end[frames] - start, known.address[frames] - (known.ip[frames] - start)
+        location_table = self._locations
+        start, dso = location_table.map_start[frames], location_table.dso[frames].astype(np.int64)
+        size, offset = location_table.map_end[frames] - start, location_table.address[frames] - (location_table.ip[frames] - start)
         alike = np.stack([dso.view(np.uint64), offset, size], axis=1)
         kinds, first, number = np.unique(alike, axis=0, return_index=True, return_inverse=True)
         number = number.ravel()
@@ -138,20 +138,20 @@ class SiteFinder:
         rank = np.where(is_file, np.cumsum(is_file) - 1, _NOWHERE)
         base = np.array([self._base(frame) for frame in frames[first].tolist()], np.uint64)
         moved = np.where(is_file[number], base[number] - start, np.uint64(0))
-        has_symbols = np.bincount(number, known.symbol[frames] >= 0, len(kinds)) > 0
+        has_symbols = np.bincount(number, location_table.symbol[frames] >= 0, len(kinds)) > 0
         has_lines = np.bincount(number, has_line, len(kinds)) > 0
         mappings = [
             FileMapping(int(base[row]), int(base[row] + kinds[row, 2]), int(kinds[row, 1]), *self._file(int(kinds[row, 0])), symbols, lines)
             for row, symbols, lines in zip(range(len(kinds)), has_symbols.tolist(), has_lines.tolist(), strict=True)
             if is_file[row]
         ]
-        return _SitesInMemory(known.ip[frames] + moved - back, rank[number], mappings)
+        return _SitesInMemory(location_table.ip[frames] + moved - back, rank[number], mappings)
 
     def _base(self, frame: int) -> int:
         """Return the start of a frame's mapping: from the file's headers, or the recorded one."""
-        known = self._locations
-        start, ip = int(known.map_start[frame]), int(known.ip[frame])
-        address = self._infos.linked(frame)
+        location_table = self._locations
+        start, ip = int(location_table.map_start[frame]), int(location_table.ip[frame])
+        address = self._infos.link_address(frame)
         linked = _NOWHERE if address is None else address - (ip - start)
         return linked if linked >= 0 else start
 
@@ -171,22 +171,22 @@ class SiteFinder:
         linked: dict[int, int] = {}
         for function, frame, number in zip(numbers.tolist(), frames[first].tolist(), source[first].tolist(), strict=True):
             symbol = int(self._locations.symbol[frame]) if frame >= 0 else _NOWHERE
-            said = self._recorded_begin(frame) if frame >= 0 else None
+            begin = self._recorded_begin(frame) if frame >= 0 else None
             if number >= 0:
-                begins[function] = said or Source(sources[number].path, 0)
-            if symbol >= 0 and said is None and not symbols.inlined(symbol):
+                begins[function] = begin or Source(sources[number].path, 0)
+            if symbol >= 0 and begin is None and not symbols.is_inlined(symbol):
                 linked[function] = symbol
-        known = self._infos.begins(linked.values())
+        location_table = self._infos.begins(linked.values())
         for function, symbol in linked.items():
-            path, line = known.get(symbol, (_NO_FILE, 0))
+            path, line = location_table.get(symbol, (_NO_FILE, 0))
             if path != _NO_FILE:
                 begins[function] = Source(path, line)
         return begins
 
     def _recorded_begin(self, frame: int) -> Source | None:
         """Return where a function begins whose name includes its file."""
-        made = self._locations.dso[frame] >= 0 and self._symbolizer.dsos[self._locations.dso[frame]].made_code
-        path, line = self._named.of(self._locations.name(frame)) if made else ("", 0)
+        is_runtime_code = self._locations.dso[frame] >= 0 and self._symbolizer.dsos[self._locations.dso[frame]].made_code
+        path, line = self._lines.of(self._locations.name(frame)) if is_runtime_code else ("", 0)
         return Source(path, line) if path else None
 
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Function, Stacks
 
 
-def matched(
+def match_names(
     before: Sequence[Stacks], after: Sequence[Stacks], *, ignore_comm: bool | None = None, name: Callable[[str], str] = str
 ) -> tuple[list[Stacks], list[Stacks]]:
     """Return both with matched names. ignore_comm: see Counterparts; name: returns the name by which a function is compared."""
     parts = Counterparts.of(_commands(before), _commands(after), ignore=ignore_comm)
-    first, second = ([_renamed(one, index, parts, name) for one in stacks] for index, stacks in enumerate((before, after)))
+    first, second = ([_rename(one, index, parts, name) for one in stacks] for index, stacks in enumerate((before, after)))
     return first, second
 
 
@@ -42,7 +42,7 @@ def _commands(parts: Sequence[Stacks]) -> dict[str, int]:
     return weights_of
 
 
-def _renamed(stacks: Stacks, index: int, parts: Counterparts, name: Callable[[str], str]) -> Stacks:
+def _rename(stacks: Stacks, index: int, parts: Counterparts, name: Callable[[str], str]) -> Stacks:
     functions = [_function(function, index, parts, name) for function in stacks.functions]
     numbers: dict[Function, int] = {}
     alike = np.array([numbers.setdefault(function, len(numbers)) for function in functions], np.int32)
@@ -61,8 +61,8 @@ def _without_recursion(
     """Drop all but the innermost of adjacent frames of one function; alike: function -> equal numbers for equal ones."""
     if not len(frames):
         return frames, offsets
-    kept = np.diff(alike[frames], prepend=-1) != 0
+    mask = np.diff(alike[frames], prepend=-1) != 0
     starts = offsets[:-1]
-    kept[starts[starts < len(frames)]] = True
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return frames[kept], before[offsets].astype(np.int64)
+    mask[starts[starts < len(frames)]] = True
+    before = np.concatenate([[0], np.cumsum(mask)])
+    return frames[mask], before[offsets].astype(np.int64)

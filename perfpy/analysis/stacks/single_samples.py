@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.samples.fingerprints import combined
+from perfpy.analysis.samples.fingerprints import combine_columns
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ class SampleColumns(NamedTuple):
     weight: NDArray[np.int64]
     samples: NDArray[np.int32]
 
-    def take(self, kept: NDArray[Any]) -> SampleColumns:
+    def take(self, rows: NDArray[Any]) -> SampleColumns:
         """Select samples."""
-        return SampleColumns(*(column[kept] for column in self))
+        return SampleColumns(*(column[rows] for column in self))
 
     def within(self, tick: int, begin: int) -> SampleColumns:
         """Merge equal samples within each tick, at its begin; ticks are counted from `begin`."""
         ticks = (self.time - begin) // tick
-        ids, first = IdTable().ids_and_new(combined([self.row, self.pid, self.tid, self.cpu, ticks]))
+        ids, first = IdTable().ids_and_new(combine_columns([self.row, self.pid, self.tid, self.cpu, ticks]))
         weight, samples = sum_by(ids, self.weight, len(first)), sum_by(ids, self.samples, len(first))
         merged = self.take(first)
         return merged._replace(time=begin + ticks[first] * tick, weight=weight, samples=samples.astype(np.int32))
@@ -66,9 +66,9 @@ class SingleSamples:
 
     def add(self, rows: NDArray[np.int32], samples: SampleView, weight: NDArray[Any]) -> None:
         """Add a batch."""
-        named = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
-        named |= {"row": rows, "weight": weight, "samples": np.ones(len(rows), np.int32)}
-        self._parts.append(SampleColumns(**{name: named[name].astype(dtype) for name, dtype in _TYPES.items()}))
+        columns = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
+        columns |= {"row": rows, "weight": weight, "samples": np.ones(len(rows), np.int32)}
+        self._parts.append(SampleColumns(**{name: columns[name].astype(dtype) for name, dtype in _TYPES.items()}))
         self._size += len(rows)
         if 0 < self._limit < self._size:
             self._merge()

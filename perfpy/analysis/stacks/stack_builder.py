@@ -73,7 +73,7 @@ def make_stacks(
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
     scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=jobs)
     profile, samples = _folded_and_timed(scan, folding, most_samples) if timed else (scan.profile(), None)
-    builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.truncated, samples, sites=sites)
+    builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.truncated_stacks, samples, sites=sites)
     chains = builder.expanded_chains(symbolizer)  # adds frames, and so comes before any access to all of them
     return builder.stacks(symbolizer, Locations(symbolizer), *chains)
 
@@ -94,7 +94,7 @@ def stacks_of(
 
 def _folded_and_timed(scan: SampleScan, folding: FoldingPlan, most: int) -> tuple[Profile, SampleColumns]:
     profile, timed = Profile(folding), SingleSamples(most)
-    for samples in scan.delivered({"time", "cpu"}):
+    for samples in scan.delivered_samples({"time", "cpu"}):
         weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in folding.measures else samples.period()
         timed.add(profile.add(samples), samples, weight)
     columns = timed.columns()
@@ -157,7 +157,7 @@ class _Builder:
         assert profile.chains is not None
         frames, offsets = profile.chains.chains()
         of_row, lengths = profile.folded.chain, np.diff(offsets)
-        frames, lengths = symbolizer.expanded(frames, lengths)
+        frames, lengths = symbolizer.expand(frames, lengths)
         return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), of_row
 
     def stacks(
@@ -178,7 +178,7 @@ class _Builder:
             sites, site = chains.to_functions(SiteFinder(symbolizer, locations), function_of, first_reason, len(functions))
         categories = [] if self._timed is None else [*(_category(locations, frame) for frame in first_frames), *(WAITING for _ in reasons)]
         functions = [*functions, *reasons]
-        is_selected = self._wanted(folded, locations)
+        is_selected = self._passing_rows(folded, locations)
         present = distinct(folded.event[is_selected]).tolist()
         results = [self._of_event(number, folded, is_selected & (folded.event == number), functions, chains) for number in present]
         return [replace(one, sites=sites, site=site, categories=categories) for one in results]
@@ -194,7 +194,7 @@ class _Builder:
             callers &= locations.level[frames] == ord("k")
         return frames.astype(np.int64) << 1 | callers, np.arange(len(locations.ip)) << 1
 
-    def _wanted(self, folded: Folded, locations: Locations) -> NDArray[np.bool_]:
+    def _passing_rows(self, folded: Folded, locations: Locations) -> NDArray[np.bool_]:
         """Return a mask of the rows that pass the filters."""
         is_selected, frame = ~folded.filtered, folded.dimensions["frame"]
         if self._sample_filter.by_location:
@@ -204,8 +204,10 @@ class _Builder:
             is_selected &= frames_named(locations, lambda name: part in name)[frame]
         return is_selected
 
-    def _of_event(self, number: int, folded: Folded, wanted: NDArray[np.bool_], functions: Sequence[Function], chains: _Chains) -> Stacks:
-        rows = np.flatnonzero(wanted)
+    def _of_event(
+        self, number: int, folded: Folded, is_of_event: NDArray[np.bool_], functions: Sequence[Function], chains: _Chains
+    ) -> Stacks:
+        rows = np.flatnonzero(is_of_event)
         weight, name = folded.period[rows], self._events[number].name
         if LATENCY in folded.measures:
             weight, name = folded.measures[LATENCY][rows] // LATENCY_SCALE, f"{name} (wall clock)"
@@ -219,7 +221,7 @@ class _Builder:
             folded.dimensions["comm"][rows].astype(np.int32),
             weight.astype(np.uint64),
             folded.count[rows],
-            self._timed_samples(wanted, folded, chains),
+            self._timed_samples(is_of_event, folded, chains),
             self._truncated,
             is_time(self._events[number]) and LATENCY not in folded.measures,
             is_off_cpu(self._events[number]),
@@ -227,21 +229,21 @@ class _Builder:
             payloads=self._profile.raw.payloads,
         )
 
-    def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
+    def _timed_samples(self, is_of_event: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
         if self._timed is None:
             return None
-        kept = self._timed.take(wanted[self._timed.row])
+        timed = self._timed.take(is_of_event[self._timed.row])
         return TimedSamples(
-            chain=chains.of_row[kept.row].astype(np.int32),
-            comm=folded.dimensions["comm"][kept.row].astype(np.int32),
-            pid=kept.pid,
-            tid=kept.tid,
-            time=kept.time.astype(np.uint64),
-            cpu=kept.cpu,
-            weight=kept.weight.astype(np.uint64),
-            payload=folded.dimensions["raw"][kept.row].astype(np.int32) if "raw" in folded.dimensions else None,
-            waits=folded.dimensions["state"][kept.row] != 0 if self._has_waits else None,
-            count=kept.samples if bool((kept.samples > 1).any()) else None,
+            chain=chains.of_row[timed.row].astype(np.int32),
+            comm=folded.dimensions["comm"][timed.row].astype(np.int32),
+            pid=timed.pid,
+            tid=timed.tid,
+            time=timed.time.astype(np.uint64),
+            cpu=timed.cpu,
+            weight=timed.weight.astype(np.uint64),
+            payload=folded.dimensions["raw"][timed.row].astype(np.int32) if "raw" in folded.dimensions else None,
+            waits=folded.dimensions["state"][timed.row] != 0 if self._has_waits else None,
+            count=timed.samples if bool((timed.samples > 1).any()) else None,
         )
 
 
@@ -313,5 +315,5 @@ def _function(locations: Locations, frame: int) -> Function:
         return Function(_LOST_CALLER if locations.ip[frame] == _LAST_ADDRESS else _UNKNOWN, "")
     dso = locations.dsos[number]
     name = locations.name(frame)
-    shown = dso.short_name if dso.short_name.startswith("[") else f"[{dso.short_name}]"
-    return Function(name or shown, dso.short_name, dso.kernel)
+    bracketed = dso.short_name if dso.short_name.startswith("[") else f"[{dso.short_name}]"
+    return Function(name or bracketed, dso.short_name, dso.kernel)

@@ -65,10 +65,10 @@ def _of_program(name: str) -> int:
     """Return the category of a function in the program's file."""
     if _OF_RUNTIME.match(name) or _C_FUNCTIONS.fullmatch(name):
         return RUNTIME
-    return LIBRARY if _OF_LIBRARY.match(_qualified(name)) else OWN
+    return LIBRARY if _OF_LIBRARY.match(_without_return_type(name)) else OWN
 
 
-def _qualified(name: str) -> str:
+def _without_return_type(name: str) -> str:
     """Return the name without the type that C++ templates return, which stands before it.
 
     >>> _qualified("void std::sort<int*>(int*, int*)"), _qualified("std::vector<int> parse<char>(std::string)"), _qualified("main")

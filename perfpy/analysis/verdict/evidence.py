@@ -151,7 +151,7 @@ class Evidence:
         functions, histogram = self.functions, self.histogram
         if functions is None or histogram is None or "comm" not in histogram.keys:
             return "", 0.0
-        entries = histogram.shown()
+        entries = histogram.visible_entries()
         _, first, number = np.unique(histogram.keys["comm"].same[entries], return_index=True, return_inverse=True)
         totals = sum_by(number.ravel(), histogram.entries.measures["period"][entries, 0], len(first)).tolist()
         names = histogram.texts("comm", entries[first])
@@ -223,7 +223,7 @@ class Evidence:
         """The distinct addresses of the event's first samples, and the number of samples at each."""
         parts: list[NDArray[np.uint64]] = []
         count = 0
-        for batch in self._recording.data.stored({"ip"}):
+        for batch in self._recording.data.stored_batches({"ip"}):
             if len(batch.event):
                 parts.append(batch.columns["ip"][batch.event == self.event.index])
                 count += len(parts[-1])

@@ -180,7 +180,7 @@ class SampledFunctions:
             position = position + self._step
 
     @cached_property
-    def charged(self) -> Int64:
+    def charged_functions(self) -> Int64:
         """The function of own code that each row is charged to, -1 for none."""
         charged = np.where(self.category_of[self.leaf] == OWN, self.leaf, _NONE)
         waiting = charged < 0
@@ -194,7 +194,7 @@ class SampledFunctions:
 
     def hottest(self, most: int = 3) -> list[ChargedFunction]:
         """Return the functions of own code with most charged samples, and functions without a caller of own code."""
-        accounted = np.where(self.charged >= 0, self.charged, self.leaf)
+        accounted = np.where(self.charged_functions >= 0, self.charged_functions, self.leaf)
         periods = self._periods(accounted)
         order = np.argsort(-periods, kind="stable")[:most]
         own = self._periods(self.leaf)
@@ -223,15 +223,15 @@ class SampledFunctions:
             callers[reached[hits]] = functions[hits]
             if (callers >= 0).all():
                 break
-        known = np.flatnonzero(callers >= 0)
-        pairs, number = np.unique(self.leaf[known] * size + callers[known], return_inverse=True)
-        totals = sum_by(number.ravel(), self.rows.period[known], len(pairs))
+        with_caller = np.flatnonzero(callers >= 0)
+        pairs, number = np.unique(self.leaf[with_caller] * size + callers[with_caller], return_inverse=True)
+        totals = sum_by(number.ravel(), self.rows.period[with_caller], len(pairs))
         of_leaf = self._periods(self.leaf)
-        found: dict[int, Share] = {}
+        shares: dict[int, Share] = {}
         for row in np.argsort(totals, kind="stable").tolist():  # the largest last
             leaf, caller = divmod(int(pairs[row]), size)
-            found[leaf] = Share(self.name(caller), int(totals[row]) / int(of_leaf[leaf]) if of_leaf[leaf] else 0.0)
-        return found
+            shares[leaf] = Share(self.name(caller), int(totals[row]) / int(of_leaf[leaf]) if of_leaf[leaf] else 0.0)
+        return shares
 
     def _periods(self, functions: Int64) -> Int64:
         return sum_by(functions, self.rows.period, len(self.category_of))
@@ -259,10 +259,10 @@ class SampledFunctions:
             callers[reached[outer]] = functions[outer]
         callers, weights = callers[rows], periods[rows]
         is_recursive = 2 * int(weights[occurrences[rows] > 1].sum()) >= int(weights.sum()) > 0
-        known = callers >= 0
-        if not known.any():
+        has_caller = callers >= 0
+        if not has_caller.any():
             return None, is_recursive
-        totals = sum_by(callers[known], weights[known], len(self.category_of))
+        totals = sum_by(callers[has_caller], weights[has_caller], len(self.category_of))
         best = int(np.argmax(totals))
         return Share(self.name(best), self.share(int(totals[best]))), is_recursive
 
@@ -296,8 +296,8 @@ class SampledFunctions:
             outermost[reached[hits]] = work[functions[hits]]
             if not in_kernel[reached].any():
                 break
-        named = rows[outermost[rows] >= 0]
-        totals = sum_by(outermost[named], self.rows.period[named], len(kinds))
+        named_rows = rows[outermost[rows] >= 0]
+        totals = sum_by(outermost[named_rows], self.rows.period[named_rows], len(kinds))
         return [Share(kinds[kind], self.share(int(totals[kind]))) for kind in np.argsort(-totals, kind="stable").tolist() if totals[kind]]
 
 

@@ -102,19 +102,19 @@ class Waits:
         """The reason of each row's waits."""
         functions, rows = self._functions, self.rows
         masks = self._masks()
-        seen = masks[functions.leaf]
+        mask = masks[functions.leaf]
         inner = functions.leaf.copy()
         interpreter = functions.category_of == INTERPRETER
-        timed = self._timed()
-        gil = np.zeros(len(seen), np.bool_)
-        for reached, called in functions.outwards(np.arange(len(seen))):
-            gil[reached] |= timed[inner[reached]] & interpreter[called]
-            seen[reached] |= masks[called]
-            inner[reached] = called
-        reasons = np.full(len(seen), OTHER, np.int64)
-        in_futex = (seen & (1 << FUTEX)) != 0
+        timed = self._are_timed_waits()
+        gil = np.zeros(len(mask), np.bool_)
+        for reached, callee in functions.outwards(np.arange(len(mask))):
+            gil[reached] |= timed[inner[reached]] & interpreter[callee]
+            mask[reached] |= masks[callee]
+            inner[reached] = callee
+        reasons = np.full(len(mask), OTHER, np.int64)
+        in_futex = (mask & (1 << FUTEX)) != 0
         for reason in reversed(range(OTHER)):
-            matches = (seen & (1 << reason)) != 0
+            matches = (mask & (1 << reason)) != 0
             reasons[matches & in_futex if reason in _USER else matches] = reason
         reasons[gil & in_futex] = GIL
         if "state" in rows.dimensions:
@@ -130,7 +130,7 @@ class Waits:
             masks[number] = sum(1 << reason for reason, pattern in patterns.items() if name and pattern.fullmatch(name))
         return masks
 
-    def _timed(self) -> NDArray[np.bool_]:
+    def _are_timed_waits(self) -> NDArray[np.bool_]:
         """Return whether each function is a wait for a condition with a time limit, which CPython uses for its lock."""
         timed = np.zeros(len(self._functions.category_of), np.bool_)
         for number in self._functions.present.tolist():
@@ -145,11 +145,11 @@ class Waits:
 
     def _wait(self, reason: int, period: int, rows: Int64) -> Wait:
         rows = rows[self.reason[rows] == reason]
-        charged, periods = self._functions.charged[rows], self.rows.period[rows]
-        known = charged >= 0
+        charged, periods = self._functions.charged_functions[rows], self.rows.period[rows]
+        is_charged = charged >= 0
         name, share, best = "", 0.0, -1
-        if known.any():
-            totals = sum_by(charged[known], periods[known], len(self._functions.category_of))
+        if is_charged.any():
+            totals = sum_by(charged[is_charged], periods[is_charged], len(self._functions.category_of))
             best = int(np.argmax(totals))
             name, share = self._functions.name(best), int(totals[best]) / period
         tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)

@@ -82,7 +82,7 @@ class PacketReader:
         if not head:
             return Packet("PAD", 1)
         if head == 0x02:
-            return _extended(data, offset)
+            return _decode_extended(data, offset)
         if not head & 1:
             return Packet("TNT", 1, head >> 1)
         if head & 3 == 3:
@@ -101,7 +101,7 @@ def _with_payload(data: memoryview, offset: int, kind: str, before: int, size: i
     return Packet(kind, length, int.from_bytes(data[offset + before : offset + length], "little"), detail)
 
 
-def _extended(data: memoryview, offset: int) -> Packet | None:
+def _decode_extended(data: memoryview, offset: int) -> Packet | None:
     """Return a packet whose header has two bytes or more."""
     raw = bytes(data[offset : offset + len(PSB)])
     if raw == PSB:

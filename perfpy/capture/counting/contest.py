@@ -90,7 +90,7 @@ def _add(runs: Runs, outcome: Outcome) -> None:
     amounts = {}
     for event in tally.events:
         (row,) = tally.rows[event]
-        if row.counted:
+        if row.was_counted:
             amounts[event.name] = (event.unit, row.amount)
         else:
             runs.cannot_count(event.name, getattr(row.state.why_not, "cause", "") or "not counted")

@@ -122,8 +122,8 @@ class CountFile:
                 yield EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale)
             if self._is_pipe:
                 yield EventUpdate(0, EVENT_UPDATE_NAME, ident, event.name)
-        named = comms(counting.tids) if counting.tids != [ANY] else [("", ANY)]
-        yield ThreadMap(0, tuple((tid & _U64, comm) for comm, tid in named))
+        task_names = comms(counting.tids) if counting.tids != [ANY] else [("", ANY)]
+        yield ThreadMap(0, tuple((tid & _U64, comm) for comm, tid in task_names))
         yield CpuMap(0, tuple(counting.cpus))
         config = (
             (_TERM_AGGREGATION, self._plan.grouping.mode.value),

@@ -159,10 +159,10 @@ class Counting:
         shape = event.is_leader, event.leader.group_size > 1
         prepared = self._prepared.get(event)
         if prepared is None or prepared[0] is not event.attr or prepared[1] != shape:  # a block that is entered again has the same attr
-            prepared = self._prepared[event] = self._wanted(event, *shape), shape
+            prepared = self._prepared[event] = self._requested_attr(event, *shape), shape
         event.ask(prepared[0])
 
-    def _wanted(self, event: OpenEvent, leads: bool, in_group: bool) -> EventAttr:
+    def _requested_attr(self, event: OpenEvent, leads: bool, in_group: bool) -> EventAttr:
         attr = counting_attr(event.attr, self.options, leads=leads, in_group=in_group)
         if event.event in self.options.alone:
             threads = int(self.options.with_threads)
@@ -251,10 +251,10 @@ class Counting:
                 self._act(event, Counter.enable)
 
     def _switch(self, action: Callable[[Counter], None], name: str) -> bool:
-        named = [event for event in self.events if name in ("", event.name)]
-        for event in named:
+        matches = [event for event in self.events if name in ("", event.name)]
+        for event in matches:
             self._act(event, action)
-        return bool(named)
+        return bool(matches)
 
     @staticmethod
     def _act(event: OpenEvent, action: Callable[[Counter], None]) -> None:

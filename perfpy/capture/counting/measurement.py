@@ -53,7 +53,7 @@ class Hooks:
     def show(self, tally: Tally) -> None:
         """Print an interval, a result, or one run of an endless repeat."""
 
-    def opened(self, counting: Counting) -> None:
+    def on_open(self, counting: Counting) -> None:
         """Called when the counters are open and disabled."""
 
     def round(self, readings: Readings, elapsed: int, final: bool) -> None:
@@ -75,7 +75,7 @@ class Hooks:
         """Return the text of --control's evlist."""
         return "\n".join(event.name for event in counting.events)
 
-    def killed(self, program: str, signum: int) -> None:
+    def on_kill(self, program: str, signum: int) -> None:
         """Called if a signal ended the command."""
 
     stop_fd = -1  #: becomes readable when the measurement must end
@@ -167,7 +167,7 @@ class Measurement:
 
     def _count(self, counting: Counting, workload: Workload | None, outcome: Outcome) -> Readings:
         plan = self._plan
-        self._hooks.opened(counting)
+        self._hooks.on_open(counting)
         if plan.delay:
             self._hooks.note("Events disabled")
         else:
@@ -208,7 +208,7 @@ class Measurement:
         outcome.runs += 1
         outcome.failed_runs += outcome.exit_code != 0
         if ended.signal:
-            self._hooks.killed(self._plan.command[0], ended.signal)
+            self._hooks.on_kill(self._plan.command[0], ended.signal)
 
     def _tool_times(self, elapsed: int) -> dict[str, int]:
         names = [event.tool for event in self._plan.events if event.tool]
@@ -236,7 +236,7 @@ class Measurement:
             period = (plan.interval or plan.timeout) * _MS
             due = self._started + period
             intervals = 0
-            while not hooks.stopped and not watch.ended():
+            while not hooks.stopped and not watch.have_ended():
                 now = time.monotonic_ns()
                 if period and now >= due:
                     if not plan.interval:

@@ -64,7 +64,7 @@ def choose(
     literals = _literals(system_wide=system_wide)
     metrics_by_name = definitions()
     expressions = {name: definition.expression for name, definition in metrics_by_name.items()}
-    for definition in _named(names, metrics_by_name):
+    for definition in _find_definitions(names, metrics_by_name):
         formula = Formula(definition.expression, {name: text for name, text in expressions.items() if name != definition.name.lower()})
         unknown = [literal for literal in formula.literals if literal not in literals]
         if unknown:
@@ -79,7 +79,7 @@ def choose(
     return events, metrics_of
 
 
-def _named(names: str, metrics_by_name: Mapping[str, Definition]) -> Iterable[Definition]:
+def _find_definitions(names: str, metrics_by_name: Mapping[str, Definition]) -> Iterable[Definition]:
     for name in names.split(","):
         lower = name.strip().lower()
         in_group = [metric for metric in metrics_by_name.values() if lower in (group.lower() for group in metric.groups)]

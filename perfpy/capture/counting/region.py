@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counting.counters import Counting, CountingOptions
 from perfpy.counts.aggregation import Grouping, aggregate
-from perfpy.counts.named_counts import Count, Counts, named
+from perfpy.counts.named_counts import Count, Counts, named_count
 from perfpy.errors import UsageError
 from perfpy.events import parse_events
 
@@ -44,7 +44,7 @@ class Region(Counts):
             raise UsageError("separate_children=True requires inherit=True")
         parsed = parse_events(events, counting=True)
         alone = [event for event in parse_events(events, counting=True) if not event.tool] if separate_children else []
-        self._asked = [event.name for event in parsed]
+        self._event_names = [event.name for event in parsed]
         self._make = partial(Region, *events, inherit=inherit, separate_children=separate_children, kernel=kernel)
         self._counting = Counting(
             [*parsed, *alone], options=CountingOptions(identifier=False, inherit=inherit, alone=frozenset(alone)), kernel=kernel
@@ -70,28 +70,32 @@ class Region(Counts):
             self._counting.close()
         if self._net:
             counts = [count.without(part) for count, part in zip(counts, self.overhead().values(), strict=True)]
-        self._fill(self._asked, counts)
+        self._fill(self._event_names, counts)
 
     def read(self) -> list[Count]:
         """Return the counts so far, in the order of the events; only inside the block."""
         cells = self._counting.read(self._clock.read() if self._clock else {})
-        counts = [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
-        if len(counts) == len(self._asked):
+        counts = [
+            named_count(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()
+        ]
+        if len(counts) == len(self._event_names):
             return counts
-        of_parent = iter(counts[len(self._asked) :])
-        tools = [event.tool for event in self._counting.events[: len(self._asked)]]
-        return [count if tool else count.beside(next(of_parent)) for tool, count in zip(tools, counts[: len(self._asked)], strict=True)]
+        of_parent = iter(counts[len(self._event_names) :])
+        tools = [event.tool for event in self._counting.events[: len(self._event_names)]]
+        return [
+            count if tool else count.beside(next(of_parent)) for tool, count in zip(tools, counts[: len(self._event_names)], strict=True)
+        ]
 
     def overhead(self) -> Counts:
         """Return the counts of an empty block: the cost of enabling and disabling. Measured once, as the minimum of a few blocks."""
         if self._overhead is None:
             empty = self._make()
-            blocks = [list(empty.values()) for _ in range(_EMPTY_BLOCKS) if empty.passed()]
+            blocks = [list(empty.values()) for _ in range(_EMPTY_BLOCKS) if empty.run_empty_block()]
             least = [min(counts, key=lambda count: count.value or 0) for counts in zip(*blocks, strict=True)]
-            self._overhead = Counts(self._asked, least)
+            self._overhead = Counts(self._event_names, least)
         return self._overhead
 
-    def passed(self) -> bool:
+    def run_empty_block(self) -> bool:
         """Run an empty block."""
         with self:
             pass
@@ -100,8 +104,8 @@ class Region(Counts):
     @property
     def why_not(self) -> dict[str, str]:
         """The events that this machine cannot count, each with the reason; available once the block has begun."""
-        events = self._counting.events[: len(self._asked)]
-        return {name: str(event.state.why_not) for name, event in zip(self._asked, events, strict=True) if not event.state.supported}
+        events = self._counting.events[: len(self._event_names)]
+        return {name: str(event.state.why_not) for name, event in zip(self._event_names, events, strict=True) if not event.state.supported}
 
 
 class _Clock:

@@ -41,10 +41,10 @@ def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) ->
         "has_pmem": lambda: int(os.path.exists(_PERSISTENT_MEMORY)),
         "target_cpu": lambda: int(on_cpus),
     }
-    return {name: getters[name]() if name in getters else _sensed(name) for name in names if name in getters or "/" in name}
+    return {name: getters[name]() if name in getters else _read_sensor(name) for name in names if name in getters or "/" in name}
 
 
-def _sensed(name: str) -> int:
+def _read_sensor(name: str) -> int:
     from perfpy.kernel.hwmon import reading
 
     return reading(name)

@@ -35,7 +35,7 @@ class Watch:
         self._alive.discard(self.fds[fd])
         self._end_seen = True
 
-    def ended(self) -> bool:
+    def have_ended(self) -> bool:
         """Whether all have ended. It is called several times an interval, so it asks the kernel only if there is a reason."""
         if not (self._end_seen or self._blind):
             return False

@@ -32,18 +32,18 @@ class CallchainConverter:
         self._unwound = [event.index for event in data.events if has_user_stacks(event.attr)]
 
     @property
-    def truncated(self) -> list[TruncatedStacks]:
+    def truncated_stacks(self) -> list[TruncatedStacks]:
         """Truncated stacks, so far."""
-        return self._callchains.truncated
+        return self._callchains.truncated_stacks
 
     def attr(self, attr: EventAttr) -> EventAttr:
         """Return an event's attr in the new recording."""
         return plain_attr(attr) if has_user_stacks(attr) else attr
 
-    def converted(self, ordered: OrderedChunk) -> list[bytes]:
+    def convert(self, ordered: OrderedChunk) -> list[bytes]:
         """Return the records of a chunk in order, without FINISHED_ROUND."""
         rewriting = Rewriting(ordered.chunk)
-        rewriting.kept[ordered.chunk.types == RecordType.FINISHED_ROUND] = False
+        rewriting.kept_records[ordered.chunk.types == RecordType.FINISHED_ROUND] = False
         for number in self._unwound:
             indexes = np.flatnonzero(ordered.events == number)
             if len(indexes):
@@ -55,6 +55,6 @@ class CallchainConverter:
         event, samples, rows = self._data.events[number], ordered.samples.rows(indexes), ordered.rows[indexes]
         fields = {*self._callchains.fields, "ip", "cpumode"}
         columns = self._data.records.table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
-        extended = self._callchains.extended(columns, np.full(len(indexes), number, np.int32), ordered.keys[rows])
-        chains = recordable(extended["callchain"].gathered(), columns["ip"], columns["cpumode"] == MISC_USER)
+        extended = self._callchains.extend(columns, np.full(len(indexes), number, np.int32), ordered.keys[rows])
+        chains = recordable(extended["callchain"].gather(), columns["ip"], columns["cpumode"] == MISC_USER)
         rewriting.replace(rows, parts_of(event.attr, samples), chains)

@@ -82,7 +82,7 @@ class JitInjector:
                 added += self._inject(record)
         return added
 
-    def unwanted(self, record: object) -> bool:
+    def is_unwanted(self, record: object) -> bool:
         """Whether a record would hide added ones: the mapping of a dump, and memory that its process allocated for code."""
         if not isinstance(record, _MAPPING):
             return False
@@ -109,9 +109,9 @@ class JitInjector:
         data = jitdump.image(load, dump.machine, dump.endian)
         try:
             self.folder = self.folder or new_folder(self._cache)
-            path = paths.below(self.folder, paths.jitted(load.pid, load.code_index))
+            path = paths.below(self.folder, paths.jit_image_name(load.pid, load.code_index))
             if os.path.lexists(path):  # a repeated index; the mapped image stays
-                path = paths.below(self.folder, f"{self.functions}-{paths.jitted(load.pid, load.code_index)}")
+                path = paths.below(self.folder, f"{self.functions}-{paths.jit_image_name(load.pid, load.code_index)}")
             with open(path, "xb") as file:
                 file.write(data)
         except OSError as error:
@@ -132,7 +132,7 @@ def _first_event(data: PerfData) -> FileEvent:
     return data.events[0]
 
 
-def _decoded(record: bytes, kind: int, misc: int, layout: IdLayout, endian: str) -> Any:
+def _decode_or_none(record: bytes, kind: int, misc: int, layout: IdLayout, endian: str) -> Any:
     """Return the decoded record, None if it is damaged."""
     try:
         return records.decode(kind, misc, record[8:], layout, endian)
@@ -154,9 +154,9 @@ class BuildIdMapper:
         self._build_ids = build_ids
         self._only_these = only_these
 
-    def changed(self, kind: int, misc: int, record: bytes) -> bytes:
+    def map_record(self, kind: int, misc: int, record: bytes) -> bytes:
         """Return the new record of a mapping, b"" to drop it; damaged records are dropped, as readers do."""
-        mapping = _decoded(record, kind, misc, self._layout, self._endian)
+        mapping = _decode_or_none(record, kind, misc, self._layout, self._endian)
         if not isinstance(mapping, _MAPPING):
             return b""
         prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (PROT_READ_EXEC, MAP_PRIVATE)
@@ -243,9 +243,9 @@ def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None,
                 record = chunk.record(row)
                 if kind in (RecordType.MMAP, RecordType.MMAP2):
                     _, misc, _ = HEADER[data.endian].unpack_from(record)
-                    if jit and jit.unwanted(_decoded(record, kind, misc, NO_ID, data.endian)):
+                    if jit and jit.is_unwanted(_decode_or_none(record, kind, misc, NO_ID, data.endian)):
                         continue
-                    record = mapper.changed(kind, misc, record) if mapper else record
+                    record = mapper.map_record(kind, misc, record) if mapper else record
                 if record and kind != RecordType.FINISHED_ROUND:
                     writer.write(record)
 
@@ -253,7 +253,7 @@ def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None,
 def _convert_records(data: PerfData, writer: RecordWriter, converter: CallchainConverter) -> None:
     for stream in data.records.chunks():
         for ordered in stream:
-            for part in converter.converted(ordered):
+            for part in converter.convert(ordered):
                 writer.write(part)
 
 

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.untrusted.files import read_regular, trusted
+from perfpy.untrusted.files import read_regular, trusted_file_owners
 from perfpy.untrusted.folders import own
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _cache_file() -> str:
 
 def _read_cache(path: str, key: str) -> int | None:
     try:
-        data = read_regular(path, owners=trusted(), limit=_LARGEST)
+        data = read_regular(path, owners=trusted_file_owners(), limit=_LARGEST)
         cached_key, _, end = data.decode().rpartition(" ")
         return int(end, 16) if cached_key == key else None
     except (OSError, ValueError):

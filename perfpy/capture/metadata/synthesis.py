@@ -189,13 +189,13 @@ class ModulePaths:
 
     def __init__(self, root: str = "") -> None:
         self._root = root or f"/lib/modules/{os.uname().release}"
-        self._found: dict[str, str] | None = None
+        self._paths: dict[str, str] | None = None
 
     def find(self, module: str) -> str:
         """Return the path of a module's file; [NAME] if there is none."""
-        if self._found is None:
-            self._found = dict(self._scan())
-        return self._found.get(module.replace("-", "_"), f"[{module}]")
+        if self._paths is None:
+            self._paths = dict(self._scan())
+        return self._paths.get(module.replace("-", "_"), f"[{module}]")
 
     def _scan(self) -> Iterator[tuple[str, str]]:
         for folder, _, files in os.walk(self._root):

@@ -18,7 +18,7 @@ _HEADER: Final = struct.Struct("=IHH")
 _PIECE: Final = 4 << 20
 
 
-def unpacked(data: memoryview) -> Iterator[memoryview]:
+def unpack_records(data: memoryview) -> Iterator[memoryview]:
     """Yield pieces of whole records."""
     stream = _decompressor()
     buffer = bytearray()

@@ -45,9 +45,9 @@ class SwitchLimit:
         self._most = most
         self._tell = tell
         self._looked = time.monotonic()
-        self._seen = 0
+        self._last_total = 0
         self._resume = 0.0  # when disabled events are enabled again; 0 while they are on
-        self._told = False
+        self._has_warned = False
 
     def check(self) -> None:
         """Disable or re-enable the events if necessary; called after all ring buffers were read."""
@@ -63,7 +63,7 @@ class SwitchLimit:
     def _look(self, now: float) -> None:
         assert self._sampled is not None
         total = self._counters.count(self._sampled)
-        switches, self._seen = total - self._seen, total
+        switches, self._last_total = total - self._last_total, total
         passed, self._looked = now - self._looked, now
         too_long = switches / self._most - passed
         if too_long > 0:
@@ -76,8 +76,8 @@ class SwitchLimit:
         self._resume, self._looked = resume, now
 
     def _warn(self, rate: float) -> None:
-        if not self._told:
-            self._told = True
+        if not self._has_warned:
+            self._has_warned = True
             self._tell(
                 f"warning: {rate:,.0f} context switches a second would disturb the target;"
                 f" recording stacks of {self._most:,} a second from here on (--off-cpu-limit)"

@@ -100,7 +100,7 @@ def add_wait_events(
     opened = list(events)
     time = len(opened)
     opened.append(sources.time())
-    traced = sources.traced()
+    traced = sources.are_traceable()
     switches = sources.switches(traced)
     if not traced:
         tell(_WITHOUT_TRACEPOINTS if switches else _WITHOUT_STACKS)
@@ -134,7 +134,7 @@ class _Sources:
         """Return the event of SWITCH records."""
         return Event(OFF_CPU_EVENT, self._attr(PerfType.SOFTWARE, SoftwareId.BPF_OUTPUT, exclude_kernel=1, context_switch=1))
 
-    def traced(self) -> bool:
+    def are_traceable(self) -> bool:
         """Whether the tracepoints are accessible."""
         try:
             ids = [Tracefs().event_id(*name) for name in (_SWITCH, _WAKING)]

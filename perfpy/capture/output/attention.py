@@ -174,7 +174,7 @@ class Attention:
             other.enable()
 
     @property
-    def called(self) -> bool:
+    def has_signal(self) -> bool:
         """Whether a signal has arrived; needs no system call."""
         return self._signals.arrived
 
@@ -191,7 +191,7 @@ class Attention:
         """Handle pending inputs; wait: nothing else is to do until one arrives."""
         now = time.monotonic()
         patience = self._patience(now) if wait else 0.0
-        if not (wait or self.called or now - self._looked >= _MOMENT):
+        if not (wait or self.has_signal or now - self._looked >= _MOMENT):
             return
         ready = self._poller.poll(None if patience is None else patience * 1000 + wait)
         self._looked = time.monotonic()
@@ -243,11 +243,11 @@ class Attention:
 
     def switch(self, on: bool, name: str) -> bool:
         """Enable or disable events, except those with only side-band: later samples need their names."""
-        named = [event for event in self._counters.events if name in ("", event.name)]
-        for event in named:
+        matches = [event for event in self._counters.events if name in ("", event.name)]
+        for event in matches:
             if not is_dummy(event):
                 self._counters.switch(event, on)
-        return bool(named)
+        return bool(matches)
 
     def describe(self, option: str) -> str:
         """Return the events, as evlist prints them."""

@@ -97,7 +97,7 @@ class DataFile:
         """Write everything before the samples; first: the command has not started yet."""
         self._begin_head()
         if not self._tail:
-            self._write(self._synthesized())
+            self._write(self._synthesized_records())
         if self._workload and first:  # the name before exec, because samples may come before the kernel's own COMM
             self._write(self._synthesis().comm(self._workload))
         elif self._workload:
@@ -136,7 +136,7 @@ class DataFile:
         if pending:
             self._output.write(b"".join(pending))
 
-    def _synthesized(self) -> Iterator[bytes]:
+    def _synthesized_records(self) -> Iterator[bytes]:
         counters, options = self._counters, self._options
         synthesis = self._synthesis()
         if counters.rings:
@@ -191,7 +191,7 @@ class DataFile:
                 self._output.write(record)
         if self._tail:
             self._output.write(event_records.FINISHED_INIT)
-            self._write(self._synthesized())
+            self._write(self._synthesized_records())
         self._output.finish(self._final_features())
 
     def early_features(self) -> dict[int, bytes]:
@@ -243,7 +243,7 @@ class DataFile:
         hits = DsoHits(self._attrs)
         try:
             with ExitStack() as stack:
-                parts = [(stack.enter_context(_mapped(part)), part) for part in self._output.parts() if part.end > part.begin]
+                parts = [(stack.enter_context(_map_part(part)), part) for part in self._output.parts() if part.end > part.begin]
                 for data, part in parts:
                     scan_part(data, part, hits, packed=self._packer is not None)
                 for data, part in parts if not self._packer else ():
@@ -286,9 +286,9 @@ def looks_at_chains(options: RecordOptions, attrs: Sequence[EventAttr]) -> bool:
 def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool) -> None:
     """Scan a part of a finished file, and clear the build-id mark of mappings without a build-id, which perf would trust."""
     if packed:
-        from perfpy.capture.metadata.unpacked import unpacked  # few recordings are compressed
+        from perfpy.capture.metadata.unpacked import unpack_records  # few recordings are compressed
 
-        for piece in unpacked(data):
+        for piece in unpack_records(data):
             hits.scan(piece)
         return
     hits.scan(data)
@@ -298,7 +298,7 @@ def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool
 
 
 @contextmanager
-def _mapped(part: OutputPart) -> Iterator[memoryview]:
+def _map_part(part: OutputPart) -> Iterator[memoryview]:
     """Map the records of a part of the output. Raises OSError if that fails."""
     with mmap.mmap(part.fd, part.end, mmap.MAP_SHARED, mmap.PROT_READ) as mapped, memoryview(mapped) as view, view[part.begin :] as data:
         yield data

@@ -64,9 +64,9 @@ class Drain:
             if self._move:
                 self._move(index)
             total += self._take(ring, ring.pending(), self._flush)
-        if self._aux and (taken := self._aux.take(self._output)):
+        if self._aux and (aux_bytes := self._aux.take(self._output)):
             self._aux.go_on()
-            total += taken
+            total += aux_bytes
         return self._round(total)
 
     def rest(self) -> int:

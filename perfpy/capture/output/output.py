@@ -99,7 +99,7 @@ class RecordOutput:
         return self.writer.size
 
     @property
-    def taken(self) -> int:
+    def bytes_read(self) -> int:
         """Bytes read from the ring buffers: here as many as were written."""
         return self.writer.size
 
@@ -123,11 +123,11 @@ class RecordOutput:
         if isinstance(self.writer, FileWriter):
             yield OutputPart(self.writer.fd, self.writer.data.offset, self.writer.size, self.round_starts.offsets)
 
-    def start(self, called: int = -1) -> None:
-        """Called after everything before the samples is written. called becomes readable with a signal."""
+    def start(self, signal_fd: int = -1) -> None:
+        """Called after everything before the samples is written. signal_fd becomes readable with a signal."""
 
-    def complete(self, called: int, hurried: Callable[[], bool]) -> None:
-        """Write records still held after the last ones. called becomes readable with a signal; hurried returns whether not to wait."""
+    def complete(self, signal_fd: int, hurried: Callable[[], bool]) -> None:
+        """Write records still held after the last ones. signal_fd becomes readable with a signal; hurried returns whether not to wait."""
 
     def end_round(self) -> None:
         """Mark the end of a round, after all ring buffers were read: records before the previous mark can be sorted."""
@@ -146,7 +146,7 @@ class RecordOutput:
     def stamp(self) -> str:
         """Rename the finished file to a name with the time; return that name."""
         now = time.time()
-        while os.path.lexists(name := _stamped(self.path, now)):  # no existing file is replaced
+        while os.path.lexists(name := _name_with_time(self.path, now)):  # no existing file is replaced
             now += 0.01
         os.rename(self.path, name)
         return name
@@ -170,7 +170,7 @@ class RecordOutput:
                 os.rename(self._old, self.path)
 
 
-def _stamped(path: str, now: float) -> str:
+def _name_with_time(path: str, now: float) -> str:
     return f"{path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
 
 

@@ -16,7 +16,7 @@ class OutputSwitch:
     def __init__(self, rule: SwitchOutput | None, keep: int) -> None:
         self._rule = rule
         self._keep = keep
-        self._asked = False
+        self._is_requested = False
         self.files: list[str] = []  # complete files that still exist
         self._next: float | None = None
 
@@ -26,7 +26,7 @@ class OutputSwitch:
 
     def ask(self) -> None:
         """Request a switch, after a signal; ignored without the option."""
-        self._asked = self._rule is not None
+        self._is_requested = self._rule is not None
 
     def due(self, size: int, now: float) -> bool:
         """Return whether to switch now, and reset the request."""
@@ -34,9 +34,9 @@ class OutputSwitch:
         if rule is None:
             return False
         is_time = self._next is not None and now >= self._next
-        if not (self._asked or is_time or (rule.size and size >= rule.size)):
+        if not (self._is_requested or is_time or (rule.size and size >= rule.size)):
             return False
-        self._asked = False
+        self._is_requested = False
         if is_time:
             self._next = now + rule.seconds
         return True
@@ -45,7 +45,7 @@ class OutputSwitch:
         """Return the seconds until a timed switch; None if there is none."""
         return None if self._next is None else max(self._next - now, 0.0)
 
-    def finished(self, name: str) -> None:
+    def add_file(self, name: str) -> None:
         """Add a complete file, and remove the oldest beyond the limit."""
         self.files.append(name)
         while self._keep and len(self.files) > self._keep:

@@ -103,11 +103,11 @@ class RingFilesOutput(FolderOutput):
         return self.writer.size + sum(one.file.size for one in self.files)
 
     @property
-    def taken(self) -> int:
+    def bytes_read(self) -> int:
         """Bytes read from the ring buffers."""
         return self.size
 
-    def start(self, called: int = -1) -> None:
+    def start(self, signal_fd: int = -1) -> None:
         """Mark everything before the samples as complete: if the recorder is killed, any perf can read it and find the other files."""
         assert isinstance(self.writer, FileWriter)
         self.writer.mark_with({Feature.DIR_FORMAT: encode_feature(Feature.DIR_FORMAT, FOLDER_VERSION, NATIVE_ENDIAN)})
@@ -126,13 +126,13 @@ class RingFilesOutput(FolderOutput):
         yield from super().parts()
         yield from (OutputPart(one.file.fd, 0, one.file.size, one.starts.offsets or [0]) for one in self.files)
 
-    def complete(self, called: int, hurried: Callable[[], bool]) -> None:
+    def complete(self, signal_fd: int, hurried: Callable[[], bool]) -> None:
         """Add the compression of the threads, which have ended, to the recorder's."""
-        super().complete(called, hurried)
+        super().complete(signal_fd, hurried)
         for one in self.files:
             if self._packer and one.packer:
-                self._packer.taken += one.packer.taken
-                self._packer.given += one.packer.given
+                self._packer.bytes_in += one.packer.bytes_in
+                self._packer.bytes_out += one.packer.bytes_out
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Complete the folder."""

@@ -149,10 +149,10 @@ class _Thread(threading.Thread):
         with contextlib.suppress(OSError):  # the CPU is offline or not permitted; the thread stays where it is
             os.sched_setaffinity(0, self._runs_on)
         try:
-            taken = 0
-            while self._goes_on(wait=taken < _WORTH_ANOTHER_PASS):
-                taken = self._drain.take(((ring, ring.pending(), file) for ring, file in self._rings), self._flush)
-                if taken:
+            size = 0
+            while self._goes_on(wait=size < _WORTH_ANOTHER_PASS):
+                size = self._drain.take(((ring, ring.pending(), file) for ring, file in self._rings), self._flush)
+                if size:
                     self._drain.pass_ended()
         except OutputFailedError as failure:
             self._drain.fail(failure)

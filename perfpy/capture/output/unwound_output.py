@@ -102,16 +102,16 @@ class UnwoundOutput(RecordOutput):
         self._moment = _FIRST_MOMENT
         self._ready = self._finished = self._is_over = self._has_rounds = False
         self._unwinds = True  # False after it was given up
-        self._taken = 0
+        self._taken_bytes = 0
         self._parts: list[bytes] = []  # of the incoming piece
         self._finished_parts: list[bytes | None] = []  # None: the end of a round
         self.others = (self._process.pid, *((self._reader.pid,) if self._reader else ()))
         self.answers = self
 
     @property
-    def taken(self) -> int:
+    def bytes_read(self) -> int:
         """Bytes read from the ring buffers."""
-        return self._taken
+        return self._taken_bytes
 
     def names(self) -> dict[int, bytes]:
         """Return lines of perf maps from the other process, by pid."""
@@ -144,17 +144,17 @@ class UnwoundOutput(RecordOutput):
             self._spool.write(slices)
             self._side_band.append(b"".join(slices))
 
-    def start(self, called: int = -1) -> None:
+    def start(self, signal_fd: int = -1) -> None:
         """Start the recording: wait until the other process is ready, or a signal requests the end."""
         self._process.ask(messages.KNOWN, self._spool.close_piece())
         self._knows = False
         self.writer.mark()
         begun, is_reported = time.monotonic(), False
-        while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE and not _is_readable(called):
+        while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE and not _is_readable(signal_fd):
             if passed >= _LATE and not is_reported:
                 self.tell("[ perf record: waiting for the unwinding process to start ]")
                 is_reported = True
-            self._process.wait((_PATIENCE if is_reported else _LATE) - passed, called)
+            self._process.wait((_PATIENCE if is_reported else _LATE) - passed, signal_fd)
             self.take()
         if self._keep_stacks:
             self._open_stacks(all_of_it=True)
@@ -165,7 +165,7 @@ class UnwoundOutput(RecordOutput):
 
     def write_ring(self, slices: Sequence[Slice]) -> None:
         """Take records of a ring buffer."""
-        self._taken += sum(map(len, slices))
+        self._taken_bytes += sum(map(len, slices))
         if self._stacks:
             self._stacks.write_ring(slices)
         if self._unwinds:
@@ -200,7 +200,7 @@ class UnwoundOutput(RecordOutput):
             if kind == messages.READY:
                 self._ready = True
                 while len(self._spool):  # nothing was sent after the state that it is ready with
-                    self._spool.done()
+                    self._spool.release_first()
             elif kind == messages.SIDE_BAND:
                 self._side_band.append(data)
             elif kind == messages.RECORDS:
@@ -208,7 +208,7 @@ class UnwoundOutput(RecordOutput):
             elif kind == messages.PIECE_DONE:  # partial pieces are not written: the process may end in the middle
                 self._finished_parts += [*self._parts, None]
                 self._parts.clear()
-                self._spool.done()
+                self._spool.release_first()
             else:
                 self._learn(kind, data)
         self._write_parts(_AT_ONCE)
@@ -219,7 +219,7 @@ class UnwoundOutput(RecordOutput):
     def _learn(self, kind: int, data: bytes) -> None:
         """Take an answer other than records."""
         if kind == messages.NAMES:
-            pid, lines = messages.named(data)
+            pid, lines = messages.decode_names(data)
             self._lines.setdefault(pid, bytearray()).extend(lines)
         elif kind == messages.IMAGE:
             name, _, image = data.partition(b"\0")
@@ -255,8 +255,8 @@ class UnwoundOutput(RecordOutput):
 
     # the end
 
-    def complete(self, called: int, hurried: Callable[[], bool]) -> None:
-        """Wait for the remaining records. called becomes readable with a signal; hurried returns whether not to wait."""
+    def complete(self, signal_fd: int, hurried: Callable[[], bool]) -> None:
+        """Wait for the remaining records. signal_fd becomes readable with a signal; hurried returns whether not to wait."""
         try:
             if not self._is_full:
                 self._send_piece()
@@ -265,7 +265,7 @@ class UnwoundOutput(RecordOutput):
             self._process.ask(messages.END)
             self.take()
             if self._unwinds and not self._finished:
-                self._wait_for_rest(called, hurried)
+                self._wait_for_rest(signal_fd, hurried)
             self._write_parts()
         finally:
             self._is_over = True
@@ -280,10 +280,10 @@ class UnwoundOutput(RecordOutput):
         if self._reader:
             self._reader.close()
 
-    def _wait_for_rest(self, called: int, hurried: Callable[[], bool]) -> None:
+    def _wait_for_rest(self, signal_fd: int, hurried: Callable[[], bool]) -> None:
         end = time.monotonic() + _SLOW
         while self._unwinds and not self._finished:
-            self._process.wait(max(end - time.monotonic(), 0.0) if end else None, called)
+            self._process.wait(max(end - time.monotonic(), 0.0) if end else None, signal_fd)
             self.take()
             if hurried():
                 self._process.kill()

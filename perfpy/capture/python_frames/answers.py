@@ -89,7 +89,7 @@ Answer = FoundProcess | FoundCode | FoundChain | ReadUpTo | Refused
 _KINDS: Final = (FoundProcess, FoundCode, FoundChain, ReadUpTo, Refused)
 
 
-def packed(answer: Answer) -> bytes:
+def encode_message(answer: Answer) -> bytes:
     """Encode a message."""
     data = marshal.dumps((_KINDS.index(type(answer)), tuple(answer)))
     return _HEAD.pack(len(data)) + data

@@ -99,11 +99,11 @@ def loaded_files(mappings: Iterable[ProcMapping]) -> list[ProcMapping]:
 
 def _candidates(mappings: list[ProcMapping], program: str) -> Iterator[tuple[ProcMapping, tuple[int, int]]]:
     """Yield mappings that may contain an interpreter and the version in the file name, libraries first."""
-    named = [(mapping, match) for mapping in mappings if (match := _INTERPRETER.fullmatch(os.path.basename(mapping.path)))]
-    named.sort(key=lambda one: not os.path.basename(one[0].path).startswith("lib"))
-    for mapping, match in named:
+    interpreters = [(mapping, match) for mapping in mappings if (match := _INTERPRETER.fullmatch(os.path.basename(mapping.path)))]
+    interpreters.sort(key=lambda one: not os.path.basename(one[0].path).startswith("lib"))
+    for mapping, match in interpreters:
         yield mapping, (int(match[1]), int(match[2]))
-    seen_paths = {mapping.path for mapping, _ in named}
+    seen_paths = {mapping.path for mapping, _ in interpreters}
     for mapping in mappings:
         if mapping.path == program and program not in seen_paths:
             yield mapping, (0, 0)
@@ -144,8 +144,8 @@ def _symbols(entries: NDArray[Any], strings: bytes, name: bytes, *, exact: bool)
         exact: False: also names with a suffix after a dot, or after a name that ends with an underscore.
     """
     position = strings.find(b"\0" + name)
-    seen = 0
-    while position >= 0 and seen < _MOST_LOOPS:
+    count = 0
+    while position >= 0 and count < _MOST_LOOPS:
         end = position + 1 + len(name)
         suffix = strings[end : end + 1]
         if suffix == b"\0" or (not exact and (suffix == b"." or name.endswith(b"_"))):
@@ -154,4 +154,4 @@ def _symbols(entries: NDArray[Any], strings: bytes, name: bytes, *, exact: bool)
                 if begin:
                     yield begin, begin + max(size, 1)
         position = strings.find(b"\0" + name, end)
-        seen += 1
+        count += 1

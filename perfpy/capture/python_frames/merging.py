@@ -68,7 +68,7 @@ def merge(
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)
-        if sure == OPEN_LINES and seen and not all(seen.calls.has(caller, called) for (called, _), (caller, _) in pairwise(frames)):
+        if sure == OPEN_LINES and seen and not all(seen.calls.has(caller, callee) for (callee, _), (caller, _) in pairwise(frames)):
             frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
         if sure == PARTIAL and loop and seen:
             frames, sure = _by_seen_callers(loop, segment, seen)
@@ -199,10 +199,10 @@ def _callers(segment: list[_ReadOrLeft], first: int, *, is_open: bool) -> list[F
     return frames
 
 
-def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen: SeenCallers) -> tuple[list[Frame], int]:
+def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen_callers: SeenCallers) -> tuple[list[Frame], int]:
     """Return the frames of a loop by the callers at other readings, up to the first frame that was read."""
     frames: list[Frame] = [(loop.code, loop.offset)]
-    caller = next((caller for pointer in loop.pointers if (caller := seen.caller(pointer, loop.code))), None)
+    caller = next((caller for pointer in loop.pointers if (caller := seen_callers.caller(pointer, loop.code))), None)
     rows = {(frame.address, frame.code): row for row, frame in enumerate(segment) if not frame.is_left}
     while caller is not None and len(frames) < MOST_FRAMES:
         if caller.code == NOBODY:
@@ -212,13 +212,13 @@ def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen: SeenCall
         if row is not None:
             frames += _callers(segment, row + 1, is_open=False)
             return frames, _grade(frames)
-        caller = seen.caller(caller.address, caller.code)
+        caller = seen_callers.caller(caller.address, caller.code)
     return frames, PARTIAL
 
 
-def _with_seen_line(loop: Evaluated, frames: list[Frame], seen: SeenCallers) -> tuple[list[Frame], int]:
+def _with_seen_line(loop: Evaluated, frames: list[Frame], seen_callers: SeenCallers) -> tuple[list[Frame], int]:
     """Return the frames with the line of the loop's caller, if it has always called from there."""
-    caller = next((caller for pointer in loop.pointers if (caller := seen.caller(pointer, loop.code))), None)
+    caller = next((caller for pointer in loop.pointers if (caller := seen_callers.caller(pointer, loop.code))), None)
     if caller and len(frames) > 1 and frames[1] == (caller.code, None):
         frames = [frames[0], (caller.code, caller.offset), *frames[2:]]
     return frames, _grade(frames)

@@ -42,12 +42,12 @@ def notes(summary: PythonSummary) -> list[str]:
     return lines
 
 
-def _describe_lag(summary: PythonSummary, known: int) -> str:
+def _describe_lag(summary: PythonSummary, sample_count: int) -> str:
     """Return when the frames were read."""
     late = f"read {summary.lag / 1e6:.2f} ms after their samples"
     if not summary.copied:
         return f"frames were {late}"
-    others = known - summary.copied
+    others = sample_count - summary.copied
     return f"the kernel copied frames with their samples{f', {others} were {late}' if others > 0 else ''}"
 
 

@@ -60,11 +60,11 @@ _FIRST_ARGUMENT: Final = 5  # rdi, by DWARF's numbers
 class _Process:
     """A Python process: its code objects, and the addresses of its functions by the code objects' numbers."""
 
-    def __init__(self, found: FoundProcess, slots: HomeSlots) -> None:
-        self.version = found.version
-        self.gil = found.gil
+    def __init__(self, python_process: FoundProcess, slots: HomeSlots) -> None:
+        self.version = python_process.version
+        self.gil = python_process.gil
         self.slots = slots
-        self.loops = np.array(sorted(found.loops), np.uint64).reshape(-1, 2)
+        self.loops = np.array(sorted(python_process.loops), np.uint64).reshape(-1, 2)
         self.ranges = CodeRanges()
         self.callers: dict[int, SeenCallers] = {}
         self.calls = KnownCalls()
@@ -288,8 +288,8 @@ class PythonFrames:
         if owner.version < (3, 11):
             merged = merging.of_old_versions(evaluated_loops, read, is_cut=loops.is_cut)
         else:
-            seen, before, is_cut = loops.callers, loops.before, loops.is_cut
-            merged = merging.merge(evaluated_loops, read, owner.ranges.codes, left=left, seen=seen, before=before, is_cut=is_cut)
+            callers, before, is_cut = loops.callers, loops.before, loops.is_cut
+            merged = merging.merge(evaluated_loops, read, owner.ranges.codes, left=left, seen=callers, before=before, is_cut=is_cut)
         return self._with_frames(batch, row, loops, merged)
 
     def _with_frames(self, batch: _Batch, row: int, loops: _Loops, merged: merging.MergedFrames) -> list[int] | None:
@@ -398,7 +398,7 @@ class _Batch:
     def __init__(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> None:
         self._columns = columns
         self._chains = chains
-        self._registers = columns["user_regs"].gathered()
+        self._registers = columns["user_regs"].gather()
         self._numbers = [FROM_PERF.get(bit, -1) for bit in range(attr.sample_regs_user.bit_length()) if attr.sample_regs_user >> bit & 1]
         self._keys = keys
         self._unwinder = unwinder
@@ -411,8 +411,8 @@ class _Batch:
             columns, chains = self._columns, self._chains
             repeated = np.repeat(np.arange(len(chains)), chains.lengths)
             abi = int(columns["user_regs_abi"][0]) if columns.rows else 0
-            found = self._unwinder.frame_rules(abi, columns["pid"][repeated], self._keys[repeated], chains.values) if columns.rows else None
-            self._rules, self._ends = found or ([], self._ends)
+            rules = self._unwinder.frame_rules(abi, columns["pid"][repeated], self._keys[repeated], chains.values) if columns.rows else None
+            self._rules, self._ends = rules or ([], self._ends)
         return self._rules
 
     def first_argument(self, row: int) -> int:
@@ -428,8 +428,8 @@ class _Batch:
         return int(markers[-1]) + 1 if len(markers) else 0
 
     def kernel_part(self, row: int) -> list[int]:
-        found: list[int] = self._chains[row][: self._begin(row)].tolist()
-        return found
+        addresses: list[int] = self._chains[row][: self._begin(row)].tolist()
+        return addresses
 
     def user_addresses(self, row: int) -> NDArray[np.uint64]:
         """Return the user addresses of a chain."""

@@ -40,19 +40,19 @@ class KnownCalls:
     def __init__(self) -> None:
         self._callers: dict[int, Counter[int]] = {}
 
-    def add(self, caller: int, called: int) -> None:
+    def add(self, caller: int, callee: int) -> None:
         """Count a call between two code objects."""
-        callers = self._callers.get(called)
+        callers = self._callers.get(callee)
         if callers is None:
             if len(self._callers) >= _MOST_FRAMES:
                 return
-            callers = self._callers[called] = Counter()
+            callers = self._callers[callee] = Counter()
         if caller in callers or len(callers) < _MOST_CALLS:
             callers[caller] += 1
 
-    def has(self, caller: int, called: int) -> bool:
+    def has(self, caller: int, callee: int) -> bool:
         """Whether a function has called another one. Rare calls count as errors of the reading."""
-        callers = self._callers.get(called)
+        callers = self._callers.get(callee)
         return callers is not None and callers[caller] > _ERRORS * callers.total()
 
 

@@ -17,7 +17,7 @@ from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_s
 from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError, UsageError
-from perfpy.events.event import Event, changed
+from perfpy.events.event import Event, change_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     attrs = {event: sampling_attr(event, options, target, tracks=event is tracking, in_group=event.leader in groups) for event in result}
     attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
     final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
-    return changed(result, lambda event: {"attr": final[event]})
+    return change_events(result, lambda event: {"attr": final[event]})
 
 
 def is_aux(event: Event | OpenEvent) -> bool:
@@ -83,7 +83,7 @@ def sampling_attr(event: Event, options: RecordOptions, target: Target, *, track
         raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples; clear that bit")
     if is_aux(event):
         return _aux_attr(event.attr)
-    return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
+    return _Draft(event, options, target, tracks=tracks, in_group=in_group).finish()
 
 
 def is_dummy(event: Event | OpenEvent) -> bool:
@@ -120,7 +120,7 @@ class _Draft:
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
 
-    def finished(self) -> EventAttr:
+    def finish(self) -> EventAttr:
         """Return the complete attr; later rules override earlier ones."""
         draft, options = self.draft, self.options
         draft.sample_id_all = 1

@@ -268,10 +268,10 @@ class SampleCounters:
 
     def pause(self, paused: bool) -> None:
         """Pause or resume writing to backward ring buffers while they are read."""
-        seen: set[int] = set()
+        paused_fds: set[int] = set()
         for one in self.opened:
-            if one.event.attr.write_backward and one.ring not in seen:
-                seen.add(one.ring)
+            if one.event.attr.write_backward and one.ring not in paused_fds:
+                paused_fds.add(one.ring)
                 one.counter.pause_output(paused)
 
     def lost(self) -> Iterator[tuple[Opened, int]]:

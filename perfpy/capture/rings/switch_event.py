@@ -12,7 +12,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.capture.rings.sample_counters import SampleCounters
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.events import parse_events
-from perfpy.events.event import changed
+from perfpy.events.event import change_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,4 +65,4 @@ def _woken_by(events: Sequence[Event]) -> list[Event]:
     """Return the events with attrs that wake a poll at each hit."""
     kinds = SampleType.IP | SampleType.TID | SampleType.TIME
     attrs = {event: event.attr.copy(sample_period=1, freq=0, sample_type=int(kinds), disabled=1, wakeup_events=1) for event in events}
-    return changed(events, lambda event: {"attr": attrs[event]})
+    return change_events(events, lambda event: {"attr": attrs[event]})

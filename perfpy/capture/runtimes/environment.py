@@ -37,7 +37,7 @@ class CommandEnvironment(NamedTuple):
     hints: tuple[str, ...] = ()
 
     @property
-    def requested(self) -> list[LanguageRuntime]:
+    def requested_runtimes(self) -> list[LanguageRuntime]:
         """The runtimes whose names are requested."""
         return [runtime for runtime in RUNTIMES if any(variable.name in self.variables for variable in runtime.variables)]
 

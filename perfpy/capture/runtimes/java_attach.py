@@ -47,10 +47,10 @@ def write_perf_map(pid: int) -> None:
     """
     inner = live_process.innermost_pid(pid) or pid
     name = f".java_pid{inner}"
-    with ProcessRoot(pid) as root, _opened(root) as folder:
+    with ProcessRoot(pid) as root, _open_folder(root) as folder:
         if not _has(folder, name):
             _wake(pid, root, folder, inner)
-        with root.run(lambda _: _connected(folder, name, live_process.trusted_owners(pid))) as connection:
+        with root.run(lambda _: _connect(folder, name, live_process.trusted_owners(pid))) as connection:
             answer = _answer(connection)
     code, _, text = answer.partition(b"\n")
     if code.strip() != b"0":
@@ -58,7 +58,7 @@ def write_perf_map(pid: int) -> None:
 
 
 @contextmanager
-def _opened(root: ProcessRoot) -> Iterator[int]:
+def _open_folder(root: ProcessRoot) -> Iterator[int]:
     fd = root.open("/tmp", os.O_PATH | os.O_DIRECTORY)
     try:
         yield fd
@@ -74,7 +74,7 @@ def _has(folder: int, name: str) -> bool:
     return True
 
 
-def _connected(folder: int, name: str, owners: Collection[int]) -> socket.socket:
+def _connect(folder: int, name: str, owners: Collection[int]) -> socket.socket:
     """Connect to a socket by its descriptor: any user can create files in /tmp, and replace links."""
     node = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:

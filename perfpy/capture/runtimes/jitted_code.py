@@ -97,14 +97,14 @@ class JittedCode:
         self.functions += sum(isinstance(event, CodeLoad) for event in own_events)
         mappings: list[CodeMapping] = []
         for number, region in enumerate(regions(dump._replace(events=own_events)), 1):
-            name = self._named(paths.jitted(record.pid, number), region.image)
+            name = self._name_of(paths.jit_image_name(record.pid, number), region.image)
             self.images[name] = region.image
             self.records += [(mapping.time, self._mapping(record.pid, name, mapping)) for mapping in region.mappings]
             mappings += region.mappings
         if mappings:
             self._mappings[record.pid] = mappings
 
-    def _named(self, name: str, image: bytes) -> str:
+    def _name_of(self, name: str, image: bytes) -> str:
         if self._cache is None:
             return paths.below(paths.below(paths.build_id_cache(), "jit"), name)
         self._folder = self._folder or new_folder(self._cache or paths.build_id_cache())

@@ -74,7 +74,7 @@ def store_names(
                 code.see(side.record)
         code.sort()
         failed_requests = [*ask(sorted(maps.pids))]
-        maps_kept = _limited(maps.files())
+        maps_kept = _limit_files(maps.files())
         texts = {**maps_kept, **images}
         failures = [*failed_requests, *code.failures, *maps.failures]
         functions = _put_code(path, data, code, texts, failures) if code.records else 0
@@ -85,7 +85,7 @@ def store_names(
     return Kept(len(texts.keys() & maps_kept.keys()), functions, tuple(failures), frozenset(maps.pids | code.dumps.keys()))
 
 
-def _limited(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+def _limit_files(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """Return files by name, up to the size limit."""
     limited, room = {}, _MOST
     for name, data in files:

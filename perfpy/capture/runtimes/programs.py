@@ -25,7 +25,7 @@ def runtime_of(program: str, environ: Mapping[str, str] = os.environ) -> Languag
     """Return the runtime that a program is, or that runs it."""
     path = find_program(program, environ)
     names = [program, os.path.realpath(path), *_interpreter(path)] if path else [program]
-    return next((runtime for name in names if (runtime := _named(os.path.basename(name)))), None)
+    return next((runtime for name in names if (runtime := _find_runtime(os.path.basename(name)))), None)
 
 
 def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -36,7 +36,7 @@ def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str:
     return next((path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), "")
 
 
-def _named(name: str) -> LanguageRuntime | None:
+def _find_runtime(name: str) -> LanguageRuntime | None:
     """Return the runtime with a program of that name, in any version."""
     plain = _VERSION.sub("", name)
     return next((runtime for runtime in RUNTIMES if name in runtime.programs or plain in runtime.programs), None)

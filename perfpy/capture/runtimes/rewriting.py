@@ -111,22 +111,22 @@ class _Copy:
         self._latest = 0  # the latest time seen
 
     def take(self, ordered: OrderedChunk) -> None:
-        chunk, begin, seen = ordered.chunk, 0, 0
+        chunk, begin, next_row = ordered.chunk, 0, 0
         special = np.isin(chunk.types, (RecordType.FINISHED_ROUND, *_MAPS))
         for row in np.flatnonzero(special).tolist():
             if chunk.types[row] == RecordType.FINISHED_ROUND:
-                self._latest = max(self._latest, int(ordered.times[seen : row + 1].max()))
-                seen = row + 1
+                self._latest = max(self._latest, int(ordered.times[next_row : row + 1].max()))
+                next_row = row + 1
                 due = self._due()
                 if due:
                     self._put(_rows(chunk, begin, row))
                     self._put(due)
                     begin = row
-            elif self._unwanted(chunk.record(row), int(ordered.times[row])):
+            elif self._is_dropped(chunk.record(row), int(ordered.times[row])):
                 self._put(_rows(chunk, begin, row))
                 begin = row + 1
         self._put(_rows(chunk, begin, len(chunk)))
-        self._latest = max(self._latest, int(ordered.times[seen:].max(initial=0)))
+        self._latest = max(self._latest, int(ordered.times[next_row:].max(initial=0)))
 
     def finish(self) -> None:
         """Write the records later than everything in the recording."""
@@ -138,7 +138,7 @@ class _Copy:
             due.append(self._pending.popleft()[1])
         return due
 
-    def _unwanted(self, record: bytes, time: int) -> bool:
+    def _is_dropped(self, record: bytes, time: int) -> bool:
         kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(record)
         try:
             mapping = records.decode(kind, misc, record[8:], NO_ID, NATIVE_ENDIAN)

@@ -100,7 +100,7 @@ class RuntimeNames:
 
     def _remove_logs(self, pids: Iterable[int]) -> None:
         """Remove these processes' logs, which a runtime writes to the current folder when it publishes names."""
-        patterns = [runtime.logs for runtime in self._environment.requested if runtime.logs]
+        patterns = [runtime.logs for runtime in self._environment.requested_runtimes if runtime.logs]
         for pattern in {pattern.format(pid=pid) for pattern in patterns for pid in pids}:
             for name in glob.glob(pattern):
                 state = os.lstat(name)

@@ -28,12 +28,12 @@ _PYTHON: Final = re.compile(r"(?:lib)?python\d\.\d+[a-z]*(?:\.so[\d.]*)?")  # CP
 _SMALL_COPY: Final = 8192  # bytes of a stack, perf's own size
 
 
-def captured(name: str, size: int, samples: int | None, packer: Packer | None) -> str:
+def captured_line(name: str, size: int, samples: int | None, packer: Packer | None) -> str:
     """Return perf's line."""
     counted = f" ({samples} samples)" if samples else ""
     packed = ""
-    if packer and packer.given:
-        packed = f", compressed (original {packer.taken / _MEGABYTE:.3f} MB, ratio is {packer.ratio:.3f})"
+    if packer and packer.bytes_out:
+        packed = f", compressed (original {packer.bytes_in / _MEGABYTE:.3f} MB, ratio is {packer.ratio:.3f})"
     return f"[ perf record: Captured and wrote {size / _MEGABYTE:.3f} MB {name}{counted}{packed} ]"
 
 

@@ -16,7 +16,7 @@ from _thread import get_native_id
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.events.event import changed, narrowed
+from perfpy.events.event import change_events, combine_filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,12 +49,12 @@ class OwnSamples:
         self._tids = (self.tid, *others)
         self._own = self._all = 0  # bytes of the inspected pass
         self._looked_at = 0
-        self._found = 0
+        self._dominated_passes = 0
 
     def due(self, written: int) -> bool:
         """Evaluate the last inspected pass, and return whether to inspect the next one. written is the bytes so far."""
         if self._all:
-            self._found = self._found + 1 if self._own * 2 > self._all else 0
+            self._dominated_passes = self._dominated_passes + 1 if self._own * 2 > self._all else 0
             self._own = self._all = 0
         if not self._events or 0 <= written - self._looked_at < _EVERY:
             return False
@@ -73,7 +73,7 @@ class OwnSamples:
     @property
     def prevail(self) -> bool:
         """Whether most samples are the recorder's own, and a filter can remove them."""
-        return self._found >= _SURE
+        return self._dominated_passes >= _SURE
 
     def inspect(self, slices: Sequence[memoryview]) -> None:
         """Inspect the first records of a ring buffer."""
@@ -91,7 +91,7 @@ class OwnSamples:
 
     def leave_out(self) -> list[OpenEvent]:
         """Extend the filters, once; return the events whose counters need them."""
-        events, self._events, self._found = self._events, [], 0
+        events, self._events, self._dominated_passes = self._events, [], 0
         for event in events:
             event.filter = _without(event.filter, self._tids)
         return events
@@ -99,10 +99,10 @@ class OwnSamples:
 
 def exclude_threads(events: Sequence[Event], tids: Sequence[int]) -> list[Event]:
     """Return the events, with tracepoints filtered to exclude these threads."""
-    return changed(events, lambda event: {"filter": _without(event.filter, tids)} if event.tracepoint else {})
+    return change_events(events, lambda event: {"filter": _without(event.filter, tids)} if event.tracepoint else {})
 
 
 def _without(filter_expression: str, tids: Sequence[int]) -> str:
     for tid in tids:
-        filter_expression = narrowed(filter_expression, f"common_pid != {tid}")
+        filter_expression = combine_filters(filter_expression, f"common_pid != {tid}")
     return filter_expression

@@ -47,11 +47,11 @@ class ProgressLine:
         self._start = self._last = start
         self._next = start + _EVERY
         self._values: dict[str, int] = {}
-        self._samples = self._seen = 0
+        self._samples = self._last_samples = 0
         self._looked_bytes = self._looked_samples = 0
-        self._taken = output.taken
+        self._last_bytes = output.bytes_read
         self._rate_of_samples = 0.0
-        self._shown = False
+        self._is_visible = False
 
     def wait(self, now: float) -> float:
         """Return the seconds until the line is due."""
@@ -82,9 +82,9 @@ class ProgressLine:
 
     def clear(self) -> None:
         """Clear the line before other output."""
-        if self._shown:
+        if self._is_visible:
             control(sys.stderr, "\r\x1b[K")
-            self._shown = False
+            self._is_visible = False
 
     def _measure(self, seconds: float) -> tuple[dict[str, float], int]:
         """Return the events per second since the last line, and the total of lost samples."""
@@ -107,10 +107,10 @@ class ProgressLine:
 
     def _count(self) -> int:
         """Return the estimated number of samples."""
-        taken = self._output.taken
+        size = self._output.bytes_read
         if self._looked_bytes:
-            self._samples += round((taken - self._taken) * self._looked_samples / self._looked_bytes)
-        self._taken = taken
+            self._samples += round((size - self._last_bytes) * self._looked_samples / self._looked_bytes)
+        self._last_bytes = size
         return self._samples
 
     def _line(self, now: float, rates: dict[str, float], lost: int) -> str:
@@ -125,7 +125,7 @@ class ProgressLine:
         control(sys.stderr, "\r\x1b[K")
         sys.stderr.write(line[: max(width - 1, 1)])
         sys.stderr.flush()
-        self._shown = True
+        self._is_visible = True
 
 
 def _rate(name: str, rate: float) -> str:

@@ -360,7 +360,7 @@ class Recorder:
     def _loop(self, target: Target) -> None:
         """Read the ring buffers until it is time to stop; then once more their current contents."""
         attention = self._attention
-        drain = new_drain(self._counters, self._output, self.options, lambda: attention.called)
+        drain = new_drain(self._counters, self._output, self.options, lambda: attention.has_signal)
         own: OwnSamples | None = None
         if any(one.event.tracepoint for one in self._counters.events):  # other events do not run faster because of a write
             from perfpy.capture.session.own_samples import OwnSamples
@@ -368,10 +368,10 @@ class Recorder:
             own = OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
         try:
             while not attention.stopping:
-                taken = drain.forward()
+                size = drain.forward()
                 self._check_size(drain)
-                attention.look(wait=taken < _WORTH_ANOTHER_PASS and not attention.stopping)
-                looks = own if own and own.look(self._output.taken, self._tell) else self._progress
+                attention.look(wait=size < _WORTH_ANOTHER_PASS and not attention.stopping)
+                looks = own if own and own.look(self._output.bytes_read, self._tell) else self._progress
                 drain.inspect = looks.inspect if looks else None
             if target.kind != "command" or attention.signal or self._counters.aux:  # the events of a command end with it
                 self._counters.disable()
@@ -404,7 +404,7 @@ class Recorder:
 
     def _stamp(self) -> None:
         name = self._output.stamp()
-        self._output_switch.finished(name)
+        self._output_switch.add_file(name)
         self._tell(f"[ perf record: Dump {name} ]")
 
     # the end
@@ -442,7 +442,7 @@ class Recorder:
         from perfpy.capture.session import closing  # not needed while the measurement runs
 
         name = self.options.output.path + (".<timestamp>" if self._stamps else "")
-        self._tell(closing.captured(name, self._size, self._file.samples, self._packer))
+        self._tell(closing.captured_line(name, self._size, self._file.samples, self._packer))
         for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
             self._tell(line)
 

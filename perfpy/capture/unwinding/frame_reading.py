@@ -19,7 +19,7 @@ import numpy as np
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.python_code import GilState
 from perfpy.abi.samples import SampleLayout
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, ReadUpTo, Refused, packed
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, ReadUpTo, Refused, encode_message
 from perfpy.capture.python_frames.locating import RuntimeLocator
 from perfpy.capture.python_frames.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.sampled_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
@@ -75,7 +75,7 @@ class SampleHeads:
     def stack_pointer(self, record: NDArray[np.uint8]) -> int:
         """Return the stack pointer of a sample; 0 if it has none."""
         registers = self._layout.decode(record, np.zeros(1, np.int64), ["user_regs"], late=True).get("user_regs")
-        values = registers.gathered().values if registers is not None else ()
+        values = registers.gather().values if registers is not None else ()
         return int(values[self._stack_pointer]) if len(values) > self._stack_pointer else 0
 
 
@@ -391,7 +391,7 @@ class _Sender:
         while answers:
             answer = answers.popleft()
             if len(self._unsent) < _MOST_UNSENT or not isinstance(answer, FoundChain):
-                self._unsent += packed(answer)
+                self._unsent += encode_message(answer)
         while self._unsent:
             try:
                 del self._unsent[: os.write(self._fd, self._unsent)]

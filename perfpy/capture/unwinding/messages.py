@@ -73,7 +73,7 @@ def names(pid: int, lines: str) -> bytes:
     return answer(NAMES, _PID.pack(pid) + lines.encode("utf-8", "replace"))
 
 
-def named(data: bytes) -> tuple[int, bytes]:
+def decode_names(data: bytes) -> tuple[int, bytes]:
     """Decode an answer of names()."""
     return _PID.unpack_from(data)[0], data[_PID.size :]
 

@@ -37,11 +37,11 @@ class Replay:
 
     def __init__(self, table: EventTable) -> None:
         self._table = table
-        self._records = RawRecords.joined([])
+        self._records = RawRecords.concat([])
         self._forgotten_at = _WORTH_FORGETTING
         self._offset = 0
         self._ordinal = 0
-        self._found: dict[tuple[str, str], DsoFiles] = {}
+        self._files: dict[tuple[str, str], DsoFiles] = {}
         self._stale = True
         self._symbolizer: Symbolizer | None = None
 
@@ -63,7 +63,7 @@ class Replay:
         added = RawRecords.of_chunk(ordered, chosen)
         added.rows["offset"] += self._offset
         self._offset += len(chunk.data)
-        self._records = RawRecords.joined([self._records, added])
+        self._records = RawRecords.concat([self._records, added])
         self._stale = True
 
     def symbolizer(self, before: int) -> Symbolizer:
@@ -78,14 +78,14 @@ class Replay:
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
         """Find the files of all mappings, each once; those of dropped processes are closed."""
-        before, self._found = self._found, {}
+        before, self._files = self._files, {}
         for number, dso in enumerate(symbolizer.dsos):
             if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
                 key = dso.name, dso.build_id
                 files = before.get(key)
                 if files is not None:
                     symbolizer.set_files(number, files)
-                self._found[key] = files or symbolizer.files(number)
+                self._files[key] = files or symbolizer.files(number)
 
     def _forget(self, before: int) -> None:
         """Drop processes that ended before any future sample, unless others have inherited their mappings."""
@@ -102,5 +102,5 @@ class Replay:
             while (one := parents.get(one, one)) not in living:
                 living.add(one)
         chosen = np.isin(pid, np.array(sorted(living), np.uint32))
-        self._records = RawRecords(rows[chosen], bodies).compacted()
+        self._records = RawRecords(rows[chosen], bodies).compact()
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))

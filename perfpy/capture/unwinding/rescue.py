@@ -41,7 +41,7 @@ class Rescue:
 
     def finish(self, remaining: Iterable[Parts]) -> None:
         """Write the missing pieces and the rest, after the recorder's end. Raises PerfError, OSError, ValueError."""
-        writer = FileWriter.resumed(self._path)
+        writer = FileWriter.resume(self._path)
         try:
             if os.fstat(writer.fd).st_ino == self._file and writer.size > self._end and self._pieces:
                 self._pieces.popleft()  # it was marked, but not reported

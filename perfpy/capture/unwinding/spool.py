@@ -157,10 +157,10 @@ class Spool:
         self._published.publish(())
         return piece
 
-    def done(self) -> None:
+    def release_first(self) -> None:
         """Release the first piece."""
-        gone = self._waiting.popleft()
-        if any(extent.store == DISK for extent in gone) and not self._on_disk:
+        piece = self._waiting.popleft()
+        if any(extent.store == DISK for extent in piece) and not self._on_disk:
             self._end_of_disk = 0
             os.ftruncate(self.disk, 0)
 

@@ -65,7 +65,7 @@ class Rewriting:
         self._words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
         start = chunk.starts >> 3
         nowhere = start + (chunk.sizes >> 3).astype(np.int64)
-        self.kept = np.ones(len(chunk), bool)
+        self.kept_records = np.ones(len(chunk), bool)
         # Each record has three spans of words; for most the first is all.
         self._begins = [start, nowhere.copy(), nowhere.copy()]
         self._ends = [nowhere.copy(), nowhere.copy(), nowhere.copy()]
@@ -82,14 +82,14 @@ class Rewriting:
         ranges = ((parts.start, parts.chain), (parts.after_chain, parts.registers), (parts.after_stack, parts.end))
         for begins, ends, (begin, end) in zip(self._begins, self._ends, ranges, strict=True):
             begins[rows], ends[rows] = begin, end
-        self.kept[rows[~parts.whole]] = False
+        self.kept_records[rows[~parts.whole]] = False
         fixed = sum((end - begin for begin, end in ranges), np.ones(len(rows), np.int64))
         self._rows.append(rows)
-        self._chains.append(_cut(chains, _MOST - fixed))
+        self._chains.append(_truncate_to_room(chains, _MOST - fixed))
 
     def written(self, most: int = 1 << 62) -> list[bytes]:
         """Return the records, in parts of whole ones, each of about `most` bytes."""
-        kept = self.kept
+        kept = self.kept_records
         lengths = [np.where(kept, end - begin, 0) for begin, end in zip(self._begins, self._ends, strict=True)]
         counted = np.zeros(len(kept), np.int64)  # words of the callchain, including its length
         rows = np.concatenate(self._rows) if self._rows else np.zeros(0, np.int64)
@@ -116,7 +116,7 @@ class Rewriting:
         return [out[first:end].tobytes() for first, end in pairwise(edges) if end > first]
 
 
-def _cut(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
+def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
     """Truncate the chains to the room in their records."""
     lengths = np.minimum(chains.lengths, np.maximum(most, 0))
     if (lengths == chains.lengths).all():

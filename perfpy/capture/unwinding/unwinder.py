@@ -181,18 +181,18 @@ class PieceUnwinder:
                     rewriting.replace(held.rows[indexes], parts_of(self._attrs[number], samples), chains)
                     if leaves is not None and (word := self._table.layouts[number].word_of("ip")) is not None:
                         rewriting.put(held.rows[indexes], word, leaves)
-        rewriting.kept[held.rows[self._is_own(held)]] = False
-        rewriting.kept[held.rows[held.events < 0]] = False
+        rewriting.kept_records[held.rows[self._is_own(held)]] = False
+        rewriting.kept_records[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
         mappings, names = self._java.take_new_methods() if self._java else (b"", {})
         mappings += self._python.take_mappings() if self._python else b""
         others = held.chunk.others
         if self._java:
-            rewriting.kept[others[self._java.hides(held.chunk, others)]] = False
+            rewriting.kept_records[others[self._java.hides(held.chunk, others)]] = False
         parts = [*([mappings] if mappings else []), *rewriting.written(_PART), *([waits] if waits else [])]
         for part in parts:
             self._hits.scan(memoryview(part))
-        side_band = _bytes_of(held.chunk, others[rewriting.kept[others]])
+        side_band = _bytes_of(held.chunk, others[rewriting.kept_records[others]])
         return UnwoundPiece(parts, mappings + side_band, names)
 
     def _with_waits(self, held: _Held, rewriting: Rewriting, switches: Ragged | None) -> bytes:
@@ -201,8 +201,8 @@ class PieceUnwinder:
             return b""
         others = held.chunk.others
         side_band = held.chunk.rows(others)
-        rewriting.kept[held.rows[self._waits.are_hidden(held.events)]] = False
-        rewriting.kept[others[self._waits.switches_of(side_band, held.other_events)]] = False
+        rewriting.kept_records[held.rows[self._waits.are_hidden(held.events)]] = False
+        rewriting.kept_records[others[self._waits.switches_of(side_band, held.other_events)]] = False
         timed = held.times[held.times > 0]
         newest, oldest = (int(timed.max()), int(timed.min())) if len(timed) else (0, 0)
         side_times = held.times[others]
@@ -221,11 +221,11 @@ class PieceUnwinder:
         callchains = self._callchains(int(keys.min()))
         fields = {*callchains.fields, "ip", "cpumode", *(("tid", "time") if self._python else ())}
         columns = self._table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
-        extended: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
+        extended: Ragged = callchains.extend(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gather()
         chains = recordable(extended, columns["ip"], columns["cpumode"] == MISC_USER)
         leaves: NDArray[np.uint64] | None = None
         if self._java:
-            chains, leaves = self._java.named(columns, chains, columns["ip"], keys)
+            chains, leaves = self._java.name_methods(columns, chains, columns["ip"], keys)
         if self._python:
             chains = self._python.add_frames(columns, self._attrs[number], chains, keys, callchains)
         return chains, leaves
@@ -256,7 +256,7 @@ class PieceUnwinder:
         return self._hits.to_bytes()
 
     def _note_truncated(self) -> None:
-        for new in self._current[1].truncated if self._current else ():
+        for new in self._current[1].truncated_stacks if self._current else ():
             old = self._truncated.get(new.size, new._replace(truncated=0, stacks=0))
             self._truncated[new.size] = TruncatedStacks(old.truncated + new.truncated, old.stacks + new.stacks, new.size)
 

@@ -99,6 +99,6 @@ class AnnotateCommandOptions(
         return self.symbol or self.word or ""
 
     @property
-    def shown(self) -> str:
+    def unit(self) -> str:
         """The unit before instructions: "percent", "samples" or "period"."""
         return "period" if self.show_total_period else "samples" if self.show_nr_samples else "percent"

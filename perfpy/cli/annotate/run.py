@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
@@ -78,8 +78,8 @@ class AnnotateRun:
         functions = functions_named(self._recording, name, self._symbols(), self._filter()._replace(symbols=None))
         if len(functions) > 1:
             others = f" and {len(functions) - _NAMED} more" if len(functions) > _NAMED else ""
-            named = ", ".join(map(repr, functions[:_NAMED]))
-            cause = f"{len(functions)} functions are called {name}: {named}{others}"
+            names = ", ".join(map(repr, functions[:_NAMED]))
+            cause = f"{len(functions)} functions are called {name}: {names}{others}"
             raise PerfError(f"{self._recording.path}: {cause}; name one with its parameters")
         self._function = functions[0] if functions else name
         return bool(functions)
@@ -104,7 +104,7 @@ class AnnotateRun:
     def _needs_plain(self) -> bool:
         """Whether an option selects output that only perf's text has."""
         options = self._options
-        return bool(options.print_line or options.verbose or options.shown != "percent" or options.percent_type != "local-period")
+        return bool(options.print_line or options.verbose or options.unit != "percent" or options.percent_type != "local-period")
 
     def _show_screen(self, annotation: Annotation) -> int:
         """Show the hottest functions on a terminal."""
@@ -173,8 +173,8 @@ class AnnotateRun:
     def _style(self) -> AnnotateStyle:
         options = self._options
         return AnnotateStyle(
-            shown=options.shown,
-            share_of=ShareOf.named(options.percent_type),
+            unit=options.unit,
+            share_of=ShareOf.parse(options.percent_type),
             source_lines=options.print_line,
             full_paths=options.full_paths,
             hits=options.verbose > 0 and not options.quiet,
@@ -227,7 +227,7 @@ class AnnotateRun:
 
 
 def _is_empty(annotation: Annotation) -> bool:
-    return not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms)
+    return not annotation.report.samples or not any(len(table.visible_entries()) for table in annotation.report.histograms)
 
 
 _LEVEL: Final = re.compile(r"^\[.\] ")
@@ -240,7 +240,7 @@ def functions_named(recording: Recording, name: str, symbols: SymbolOptions, oth
 
     others: the filters but that for the function.
     """
-    options = ReportOptions(wanted=Wanted(sort="symbol"), sample_filter=others)
+    options = ReportOptions(columns=ColumnOptions(sort="symbol"), sample_filter=others)
     report = recording.report(options=options, symbols=symbols)
     rows = [row for histogram in report.histograms for row in histogram.top(len(histogram.order))]
     names = (_LEVEL.sub("", row.texts["symbol"].strip()) for row in sorted(rows, key=lambda row: -row.percent))

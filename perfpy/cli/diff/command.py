@@ -44,16 +44,16 @@ def run(options: DiffCommandOptions) -> int:
         return DiffRun(recordings, paths, options).show()
 
 
-def _paths(named: tuple[str, ...]) -> list[str]:
+def _paths(recordings: tuple[str, ...]) -> list[str]:
     """Return the recordings to compare: a single one is compared with perf.data.old."""
-    return list(named) if len(named) > 1 else [_DEFAULT_FILES[0], named[0] if named else _DEFAULT_FILES[1]]
+    return list(recordings) if len(recordings) > 1 else [_DEFAULT_FILES[0], recordings[0] if recordings else _DEFAULT_FILES[1]]
 
 
-def _refuse_missing_baseline(named: tuple[str, ...]) -> None:
+def _refuse_missing_baseline(recordings: tuple[str, ...]) -> None:
     """Raise PerfError with advice if the implied perf.data.old is missing, because its name is not on the command line."""
     old = _DEFAULT_FILES[0]
-    if len(named) < 2 and not os.path.exists(old):
-        other = named[0] if named else _DEFAULT_FILES[1]
+    if len(recordings) < 2 and not os.path.exists(old):
+        other = recordings[0] if recordings else _DEFAULT_FILES[1]
         advice = f"name two recordings: perfpy diff BASELINE {other}"
         raise PerfError(f"{old}: cannot open: {os.strerror(errno.ENOENT)}; it is the default baseline for {other}; {advice}")
 

@@ -64,9 +64,9 @@ class GroupRecordingOptions:
 class GroupDiffRun:
     """One run of the command over two groups."""
 
-    def __init__(self, named: tuple[Sequence[str], Sequence[str]], options: DiffCommandOptions) -> None:
+    def __init__(self, sides: tuple[Sequence[str], Sequence[str]], options: DiffCommandOptions) -> None:
         _refuse_pair_options(options)
-        self._named = named
+        self._sides = sides
         self._options = options
         self._each = GroupRecordingOptions(options)
 
@@ -87,27 +87,27 @@ class GroupDiffRun:
                     cluster=cluster_address(options.cluster),
                     progress=progress,
                 )
-                for names in self._named
+                for names in self._sides
             ]
             _, symbols = groups[0].read_first(self._each.row_options)
             all_changes = self._changes(groups, symbols)
             page = self._page(groups, all_changes, symbols) if options.flamegraph is not None else None
         self._write(all_changes, groups, page)
         failed = warn_of_failed_recordings(groups, quiet=options.quiet)
-        return self._exceeded(all_changes) or failed
+        return self._print_exceeded(all_changes) or failed
 
     def _changes(self, groups: Sequence[Recordings], symbols: SymbolOptions) -> list[GroupChanges]:
         """Return the changes of each event. Raises PerfError if there is nothing to compare."""
-        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.layout import ColumnOptions
         from perfpy.analysis.report.options import ReportOptions, RowOptions
 
         options = self._options
         table_options = ReportOptions(
-            rows=RowOptions(group=False, relative_percentages=are_relative(options, load())), wanted=Wanted(sort=sort_keys(options))
+            rows=RowOptions(group=False, relative_percentages=are_relative(options, load())), columns=ColumnOptions(sort=sort_keys(options))
         )
         row_options, (before, after) = self._each.row_options, groups
         all_changes = before.changes(
-            after, symbols=symbols, options=table_options, asked=row_options, unit=options.unit, full_names=options.full_names
+            after, symbols=symbols, options=table_options, options_of=row_options, unit=options.unit, full_names=options.full_names
         )
         if not any(map(len, all_changes)):
             raise PerfError("no event has samples in both groups after filtering")
@@ -133,16 +133,16 @@ class GroupDiffRun:
 
     def _page(self, groups: Sequence[Recordings], all_changes: Sequence[GroupChanges], symbols: SymbolOptions) -> str:
         """Return a page with the table and the flame graph of the changes."""
-        from perfpy.analysis.stacks.matching import matched
+        from perfpy.analysis.stacks.matching import match_names
         from perfpy.symbols.demangling.short_names import without_instance
         from perfpy.views.diff.groups import group_page
 
         options = self._options
-        stacks: list[list[Stacks]] = [group.stacks(symbols, asked=self._each.stack_options) for group in groups]
-        first, second = matched(*stacks, ignore_comm=options.ignore_comm, name=str if options.full_names else without_instance)
-        return group_page(first, second, [", ".join(names) for names in self._named], all_changes)
+        stacks: list[list[Stacks]] = [group.stacks(symbols, options_of=self._each.stack_options) for group in groups]
+        first, second = match_names(*stacks, ignore_comm=options.ignore_comm, name=str if options.full_names else without_instance)
+        return group_page(first, second, [", ".join(names) for names in self._sides], all_changes)
 
-    def _exceeded(self, all_changes: Sequence[GroupChanges]) -> int:
+    def _print_exceeded(self, all_changes: Sequence[GroupChanges]) -> int:
         limit = self._options.fail_above
         return (
             0

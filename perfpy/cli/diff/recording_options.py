@@ -45,7 +45,7 @@ def report_options(
     options: DiffCommandOptions, config: Config, recording: Recording, times: TimeRanges | None, *, for_people: bool
 ) -> ReportOptions:
     """Return the options of one recording's table. times is the part of --time for this recording."""
-    from perfpy.analysis.report.layout import Wanted
+    from perfpy.analysis.report.layout import ColumnOptions
     from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 
     if options.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
@@ -59,7 +59,7 @@ def report_options(
             verbose=is_verbose(options),
             unnamed_dso_width=ReportOptions().names.unnamed_dso_width if unnamed else 0,
         ),
-        wanted=Wanted(sort=sort_keys(options)),
+        columns=ColumnOptions(sort=sort_keys(options)),
         sample_filter=sample_filter(options, times),
     )
 

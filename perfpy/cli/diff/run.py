@@ -42,9 +42,9 @@ class DiffRun:
         """Write the output; return the exit status."""
         status = self._write()
         limit = self._options.fail_above
-        return status if status or limit is None else self._exceeded(limit)
+        return status if status or limit is None else self._print_exceeded(limit)
 
-    def _exceeded(self, limit: float) -> int:
+    def _print_exceeded(self, limit: float) -> int:
         """Print what costs more than the limit; return the exit status."""
         from perfpy.analysis.report.recording_changes import recording_changes
         from perfpy.cli.line.limits import report_exceeded
@@ -100,10 +100,12 @@ class DiffRun:
 
     def _commands(self, index: int) -> dict[str, int]:
         """Return the period of each command in one recording's first event."""
-        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.layout import ColumnOptions
         from perfpy.analysis.report.options import ReportOptions
 
-        report = self._recordings[index].report(options=ReportOptions(wanted=Wanted(sort="comm"), sample_filter=self._sample_filter(index)))
+        report = self._recordings[index].report(
+            options=ReportOptions(columns=ColumnOptions(sort="comm"), sample_filter=self._sample_filter(index))
+        )
         rows = report.top(_ALL_ROWS)
         return {row.texts["comm"]: row.values["period"][0] for row in rows}
 
@@ -121,7 +123,7 @@ class DiffRun:
         numbered = enumerate(self._recordings)
         reports = [recording.report(options=self._report_options(index), symbols=self._symbols(recording)) for index, recording in numbered]
         for index, report in enumerate(reports):
-            if not any(len(histogram.shown()) for histogram in report.histograms):
+            if not any(len(histogram.visible_entries()) for histogram in report.histograms):
                 self._explain(index, always=self._for_people or self._options.json is not None)
         return reports
 
@@ -140,7 +142,7 @@ class DiffRun:
 
         plain = wants_plain(stdio=self._options.stdio) or self._options.field_separator is not None
         lines = difference_lines(differences, self._text_options(plain=plain))
-        return lines if plain else (_cut(line, width()) for line in lines)
+        return lines if plain else (_truncate(line, width()) for line in lines)
 
     def _text_options(self, *, plain: bool) -> DifferenceOptions:
         from perfpy.cli.report.option_values import hidden_keys
@@ -216,6 +218,6 @@ def _seconds(recording: Recording) -> float:
     return (times.last - times.first) / 1e9
 
 
-def _cut(line: str, room: int) -> str:
+def _truncate(line: str, room: int) -> str:
     """Truncate a line to the window's width."""
     return line if len(line) <= room else f"{line[: room - 1]}…"

@@ -68,7 +68,7 @@ class Kind(Generic[_T]):
             raise UsageError(f"option {typed}: {text} is too large; the largest number is {_LARGEST}")
         return value
 
-    def joined(self, before: Any, value: object) -> object:
+    def join(self, before: Any, value: object) -> object:
         """Return the field's value after one more occurrence; before is its value until now, or None."""
         return value
 
@@ -95,7 +95,7 @@ class Counted(Kind[int]):
     default = 0
     negated = 0
 
-    def joined(self, before: int | None, value: object) -> int:
+    def join(self, before: int | None, value: object) -> int:
         """Add one."""
         return (before or 0) + 1
 
@@ -166,7 +166,7 @@ class Listed(Kind["tuple[_T, ...]"]):
         self.type = type
         self.default = ()
 
-    def joined(self, before: tuple[Any, ...] | None, value: object) -> tuple[Any, ...]:
+    def join(self, before: tuple[Any, ...] | None, value: object) -> tuple[Any, ...]:
         """Append the value."""
         return *(before or ()), value
 
@@ -221,7 +221,7 @@ def percent(text: str) -> float:
     return share
 
 
-def unsigned(text: str) -> int:
+def parse_unsigned(text: str) -> int:
     """Convert a whole number that is not negative."""
     if not text.isdecimal() or int(text) > _LARGEST:
         raise ValueError(f"a whole number up to {_LARGEST}")

@@ -25,10 +25,10 @@ def print_notes(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) 
         return
     sys.stdout.flush()
     for note in notes:
-        print("\n".join(wrapped(note)), file=sys.stderr)
+        print("\n".join(wrap_note(note)), file=sys.stderr)
 
 
-def wrapped(note: str) -> list[str]:
+def wrap_note(note: str) -> list[str]:
     """Return the lines of a note, wrapped to the terminal's width."""
     from perfpy.cli.line.terminal import is_screen
 
@@ -43,7 +43,7 @@ def wrapped(note: str) -> list[str]:
 
 def rows_of(notes: Iterable[str]) -> int:
     """Return the number of screen rows that notes take."""
-    return sum(-(-len(line) // _width()) for note in notes for line in wrapped(note))
+    return sum(-(-len(line) // _width()) for note in notes for line in wrap_note(note))
 
 
 def _width() -> int:

@@ -74,11 +74,11 @@ def _reasons(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions 
         values = getattr(chosen, condition.field)
         if values is None or (condition.field == "symbols" and chosen.addresses):
             continue
-        recorded = _recorded(recording, condition, symbols)
+        recorded = _recorded_values(recording, condition, symbols)
         if recorded and not set(values) & set(recorded):
-            yield _unmatched(condition, values, recorded)
+            yield _describe_unmatched(condition, values, recorded)
     if chosen.symbol_part:
-        yield from _without_part(chosen.symbol_part, _recorded(recording, _CONDITIONS[2], symbols))
+        yield from _without_part(chosen.symbol_part, _recorded_values(recording, _CONDITIONS[2], symbols))
     if chosen.times is not None and not _covers(recording, chosen.times):
         times = recording.times()
         yield f"--time is outside the recording, which runs from {times.first / _SECOND:.6f} to {times.last / _SECOND:.6f}"
@@ -89,24 +89,24 @@ def _covers(recording: Recording, times: TimeRanges) -> bool:
     return any(start <= recorded.last and (not end or end >= recorded.first) for start, end in times.ranges)
 
 
-def _recorded(recording: Recording, condition: _Condition, symbols: SymbolOptions | None) -> list[Any]:
+def _recorded_values(recording: Recording, condition: _Condition, symbols: SymbolOptions | None) -> list[Any]:
     """Return the recorded values, the most frequent first."""
     report = recording.report(by=condition.key, symbols=symbols)
     rows = [row for histogram in report.histograms for row in histogram.top(len(histogram.order))]
     return list(dict.fromkeys(condition.value(row.texts[condition.key]) for row in sorted(rows, key=lambda row: -row.percent)))
 
 
-def _unmatched(condition: _Condition, values: Collection[Any], recorded: Sequence[Any]) -> str:
-    named = ", ".join(map(str, values))
+def _describe_unmatched(condition: _Condition, values: Collection[Any], recorded: Sequence[Any]) -> str:
+    names = ", ".join(map(str, values))
     if isinstance(recorded[0], str):
         from perfpy.events.suggestions import nearest
 
         similar = list(dict.fromkeys(name_ for name in values for name_ in nearest(name, recorded)))
         if similar:
-            return f"{condition.option} {named}: no {condition.what} of this name; did you mean {', '.join(similar[:_SHOWN])}?"
+            return f"{condition.option} {names}: no {condition.what} of this name; did you mean {', '.join(similar[:_SHOWN])}?"
     others = f" and {len(recorded) - _SHOWN:,} more" if len(recorded) > _SHOWN else ""
     return (
-        f"{condition.option} {named}: no such {condition.what} in this recording; it has {', '.join(map(str, recorded[:_SHOWN]))}{others}"
+        f"{condition.option} {names}: no such {condition.what} in this recording; it has {', '.join(map(str, recorded[:_SHOWN]))}{others}"
     )
 
 

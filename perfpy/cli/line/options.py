@@ -85,9 +85,9 @@ class Argument:
         """Remove the argument's words from the list, and return its value."""
         if not self.rest:
             return words.pop(0) if words else None
-        taken = tuple(words)
+        values = tuple(words)
         words.clear()
-        return taken
+        return values
 
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class CommandOptions:
     def __init__(self, **values: object) -> None:
         """Set the fields to these values, and the others to their defaults."""
         fields = self.__dict__
-        fields["_given"] = ()
+        fields["_occurrences"] = ()
         for name, declared in self._options.items():
             if declared.name:
                 fields[name] = declared.kind.default
@@ -149,7 +149,7 @@ class CommandOptions:
         raise AttributeError(f"{type(self).__name__} is read once: {name} cannot be set")
 
     @classmethod
-    def declared(cls) -> list[Option]:
+    def declared_options(cls) -> list[Option]:
         """Return all options, in the order of the help."""
         return list(cls._options.values())
 
@@ -167,18 +167,18 @@ class CommandOptions:
             from perfpy.cli.line.opening import input_hint  # Only for wrong command lines, where time does not matter.
 
             raise UsageError(f"unexpected argument '{words_left[0]}'" + (input_hint(words_left[0]) if "input" in cls._options else ""))
-        return cls(**parser.values, **words, _given=tuple(parser.given))
+        return cls(**parser.values, **words, _occurrences=tuple(parser.occurrences))
 
-    def replaced(self, **changes: object) -> Self:
+    def replace(self, **changes: object) -> Self:
         """Return a copy with these values changed."""
         return type(self)(**{**self.__dict__, **changes})
 
     def in_order(self, *names: str) -> list[Occurrence]:
         """Return the occurrences of these options, in the order of the line. Raises KeyError for an unknown field."""
         parameters = {self._options[name].name for name in names}
-        return [occurrence for occurrence in self._given if occurrence.name in parameters]
+        return [occurrence for occurrence in self._occurrences if occurrence.name in parameters]
 
-    _given: tuple[Occurrence, ...]
+    _occurrences: tuple[Occurrence, ...]
 
 
 _HELP_STATUS: Final = {"usage": 129, "show_help": 0}  # perf's -h exits with 129.
@@ -207,7 +207,7 @@ class PerfCommand(Generic[_O]):
         self.options_class = options_class
         self.function = function
         self.help = function.__doc__ or ""
-        self.options = options_class.declared() + _HelpOptions.declared()
+        self.options = options_class.declared_options() + _HelpOptions.declared_options()
         self.arguments = options_class.arguments()
 
     @property

@@ -78,7 +78,7 @@ def whole_file(path: str, mode: int = 0o666) -> Iterator[str]:
     of another user that user can replace names.
     """
     try:
-        real = _resolved(path)
+        real = _resolve_links(path)
     except OSError as error:
         raise OutputFailedError(path, error.strerror or str(error), remedy="choose another output file") from None
     unfinished = f"{real}.{os.getpid()}-{os.urandom(4).hex()}"
@@ -99,7 +99,7 @@ def whole_file(path: str, mode: int = 0o666) -> Iterator[str]:
                 os.unlink(unfinished)
 
 
-def _resolved(path: str) -> str:
+def _resolve_links(path: str) -> str:
     """Return the path after its links, which stay. The last ones must be root's or ours. Raises OSError."""
     links = 0
     while os.path.islink(path) and not path.startswith(("/dev/", "/proc/")) and links < _MOST_LINKS:

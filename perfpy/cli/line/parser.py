@@ -103,7 +103,7 @@ class Parser:
         self._spellings = _long_spellings(options)
         self.values: dict[str, Any] = {}
         self.words: list[str] = []
-        self.given: list[Occurrence] = []
+        self.occurrences: list[Occurrence] = []
 
     def parse(self, args: Sequence[str]) -> None:
         """Parse all arguments. Raises UsageError for the first wrong one."""
@@ -166,15 +166,15 @@ class Parser:
 
     def _give(self, option: Option, typed: str, text: Any, waiting: list[str]) -> None:
         value = option.kind.convert(text, typed) if option.kind.wants_value else True
-        self.values[option.name] = option.kind.joined(self.values.get(option.name), value)
-        self.given.append(Occurrence(option.name, text))
+        self.values[option.name] = option.kind.join(self.values.get(option.name), value)
+        self.occurrences.append(Occurrence(option.name, text))
         if option.kind.ends_line:
             waiting.clear()
 
     def _negate(self, option: Option) -> None:
         """Apply `--no-X`: drop earlier occurrences, and set the kind's `negated` value or the default."""
-        self.given = [occurrence for occurrence in self.given if occurrence.name != option.name]
-        self.given.append(Occurrence(option.name, None))
+        self.occurrences = [occurrence for occurrence in self.occurrences if occurrence.name != option.name]
+        self.occurrences.append(Occurrence(option.name, None))
         if option.kind.negated is not None:
             self.values[option.name] = option.kind.negated
         else:
@@ -191,7 +191,7 @@ class Parser:
         if matches:
             positive = [spelling for spelling, (_, negated) in matches.items() if not negated]
             typed = [f"--{spelling}" for spelling in (positive or matches)]
-            raise UsageError(f"option --{word} is ambiguous: it may be {_listed(typed)}")
+            raise UsageError(f"option --{word} is ambiguous: it may be {_join_alternatives(typed)}")
         raise UsageError(f"unknown option --{word}{self._suggestion(word)}")
 
     def _suggestion(self, word: str) -> str:
@@ -217,6 +217,6 @@ def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]
     return spellings
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_alternatives(names: Sequence[str]) -> str:
     typed = list(names[:6]) + (["..."] if len(names) > 6 else [])
     return ", ".join(typed[:-1]) + " or " + typed[-1] if len(typed) > 1 else typed[0]

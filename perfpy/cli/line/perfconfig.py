@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import UsageError
-from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, read_regular, trusted
+from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, read_regular, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,9 +65,9 @@ class Config(dict[str, str]):
 
 def files(environ: Mapping[str, str]) -> list[str]:
     """Return the configuration files to read, in order."""
-    named = environ.get("PERF_CONFIG")
-    if named:
-        return [named]
+    path = environ.get("PERF_CONFIG")
+    if path:
+        return [path]
     names = []
     if environ.get("PERF_CONFIG_NOSYSTEM", "") in ("", "0"):
         names.append(SYSTEM_FILE)
@@ -104,7 +104,7 @@ def load_to_change(name: str) -> Config:
 
 def _owners(name: str, environ: Mapping[str, str]) -> tuple[int, int] | None:
     """Return the permitted owners of a file; None if any owner is trusted: a file named by PERF_CONFIG, or the system's."""
-    return None if name in (environ.get("PERF_CONFIG"), SYSTEM_FILE) else trusted()
+    return None if name in (environ.get("PERF_CONFIG"), SYSTEM_FILE) else trusted_file_owners()
 
 
 def _settings(name: str, owners: tuple[int, int] | None) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Counted, Flag, Value, unsigned
+from perfpy.cli.line.kinds import Counted, Flag, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option
 from perfpy.errors import UsageError
 
@@ -49,7 +49,9 @@ class QuietOptions(CommandOptions):
 class JobOptions(CommandOptions):
     """The number of processes."""
 
-    jobs: int = option("--jobs", Value(unsigned, default=0), "read large files with at most n processes (default: CPUs)", metavar="<n>")
+    jobs: int = option(
+        "--jobs", Value(parse_unsigned, default=0), "read large files with at most n processes (default: CPUs)", metavar="<n>"
+    )
 
 
 class StdioOptions(CommandOptions):

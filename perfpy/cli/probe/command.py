@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def run(options: ProbeCommandOptions) -> int:
     """Add, list and delete dynamic probes in programs and the kernel; show lines, variables and functions to probe."""
     if options.words and options.words[0].startswith("/") and not options.exec_path and not options.module:
-        options = options.replaced(exec_path=options.words[0], words=options.words[1:])
+        options = options.replace(exec_path=options.words[0], words=options.words[1:])
     if options.quiet and options.verbose:
         fail("-q and -v exclude each other")
     chosen = _chosen(options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.cli.line.kinds import Attached, Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Attached, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, words
 from perfpy.cli.line.shared import QuietOptions, VerboseOptions
 
@@ -40,7 +40,9 @@ class _ProbeTarget(CommandOptions):
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "the kernel's ELF file with debug information", metavar="<file>")
     source: str = option("-s,--source", Value(default=""), "the folder of the sources", metavar="<directory>")
     symfs: str = option("--symfs", Value(default=""), "look for symbol files below this directory", metavar="<directory>")
-    target_ns: int = option("--target-ns", Value(unsigned, default=0), "find the program in this process's container", metavar="<pid>")
+    target_ns: int = option(
+        "--target-ns", Value(parse_unsigned, default=0), "find the program in this process's container", metavar="<pid>"
+    )
     demangle: bool = option("--demangle", Flag(default=True), "demangle C++ and Rust names (default)")
     demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle kernel names, too")
 
@@ -51,7 +53,7 @@ class ProbeCommandOptions(_Actions, _ProbeTarget, VerboseOptions, QuietOptions, 
     force: bool = option("-f,--force", Flag(), "add events with existing names, numbered")
     dry_run: bool = option("-n,--dry-run", Flag(), "do not add or delete, show what would be done")
     filter: str = option("--filter", Value(default=""), "patterns of names to show (with -V and -F)", metavar="<[!]FILTER>")
-    max_probes: int = option("--max-probes", Value(unsigned, default=_MOST), "the largest number of sites of a probe", metavar="<n>")
+    max_probes: int = option("--max-probes", Value(parse_unsigned, default=_MOST), "the largest number of sites of a probe", metavar="<n>")
     show_range: bool = option("--range", Flag(), "show where variables have values (with -V)")
     externs: bool = option("--externs", Flag(), "show global variables, too (with -V)")
     inlines: bool = option("--inlines", Flag(default=True), "probe inlined calls of functions, too (default)")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import AFFINITIES, parse_delay, parse_flush, parse_size, parse_switch_output
 from perfpy.capture.record_options import DEFAULT_SWITCH_LIMIT, MAX_FREQ
-from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
 if TYPE_CHECKING:
@@ -122,13 +122,13 @@ class ContentCommandOptions(CommandOptions):
     off_cpu: bool = option("--off-cpu", Flag(), "also record waits with their stacks (event offcpu-time)")
     off_cpu_thresh: int = option(
         "--off-cpu-thresh",
-        Value(unsigned, default=500),
+        Value(parse_unsigned, default=500),
         "with --off-cpu: sum up shorter waits (default: 500)",
         metavar="<ms>",
     )
     off_cpu_limit: int = option(
         "--off-cpu-limit",
-        Value(unsigned, default=DEFAULT_SWITCH_LIMIT),
+        Value(parse_unsigned, default=DEFAULT_SWITCH_LIMIT),
         f"with --off-cpu: stacks per second (default: {DEFAULT_SWITCH_LIMIT}; 0: all)",
         metavar="<n>",
     )

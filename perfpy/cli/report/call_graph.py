@@ -47,7 +47,7 @@ def call_graph(options: ReportCommandOptions, *, children: bool, config: Config)
     The limit for rows also applies to callchains; the last one of it and a limit in --call-graph wins.
     """
     limit = options.percent_limit
-    chosen = _configured(config) | call_graph_parts(options.call_graph or "")
+    chosen = _read_configuration(config) | call_graph_parts(options.call_graph or "")
     if limit is None:
         chosen.setdefault("percent", _configured_limit(config))
     elif "percent" not in chosen or options.gives_row_limit_last:
@@ -63,7 +63,7 @@ def check(text: str) -> None:
     call_graph_parts(text)
 
 
-def _configured(config: Config) -> dict[str, Any]:
+def _read_configuration(config: Config) -> dict[str, Any]:
     """Return the parts of a CallGraph from the configuration, without the limit of callers."""
     parts: dict[str, Any] = {"limit": int(config.number("call-graph.print-limit", 0))}
     for name, part in _CONFIGURED:

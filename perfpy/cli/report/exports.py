@@ -114,27 +114,27 @@ def page_of_changes(
     recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, full_names: bool
 ) -> str:
     """Return the page of changes from the first to the second recording."""
-    from perfpy.analysis.stacks.matching import matched
+    from perfpy.analysis.stacks.matching import match_names
     from perfpy.symbols.demangling.short_names import without_instance
 
     before, after = recordings
-    return before.page_of_changes(after, matched(*stacks, ignore_comm=ignore_comm, name=str if full_names else without_instance))
+    return before.page_of_changes(after, match_names(*stacks, ignore_comm=ignore_comm, name=str if full_names else without_instance))
 
 
 def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
     """Write the stacks of one event to a file, because the format has no units, and those of other events to files beside it."""
-    from perfpy.views.stacks.exports import folded
+    from perfpy.views.stacks.exports import folded_lines
 
     first, *others = stacks
-    named = {path: first}
+    file_of = {path: first}
     if path != "-":
         for part in others:
-            named.setdefault(_beside(path, part.event), part)
+            file_of.setdefault(_beside(path, part.event), part)
     elif others:
         names = ", ".join(part.event for part in others)
         print_notes([f"writing the stacks of {first.event} only; select other events with --event: {names}"], quiet=quiet)
-    for file, part in named.items():
-        write_bytes(file, "".join(f"{line}\n" for line in folded(part)).encode(errors="surrogateescape"), quiet=quiet)
+    for file, part in file_of.items():
+        write_bytes(file, "".join(f"{line}\n" for line in folded_lines(part)).encode(errors="surrogateescape"), quiet=quiet)
 
 
 def _beside(path: str, event: str) -> str:
@@ -155,7 +155,7 @@ def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOpti
     header = recording.header
     system = " ".join(str(header[name]) for name in ("osrelease", "arch") if header.get(name))
     count = header.get("nrcpus")
-    heading = Heading(recording.title, _started(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
+    heading = Heading(recording.title, _start_time(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
     words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
     return firefox(stacks, heading, words).encode(errors="replace")
 
@@ -165,7 +165,7 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
 
     times = recording.times()
     metadata = Metadata(
-        start=_started(recording),
+        start=_start_time(recording),
         duration=max(times.last - times.first, 0),
         period=_period(recording.events[0].attr),
         comments=[recording.title, ", ".join(recording.environment)],
@@ -173,12 +173,12 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     return pprof(stacks, metadata)
 
 
-def _started(recording: Recording) -> int:
+def _start_time(recording: Recording) -> int:
     """Return the first sample's time in ns since 1970, from the recorded clock, or else from the file's modification time."""
     times, clocks = recording.times(), recording.header.get("clock_data")
     if clocks is not None:
         return max(int(clocks.wall_clock_ns + times.first - clocks.clockid_ns), 0)
-    return max(int(recording.data.modified * 1e9) - max(times.last - times.first, 0), 0)
+    return max(int(recording.data.modification_time * 1e9) - max(times.last - times.first, 0), 0)
 
 
 def _period(attr: EventAttr) -> int:

@@ -91,11 +91,11 @@ class ManyRecordingOptions:
         request = self._request(recording)
         options = request.report_options(plain=self._plain)
         columns = (
-            options.wanted
-            if options.wanted.fields
-            else options.wanted._replace(sort=options.wanted.sort or DEFAULT_ORDER[options.wanted.mode])
+            options.columns
+            if options.columns.fields
+            else options.columns._replace(sort=options.columns.sort or DEFAULT_ORDER[options.columns.mode])
         )
-        return options._replace(rows=options.rows._replace(group=None), wanted=columns), request.symbol_options(plain=self._plain)
+        return options._replace(rows=options.rows._replace(group=None), columns=columns), request.symbol_options(plain=self._plain)
 
     def stack_options(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """Return the options for whole stacks."""
@@ -117,7 +117,7 @@ def _report(recordings: Recordings, options: ReportCommandOptions) -> None:
     plain = options.json is None
     each = ManyRecordingOptions(options, plain=plain)
     table_options, symbols, text_options = recordings.read_first(lambda recording: _options_of(each, recording, options))
-    report = recordings.report(options=table_options, symbols=symbols, asked=each.row_options)
+    report = recordings.report(options=table_options, symbols=symbols, options_of=each.row_options)
     if options.json is not None:
         from perfpy.views.report.json import report_json
 
@@ -153,7 +153,7 @@ def _export(recordings: Recordings, options: ReportCommandOptions) -> None:
         each = ManyRecordingOptions(options, plain=False, sites=sites)
         stack_options, symbols = recordings.read_first(each.stack_options)
         stacks = recordings.stacks(
-            symbols, sample_filter=stack_options.sample_filter, latency=stack_options.latency, sites=sites, asked=each.stack_options
+            symbols, sample_filter=stack_options.sample_filter, latency=stack_options.latency, sites=sites, options_of=each.stack_options
         )
         for name, path in paths.items() if stacks else ():
             if name == "folded":

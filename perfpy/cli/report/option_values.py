@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
 from perfpy.untrusted.files import read_named
@@ -92,8 +92,8 @@ def sample_filter(options: ReportCommandOptions, times: TimeRanges | None, switc
 
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Return the keys that a filter restricts to one value: (key, perf's name of the filter, the value)."""
-    named = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf handles addresses separately
-    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", named))
+    names = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf handles addresses separately
+    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", names))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 
 
@@ -106,11 +106,11 @@ def sort_order(options: ReportCommandOptions, config: Config, mode: Mode) -> str
     return sort
 
 
-def wanted(options: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> Wanted:
+def requested_columns(options: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> ColumnOptions:
     """Return the columns of a command line."""
     if options.fields and not options.fields.replace(",", ""):
         fail(f"--fields {options.fields!r}: no field")
-    return Wanted(
+    return ColumnOptions(
         sort=sort_order(options, config, mode),
         fields=options.fields,
         children=children,

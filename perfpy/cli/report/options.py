@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Choice, Flag, Value, WordList, unsigned
+from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Choice, Flag, Value, WordList, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, word
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
@@ -59,7 +59,7 @@ class ReportCallchainOptions(CommandOptions):
     latency: bool = option("--latency", Flag(), "sort by share of wall-clock time (needs context switches)")
     inverted: bool = option("-G,--inverted", Flag(), "show call graphs from callers to callees")
     hierarchy: bool = option("-H,--hierarchy", Flag(), "nest the rows, one level for each sort key")
-    max_stack: int = option("--max-stack", Value(unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
+    max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
     ignore_callees: str = option(
         "--ignore-callees", Value(default=""), "drop callees of these functions from callchains", metavar="<regex>"
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.layout import Wanted
+    from perfpy.analysis.report.layout import ColumnOptions
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
@@ -55,7 +55,7 @@ class ReportRequest:
         children = children and not options.hierarchy
         sample_filter = self.sample_filter()
         return ReportOptions(
-            wanted=self._wanted(sample_filter, children=children, plain=plain),
+            columns=self._requested_columns(sample_filter, children=children, plain=plain),
             sample_filter=sample_filter,
             chains=ChainOptions(
                 graph,
@@ -92,10 +92,10 @@ class ReportRequest:
             rows_filtered=plain,
         )
 
-    def _wanted(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> Wanted:
+    def _requested_columns(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> ColumnOptions:
         """Return the columns. Off-CPU recordings get a column of seconds, except perf's text, which has it with --with-off-cpu only."""
         options = self._options
-        columns = texts.wanted(options, sample_filter, children=children, config=self._config, mode=self._mode())
+        columns = texts.requested_columns(options, sample_filter, children=children, config=self._config, mode=self._mode())
         says_why = says_why_it_waited(self._recording.events)
         if options.with_off_cpu and says_why and columns.sort is None and columns.fields is None:
             columns = columns._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")

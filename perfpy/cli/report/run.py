@@ -98,7 +98,7 @@ class ReportRun:
             symbols = self._request.symbol_options(plain=self._plain, screen=self._is_screen)
             report = self._recording.report(options=options, symbols=symbols, progress=progress, jobs=self._options.jobs)
         self._introduce(report, options)
-        is_empty = not any(len(histogram.shown()) for histogram in report.histograms)
+        is_empty = not any(len(histogram.visible_entries()) for histogram in report.histograms)
         if is_empty:
             self._explain(report)
         if self._options.json is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 from perfpy.errors import UsageError
@@ -68,8 +68,8 @@ class ScriptLineOptions(CommandOptions):
     reltime: bool = option("--reltime", Flag(), "show times since the first sample")
     deltatime: bool = option("--deltatime", Flag(), "show times since the previous sample")
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "hide callchains, show only the sampled address")
-    max_stack: int = option("--max-stack", Value(unsigned, default=127), "print at most n frames of a callchain", metavar="<n>")
-    max_blocks: int = option("--max-blocks", Value(unsigned, default=0), "with brstackinsn: print at most n blocks", metavar="<n>")
+    max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "print at most n frames of a callchain", metavar="<n>")
+    max_blocks: int = option("--max-blocks", Value(parse_unsigned, default=0), "with brstackinsn: print at most n blocks", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
     full_source_path: bool = option("--full-source-path", Flag(), "show full paths of source files")

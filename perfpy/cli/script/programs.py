@@ -181,13 +181,13 @@ def run_named(words: Sequence[str], *, everywhere: bool) -> int:
         raise UsageError(f"script {half}: no script given; perfpy script -l lists the scripts")
     name, args = operands[0], list(operands[1:])
     halves = {half_name: _shell_script(name, half_name) for half_name in ([half] if half else _HALVES)}
-    record_args = args if half else args[_needed(halves["report"]) :]
+    record_args = args if half else args[_required_arguments(halves["report"]) :]
     if half != "report":
         record_args = ["-a"] * (everywhere or not _has_program(record_args)) + record_args
     if half:
         os.execv("/bin/sh", _shell(halves[half], record_args if half == "record" else args))
-    report_args = args[: len(args) - len(record_args)] if len(record_args) <= len(args) else args[: _needed(halves["report"])]
-    return _piped(_shell(halves["record"], ["-q", "-o", "-", *record_args]), _shell(halves["report"], [*report_args, "-i", "-"]))
+    report_args = args[: len(args) - len(record_args)] if len(record_args) <= len(args) else args[: _required_arguments(halves["report"])]
+    return _run_pipe(_shell(halves["record"], ["-q", "-o", "-", *record_args]), _shell(halves["report"], [*report_args, "-i", "-"]))
 
 
 def _shell_script(name: str, half: str) -> str:
@@ -209,7 +209,7 @@ def _shell(script: str, args: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", f'perf() {{ {shlex.quote(sys.executable)} -P -m perfpy "$@"; }}; . "$0"', script, *args]
 
 
-def _needed(report: str) -> int:
+def _required_arguments(report: str) -> int:
     """Return the number of arguments that a report requires: those in <> in its args line."""
     name = os.path.basename(report).removesuffix("-report")
     return next((args.count("<") for script, args, _ in _descriptions() if script == name), 0)
@@ -222,7 +222,7 @@ def _has_program(args: Sequence[str]) -> bool:
     return bool(load("record").parser(args).words) if args else False
 
 
-def _piped(record: Sequence[str], report: Sequence[str]) -> int:
+def _run_pipe(record: Sequence[str], report: Sequence[str]) -> int:
     """Run both halves, joined by a pipe; return the report's exit status."""
     import signal
     import subprocess

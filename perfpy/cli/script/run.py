@@ -93,11 +93,11 @@ class SampleListing:
             _count_misordered(run)
         elif not run.write(sys.stdout.buffer):
             self._explain(run)
-        if run.truncated:
+        if run.truncated_stacks:
             from perfpy.cli.line.notes import print_notes
             from perfpy.unwind.truncated_stacks import note
 
-            print_notes(note(run.truncated), quiet=options.quiet, verbose=options.verbose)
+            print_notes(note(run.truncated_stacks), quiet=options.quiet, verbose=options.verbose)
 
     def _print_pmcu(self) -> None:
         """Print the samples of a PMCU, which are not ordered with the kernel's."""
@@ -144,12 +144,12 @@ class SampleListing:
         inline = inline_of(options.inline, self._recording, plain=True)
         return ScriptOptions(
             fields=self._fields,
-            shown=options.shown_records,
+            side_band_types=options.shown_records,
             callchains=not options.hide_call_graph,
             max_stack=options.max_stack,
             max_blocks=options.max_blocks,
             callers_first="caller".startswith(config.get("call-graph.order", "callee")),
-            stop_at=_listed(options.stop_bt) or frozenset(),
+            stop_at=_split_list(options.stop_bt) or frozenset(),
             kernel_path=options.show_kernel_path,
             ns=options.ns or bool(options.trace_fields),
             latency=options.latency,
@@ -178,11 +178,11 @@ class SampleListing:
             raise PerfError(f"-C {options.cpu}: the recorded machine of {data.path} has the CPUs 0 to {count.available - 1}")
         return SampleFilter(
             cpus=cpus,
-            comms=_listed(options.comms),
+            comms=_split_list(options.comms),
             pids=_numbers("--pid", options.pid),
             tids=_numbers("--tid", options.tid),
-            symbols=_listed(options.symbols),
-            dsos=_listed(options.dsos),
+            symbols=_split_list(options.symbols),
+            dsos=_split_list(options.dsos),
             addresses=_addresses(options.symbols, options.addr_range),
             unknown_cpu=True,  # as perf script; perf report drops these samples
         )
@@ -190,19 +190,19 @@ class SampleListing:
 
 def _count_misordered(run: ScriptRun) -> None:
     count = 0
-    for before, time in run.misordered():
+    for before, time in run.misordered_samples():
         print(f"Samples misordered, previous: {before} this: {time}", file=sys.stderr)
         count += 1
     print(f"Misordered timestamps: {count}", file=sys.stderr)
 
 
-def _listed(text: str) -> frozenset[str] | None:
+def _split_list(text: str) -> frozenset[str] | None:
     """Return the words of a list; None for no list."""
     return frozenset(word for word in text.split(",") if word) if text else None
 
 
 def _numbers(name: str, text: str) -> frozenset[int] | None:
-    words = _listed(text)
+    words = _split_list(text)
     if words is None:
         return None
     try:

@@ -64,12 +64,12 @@ def _record(options: StatCommandOptions) -> int:
     from perfpy.cli.stat.request import check, plan_of
     from perfpy.cli.stat.session import Session
 
-    path, options = options.output or "perf.data", options.replaced(output="")
+    path, options = options.output or "perf.data", options.replace(output="")
     check(options)
     plan = plan_of(options)
     file = CountFile(path, plan, _command_line())
     if file.is_pipe:
-        options = options.replaced(quiet=True)
+        options = options.replace(quiet=True)
     with StatOutput(form_of(options)) as output:
         return Session(plan, output, options, file).run()
 

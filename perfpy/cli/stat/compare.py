@@ -45,7 +45,7 @@ def compare_programs(options: StatCommandOptions) -> int:
             first, *others = contest.run()
         progress.clear()
         if contest.failed and not ignore:
-            return _failed(contest.failed[0], plans)
+            return _print_failure(contest.failed[0], plans)
         if not all(side.count for side in (first, *others)):
             fail("--compare was interrupted before every command had run")
         least = options.min_change / 100
@@ -67,7 +67,7 @@ def _slower(comparisons: Sequence[Comparison], limit: float | None) -> list[str]
     ]
 
 
-def _failed(run: FailedRun, plans: Sequence[Plan]) -> int:
+def _print_failure(run: FailedRun, plans: Sequence[Plan]) -> int:
     """Print which side and run failed, and its status."""
     which = f"run {run.number}" if run.number else "its warm-up run"
     side, command = chr(ord("A") + run.side), shlex.join(plans[run.side].command)

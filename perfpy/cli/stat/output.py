@@ -91,11 +91,11 @@ class StatOutput:
             return open(os.devnull, "w")
         try:
             if self.form.log_fd:
-                return _guarded(os.fdopen(self.form.log_fd, mode, closefd=False))
+                return _guard(os.fdopen(self.form.log_fd, mode, closefd=False))
             if not self._name or self._name == "-":
                 return sys.stderr
             file = open(self._name, mode, encoding="utf-8", errors="surrogateescape", opener=opener)  # noqa: SIM115  # closed by __exit__
-            stream = _guarded(file)
+            stream = _guard(file)
         except OSError as error:
             where = self._name or f"descriptor {self.form.log_fd}"
             raise OutputFailedError(where, error.strerror or str(error)) from None
@@ -188,10 +188,10 @@ class StatOutput:
                 raise OutputFailedError(self._name or "the counts", os.strerror(failure.errno or 0)) from None
 
 
-def _guarded(stream: IO[str]) -> IO[str]:
-    from perfpy.untrusted.terminal import guarded
+def _guard(stream: IO[str]) -> IO[str]:
+    from perfpy.untrusted.terminal import guard_terminal
 
-    return guarded(stream)
+    return guard_terminal(stream)
 
 
 def _thousands_separator() -> str:

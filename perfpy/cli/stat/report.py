@@ -56,10 +56,10 @@ class StatReportOptions(_FormOptions, PartOptions):
 
 def require_options_of_report(parser: Parser) -> None:
     """Raise UsageError if an option before the word `report` is about counting."""
-    accepted = {declared.name for declared in StatReportOptions.declared()} | {"usage", "show_help"}
-    for occurrence in parser.given:
+    accepted = {declared.name for declared in StatReportOptions.declared_options()} | {"usage", "show_help"}
+    for occurrence in parser.occurrences:
         if occurrence.name not in accepted:
-            spellings = next(declared for declared in StatCommandOptions.declared() if declared.name == occurrence.name).spellings
+            spellings = next(declared for declared in StatCommandOptions.declared_options() if declared.name == occurrence.name).spellings
             fail(f"stat report does not count; drop {', '.join(spellings)}")
 
 

@@ -87,7 +87,7 @@ class Session(Hooks):
             self._progress.clear()
         self._output.show(tally)
 
-    def opened(self, counting: Counting) -> None:
+    def on_open(self, counting: Counting) -> None:
         """Write the file's header with the counters."""
         if self._file:
             self._file.begin(counting)
@@ -127,7 +127,7 @@ class Session(Hooks):
 
         return event_lines(counting.events, option)
 
-    def killed(self, program: str, signum: int) -> None:
+    def on_kill(self, program: str, signum: int) -> None:
         """Print the signal's name as psignal(3) does."""
         print(f"{program}: {signal.strsignal(signum)}", file=sys.stderr)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option
 from perfpy.cli.record.options import frequency, period
 
@@ -95,7 +95,7 @@ class TopCallchainOptions(CommandOptions):
         "--call-graph", Value(), "show callchains: fp or dwarf[,bytes], print_type, order", metavar="<mode,print_type,...>"
     )
     children: bool | None = option("--children", Flag(default=None), "add callers' overhead (default with callchains)")
-    max_stack: int = option("--max-stack", Value(unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
+    max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
 
 
 class TopPythonOptions(CommandOptions):
@@ -123,7 +123,9 @@ class TopRowOptions(CommandOptions):
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "percentages of the filtered or of all samples")
     raw_trace: bool = option("--raw-trace", Flag(), "show raw fields of tracepoints")
     column_widths: str = option("-w,--column-widths", Value(default=""), "set the column widths", metavar="<width[,width...]>")
-    entries: int = option("-E,--entries", Value(unsigned, default=0), "show this many rows (default: as the screen has)", metavar="<n>")
+    entries: int = option(
+        "-E,--entries", Value(parse_unsigned, default=0), "show this many rows (default: as the screen has)", metavar="<n>"
+    )
     zero: bool = option("-z,--zero", Flag(), "forget earlier samples at each update")
 
 
@@ -159,7 +161,9 @@ class TopCommandOptions(
     """Options of `perfpy top`."""
 
     delay: float = option("-d,--delay", Value(delay, default=DEFAULT_DELAY), "seconds between two updates (default: 2)", metavar="<n>")
-    updates: int = option("--updates", Value(unsigned, default=0), "exit after n updates (default: run until q or Ctrl-C)", metavar="<n>")
+    updates: int = option(
+        "--updates", Value(parse_unsigned, default=0), "exit after n updates (default: run until q or Ctrl-C)", metavar="<n>"
+    )
     keep: float = option(
         "--keep", Value(duration, default=60.0), "time that the key w writes as perf.data (default: 60s)", metavar="<time>"
     )

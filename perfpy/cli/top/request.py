@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.capture.option_values import Callchain, parse_callchain, parse_pages
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, TargetOptions
@@ -107,7 +107,7 @@ class TopRequest:
         sample_filter = self._sample_filter()
         percentage = options.percentage or texts.configured_percentage(self._config)
         return ReportOptions(
-            wanted=Wanted(
+            columns=ColumnOptions(
                 sort=options.sort or _SORT_OF.get(options.by) or self._default_sort(of_tracepoints=of_tracepoints),
                 fields=options.fields,
                 children=children,

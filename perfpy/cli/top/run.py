@@ -94,7 +94,7 @@ class TopRun:
     def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output) -> int:
         """Show an interval each `delay` seconds; return the exit status."""
         rings.watch(signals.fileno())
-        shown, due = 0, time.monotonic() + self._options.delay
+        count, due = 0, time.monotonic() + self._options.delay
         while True:
             while (left := due - time.monotonic()) > 0 and not signals.arrived and not rings.has_ended:
                 rings.wait(left)
@@ -103,11 +103,11 @@ class TopRun:
             if numbers:
                 return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)
             output.show(monitor.update(last=rings.has_ended))
-            shown += 1
+            count += 1
             if rings.has_ended:
                 _tell("the target has ended")
                 return 0
-            if shown == self._options.updates:
+            if count == self._options.updates:
                 return 0
             due = max(due + self._options.delay, time.monotonic())
 

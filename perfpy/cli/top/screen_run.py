@@ -47,7 +47,7 @@ class ScreenRun:
         rings, terminal, screen = self._rings, self._terminal, self._screen
         rings.watch(signals.fileno())
         rings.watch(terminal.fileno())
-        shown, due = 0, time.monotonic() + min(self._delay, 1.0)
+        count, due = 0, time.monotonic() + min(self._delay, 1.0)
         with terminal:
             while terminal.is_open and not self._ends:
                 terminal.draw(screen.lines(*terminal.size()))
@@ -64,18 +64,18 @@ class ScreenRun:
                 if time.monotonic() >= due:
                     update = self._monitor.update(last=rings.has_ended)
                     screen.update(update.rates, update.report)
-                    shown += 1
+                    count += 1
                     due = max(due + self._delay, time.monotonic())
                     if rings.has_ended and not screen.message:
                         screen.message = "the target has ended"
-                    if shown == self._most:
+                    if count == self._most:
                         break
         return 0
 
     def _press(self) -> bool:
         """Apply the keys that were pressed; return whether there were any, or the terminal is gone."""
         pressed = False
-        for key in self._terminal.pressed():
+        for key in self._terminal.read_keys():
             pressed = True
             request = self._screen.press(key)
             if request is not None:
@@ -120,9 +120,9 @@ class ScreenRun:
     def _next_rows(self) -> None:
         options = self._monitor.options
         names = [keys for keys, _ in self._rows]
-        now = options.wanted.sort
+        now = options.columns.sort
         keys, name = self._rows[(names.index(now) + 1) % len(names) if now in names else 0]
-        self._change(options._replace(wanted=options.wanted._replace(sort=keys, fields=None)))
+        self._change(options._replace(columns=options.columns._replace(sort=keys, fields=None)))
         self._screen.message = f"rows: {name}"
 
     def _zoom(self, process: str) -> None:
@@ -141,7 +141,7 @@ class ScreenRun:
         old = options.sample_filter
         marks = old._replace(pids=chosen) if key == "tgid" else old._replace(tids=chosen)
         rows = options.rows._replace(rows_filtered=False)
-        self._change(options._replace(wanted=options.wanted._replace(sort="dso,symbol", fields=None), sample_filter=marks, rows=rows))
+        self._change(options._replace(columns=options.columns._replace(sort="dso,symbol", fields=None), sample_filter=marks, rows=rows))
         self._screen.zoomed = f"{'process' if key == 'tgid' else 'thread'} {number}"
         self._screen.message = "Esc returns"
 

@@ -56,7 +56,7 @@ class KeyTerminal:
     def __init__(self) -> None:
         self._fd = sys.stdin.fileno()
         self._old: list[Any] | None = None
-        self._shown: list[str] = []
+        self._lines: list[str] = []
         self._coloured = wants_colour()
         self.is_open = True
 
@@ -74,7 +74,7 @@ class KeyTerminal:
         termios.tcsetattr(self._fd, termios.TCSADRAIN, mode)
         control(sys.stdout, "\x1b[?1049h\x1b[?25l\x1b[2J")
         sys.stdout.flush()
-        self._shown = []
+        self._lines = []
 
     def _end(self) -> None:
         try:
@@ -97,7 +97,7 @@ class KeyTerminal:
             return _UNKNOWN_SIZE
         return (size.columns, size.lines) if size.columns and size.lines else _UNKNOWN_SIZE
 
-    def pressed(self) -> Iterator[str]:
+    def read_keys(self) -> Iterator[str]:
         """Yield the names of the keys pressed since the last call."""
         while self.is_open and select.select([self._fd], [], [], 0)[0]:
             try:
@@ -123,26 +123,26 @@ class KeyTerminal:
 
     def redraw(self) -> None:
         """Write all lines with the next draw(): the size has changed."""
-        self._shown = []
+        self._lines = []
         control(sys.stdout, "\x1b[2J")
 
     def draw(self, lines: Sequence[Line]) -> None:
         """Show lines."""
         pieces = []
-        texts = [self._painted(line) for line in lines]
+        texts = [self._paint(line) for line in lines]
         for number, text in enumerate(texts):
-            if number >= len(self._shown) or self._shown[number] != text:
+            if number >= len(self._lines) or self._lines[number] != text:
                 pieces.append(f"{_ESC}[{number + 1};1H{text}{_ESC}[K")
         if not pieces:
             return
-        self._shown = texts
+        self._lines = texts
         try:
             control(sys.stdout, "".join(pieces))
             sys.stdout.flush()
         except OSError:
             self.is_open = False
 
-    def _painted(self, line: Line) -> str:
+    def _paint(self, line: Line) -> str:
         return "".join(
             f"{_ESC}[{style}m{visible(text)}{_ESC}[0m" if style and self._paints(style) else visible(text) for text, style in line
         )
@@ -162,10 +162,10 @@ def split_keys(text: str) -> Iterator[str]:
     """
     while text:
         if text[0] == _ESC:
-            known = next((sequence for sequence in _SEQUENCES if text.startswith(sequence, 1)), "")
-            if known:
-                yield _SEQUENCES[known]
-                text = text[1 + len(known) :]
+            key = next((sequence for sequence in _SEQUENCES if text.startswith(sequence, 1)), "")
+            if key:
+                yield _SEQUENCES[key]
+                text = text[1 + len(key) :]
             elif text[1:2] in ("[", "O"):  # an unknown key: skip its sequence
                 end = next((index for index, letter in enumerate(text[2:], 2) if letter.isalpha() or letter == "~"), len(text) - 1)
                 text = text[end + 1 :]

@@ -15,7 +15,7 @@ def run(options: TraceCommandOptions) -> int:
     if options.workload[:1] == (_RECORD,):
         return _record(options)
     if options.summary and options.with_summary:
-        options = options.replaced(summary=False)
+        options = options.replace(summary=False)
     if options.input:
         if options.workload:
             fail(f"-i {options.input} excludes a command to run")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 from perfpy.cli.line.shared import InputOptions
 
@@ -51,7 +51,7 @@ class TraceTargetOptions(CommandOptions):
     no_inherit: bool = option("--no-inherit", Flag(), "do not trace child tasks")
     filter_pids: str = option("--filter-pids", Value(default=""), "skip these processes (comma-separated)", metavar="<pid>")
     mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of ring buffers in pages, or bytes: 64K, 2M", metavar="<pages>")
-    delay: int = option("-D,--delay", Value(unsigned, default=0), "begin n milliseconds after the program", metavar="<n>")
+    delay: int = option("-D,--delay", Value(parse_unsigned, default=0), "begin n milliseconds after the program", metavar="<n>")
 
 
 class TraceEventOptions(CommandOptions):
@@ -67,7 +67,7 @@ class TraceEventOptions(CommandOptions):
     duration: float = option(
         "--duration", Value(milliseconds, default=0.0), "print only calls that took more than n milliseconds", metavar="<n>"
     )
-    max_events: int = option("--max-events", Value(unsigned, default=0), "stop after n lines", metavar="<n>")
+    max_events: int = option("--max-events", Value(parse_unsigned, default=0), "stop after n lines", metavar="<n>")
 
 
 class TraceTextOptions(CommandOptions):
@@ -82,7 +82,7 @@ class TraceTextOptions(CommandOptions):
     summary_mode: str = option(
         "--summary-mode", Value(Choice("thread", "total"), default=""), "a table for each thread, or one for all", metavar="<mode>"
     )
-    max_summary: int = option("--max-summary", Value(unsigned, default=0), "print at most n rows of a table", metavar="<n>")
+    max_summary: int = option("--max-summary", Value(parse_unsigned, default=0), "print at most n rows of a table", metavar="<n>")
     output: str = option("-o,--output", Value(default=""), "write to this file (default: standard error)", metavar="<file>")
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
 

@@ -62,56 +62,60 @@ def decode(data: bytes) -> PythonLayout:
     if version not in _GROUPS:
         raise ValueError("the runtime describes itself as Python {}.{}, which is not known here".format(*version))
     values = struct.unpack_from(f"<{SIZE // 8 - 3}Q", data, 24)
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     row = 0
     for group, names in _GROUPS[version]:
         for name in names:
-            found[f"{group}.{name}"] = values[row]
+            offsets[f"{group}.{name}"] = values[row]
             row += 1
-    if any(value > _LARGEST for name, value in found.items() if not name.endswith("_generation")) or not _fits(found):
+    if any(value > _LARGEST for name, value in offsets.items() if not name.endswith("_generation")) or not _fits(offsets):
         raise ValueError("the description of the Python runtime makes no sense")
-    return _layout(version, found, is_free_threaded=bool(numbers[1]))
+    return _layout(version, offsets, is_free_threaded=bool(numbers[1]))
 
 
-def _fits(found: dict[str, int]) -> bool:
+def _fits(offsets: dict[str, int]) -> bool:
     """Whether the fields lie within the part of their structure that is read: of a frame, that before its variables."""
     for group, names, end in (("thread", _THREAD, "thread.size"), ("frame", _FRAME, "frame.localsplus"), ("code", _CODE, "code.size")):
         for name in names:
             field = f"{group}.{name}"
             size = 1 if field in _SHORT_FIELDS else _LONG_FIELDS.get(field, 8)
             is_unread = field in _UNREAD or name == "size"
-            if not is_unread and found[field] + size > found[end]:
+            if not is_unread and offsets[field] + size > offsets[end]:
                 return False
-    gil, fields = found["interpreter.gil_runtime_state"], ("gil_runtime_state_holder", "gil_runtime_state_locked")
-    return all(gil <= found[f"interpreter.{name}"] for name in fields)
+    gil, fields = offsets["interpreter.gil_runtime_state"], ("gil_runtime_state_holder", "gil_runtime_state_locked")
+    return all(gil <= offsets[f"interpreter.{name}"] for name in fields)
 
 
-def _layout(version: tuple[int, int], found: dict[str, int], *, is_free_threaded: bool) -> PythonLayout:
-    gil = found["interpreter.gil_runtime_state"]
+def _layout(version: tuple[int, int], offsets: dict[str, int], *, is_free_threaded: bool) -> PythonLayout:
+    gil = offsets["interpreter.gil_runtime_state"]
     runtime = RuntimeLayout(
-        found["runtime.interpreters_head"],
-        found["interpreter.next"],
-        found["interpreter.threads_head"],
-        found["interpreter.ceval_gil"],
-        found["interpreter.gil_runtime_state_holder"] - gil,
-        found["interpreter.gil_runtime_state_locked"] - gil,
+        offsets["runtime.interpreters_head"],
+        offsets["interpreter.next"],
+        offsets["interpreter.threads_head"],
+        offsets["interpreter.ceval_gil"],
+        offsets["interpreter.gil_runtime_state_holder"] - gil,
+        offsets["interpreter.gil_runtime_state_locked"] - gil,
     )
     tags = _TAGS if version >= (3, 14) else 0
-    return PythonLayout(version, runtime, _thread(found), _frame(found), _code(found), 40, 56, tags, is_free_threaded)
+    return PythonLayout(version, runtime, _thread(offsets), _frame(offsets), _code(offsets), 40, 56, tags, is_free_threaded)
 
 
-def _thread(found: dict[str, int]) -> ThreadLayout:
+def _thread(offsets: dict[str, int]) -> ThreadLayout:
     names = ("thread_id", "native_thread_id", "datastack_chunk")
     return ThreadLayout(
-        found["thread.size"], found["thread.next"], found["thread.current_frame"], NONE, *(found[f"thread.{name}"] for name in names)
+        offsets["thread.size"],
+        offsets["thread.next"],
+        offsets["thread.current_frame"],
+        NONE,
+        *(offsets[f"thread.{name}"] for name in names),
     )
 
 
-def _frame(found: dict[str, int]) -> FrameLayout:
-    size, previous, executable, pointer, owner = (found[f"frame.{name}"] for name in _FRAME_FIELDS)
+def _frame(offsets: dict[str, int]) -> FrameLayout:
+    size, previous, executable, pointer, owner = (offsets[f"frame.{name}"] for name in _FRAME_FIELDS)
     return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS)
 
 
-def _code(found: dict[str, int]) -> CodeLayout:
-    size, filename, name, qualname, lines, first_line, code = (found[f"code.{name}"] for name in _CODE_FIELDS)
+def _code(offsets: dict[str, int]) -> CodeLayout:
+    size, filename, name, qualname, lines, first_line, code = (offsets[f"code.{name}"] for name in _CODE_FIELDS)
     return CodeLayout(size, filename, name, qualname, lines, first_line, code, is_inline=True, frame_sizes=(first_line + _FRAME_SIZE,))

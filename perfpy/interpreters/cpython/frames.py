@@ -112,14 +112,14 @@ class FrameWalker:
         last = struct.unpack("<i", struct.pack("<I", instruction & 0xFFFFFFFF))[0]
         return int(last) * self._unit if last >= 0 else -2
 
-    def _first_alive(self, found: list[PythonFrame], state: bytes, after: bytes) -> int:
+    def _first_alive(self, frames: list[PythonFrame], state: bytes, after: bytes) -> int:
         """Return the row of the first frame that had not ended after the copy; earlier ones may be inconsistent."""
         (chunk,) = WORD.unpack_from(state, self._layout.thread.chunk)
         chunk_after, top = struct.unpack_from("<QQ", after, self._layout.thread.chunk)
         if chunk != chunk_after:
             return 0
         # Frames of generators are elsewhere.
-        return next((row for row in range(len(found), 0, -1) if top <= found[row - 1].address < chunk + _LARGEST_CHUNK), 0)
+        return next((row for row in range(len(frames), 0, -1) if top <= frames[row - 1].address < chunk + _LARGEST_CHUNK), 0)
 
     def _innermost(self, state: bytes) -> int:
         thread = self._layout.thread

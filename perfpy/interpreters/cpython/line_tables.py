@@ -34,11 +34,11 @@ def decode_lines(table: bytes, first_line: int, version: tuple[int, int]) -> Lin
         pairs = _increments(table, first_line)
     lines: Lines = []
     for offset, line in pairs:
-        known = line if 0 < line < _MOST_LINES else NO_LINE
+        valid_line = line if 0 < line < _MOST_LINES else NO_LINE
         if lines and lines[-1][0] == offset:
-            lines[-1] = (offset, known)
-        elif not lines or lines[-1][1] != known:
-            lines.append((offset, known))
+            lines[-1] = (offset, valid_line)
+        elif not lines or lines[-1][1] != valid_line:
+            lines.append((offset, valid_line))
     return lines
 
 
@@ -73,20 +73,20 @@ def _locations(table: bytes, line: int) -> Iterator[tuple[int, int]]:
         head = table[position]
         position += 1
         code = head >> 3 & 15
-        found: int | None = line
+        entry_line: int | None = line
         if code < _SHORT_FORMS:
             position += 1
         elif code in _ONE_LINE:
-            found = line = line + code - _ONE_LINE[0]
+            entry_line = line = line + code - _ONE_LINE[0]
             position += 2
         elif code in (_NO_COLUMNS, _LONG):
             step, position = _varint(table, position)
-            found = line = line + (-(step >> 1) if step & 1 else step >> 1)
+            entry_line = line = line + (-(step >> 1) if step & 1 else step >> 1)
             for _ in range(3 if code == _LONG else 0):
                 _, position = _varint(table, position)
         else:
-            found = None
-        yield offset, NO_LINE if found is None else found
+            entry_line = None
+        yield offset, NO_LINE if entry_line is None else entry_line
         offset += ((head & 7) + 1) * _UNIT
 
 

@@ -34,10 +34,10 @@ class ThreadStates:
     def interpreters(self) -> Iterator[int]:
         """Yield the addresses of the interpreter states."""
         runtime = self._layout.runtime
-        state, seen = read_word(self._memory, self._runtime + runtime.interpreters), 0
-        while is_pointer(state) and seen < _MOST_INTERPRETERS:
+        state, count = read_word(self._memory, self._runtime + runtime.interpreters), 0
+        while is_pointer(state) and count < _MOST_INTERPRETERS:
             yield state
-            state, seen = read_word(self._memory, state + runtime.next_interpreter), seen + 1
+            state, count = read_word(self._memory, state + runtime.next_interpreter), count + 1
 
     def all(self) -> Iterator[tuple[int, bytes]]:
         """Yield the address and the bytes of each thread state. Unreadable memory ends an interpreter's list."""

@@ -38,8 +38,8 @@ class Packer:
         self._make: Any = lambda: compressor(level=level)
         self._zstd: Any = self._make()
         self._flush = compressor.FLUSH_BLOCK
-        self.taken = 0
-        self.given = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
 
     def restart(self) -> None:
         """Begin a new zstd stream, for a new output file."""
@@ -49,12 +49,12 @@ class Packer:
         """Yield COMPRESSED records that hold these bytes."""
         for piece in slices:
             packed = self._zstd.compress(piece, self._flush)
-            self.taken += len(piece)
-            self.given += len(packed)
+            self.bytes_in += len(piece)
+            self.bytes_out += len(packed)
             for offset in range(0, len(packed), _MOST):
                 yield with_header(RecordType.COMPRESSED, 0, packed[offset : offset + _MOST], NATIVE_ENDIAN)
 
     @property
     def ratio(self) -> float:
         """Uncompressed bytes per compressed byte."""
-        return self.taken / self.given if self.given else 0.0
+        return self.bytes_in / self.bytes_out if self.bytes_out else 0.0

@@ -54,7 +54,7 @@ def default_name(attr: EventAttr) -> str:
     if attr.type == PerfType.HARDWARE:
         return _hardware_name(attr.config) + _modifiers(attr)
     if attr.type == PerfType.SOFTWARE:
-        return _listed(_SOFTWARE, attr.config, "unknown-software") + _modifiers(attr)
+        return _join_names(_SOFTWARE, attr.config, "unknown-software") + _modifiers(attr)
     if attr.type == PerfType.HW_CACHE:
         return _cache_name(attr.config) + _modifiers(attr)
     if attr.type == PerfType.RAW:
@@ -66,13 +66,13 @@ def default_name(attr: EventAttr) -> str:
     return f"unknown attr type: {attr.type}"
 
 
-def _listed(names: tuple[str, ...], number: int, otherwise: str) -> str:
+def _join_names(names: tuple[str, ...], number: int, otherwise: str) -> str:
     return names[number] if number < len(names) else otherwise
 
 
 def _hardware_name(config: int) -> str:
     """Return the name of a generic event; if the config's upper half selects a PMU, in the form cpu/name/."""
-    name = _listed(_HARDWARE, config & 0xFFFFFFFF, "unknown-hardware")
+    name = _join_names(_HARDWARE, config & 0xFFFFFFFF, "unknown-hardware")
     return f"cpu/{name}/" if config >> 32 else name
 
 

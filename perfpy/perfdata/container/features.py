@@ -12,7 +12,7 @@ import itertools
 from perfpy.abi import build_id_record
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
-from perfpy.abi.framing import HEADER, aligned, with_header
+from perfpy.abi.framing import HEADER, pad_to_words, with_header
 from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.byte_cursor import FieldReader, FieldWriter
 from perfpy.perfdata.container import machine_features
@@ -103,7 +103,7 @@ _QUIRK_NAME: Final = "nel.kallsyms]"  # the remainder of "[kernel.kallsyms]" aft
 
 
 def _read_build_ids(r: FieldReader) -> tuple[HeaderBuildId, ...]:
-    data = r.raw(r.left)
+    data = r.raw(r.remaining)
     ids = _build_id_records(data, r.endian)
     if any(record.filename == _QUIRK_NAME for record in ids):
         # Entries of perf 2.6.3x have no pid.
@@ -128,7 +128,7 @@ def _build_id_records(data: bytes, endian: str, has_pid: bool = True) -> tuple[H
 
 def _write_build_ids(w: FieldWriter, ids: tuple[HeaderBuildId, ...]) -> None:
     for record in ids:
-        w.raw(with_header(RecordType.HEADER_BUILD_ID, record.misc, aligned(build_id_record.encode(record, w.endian)), w.endian))
+        w.raw(with_header(RecordType.HEADER_BUILD_ID, record.misc, pad_to_words(build_id_record.encode(record, w.endian)), w.endian))
 
 
 def _read_event_desc(r: FieldReader) -> tuple[EventDesc, ...]:
@@ -187,7 +187,7 @@ def _write_groups(w: FieldWriter, groups: tuple[EventGroup, ...]) -> None:
 
 def _read_auxtrace(r: FieldReader) -> tuple[AuxtraceIndexEntry, ...]:
     # simpleperf writes no count
-    count = r.left // 16 if r.left % 16 == 0 else r.u64()
+    count = r.remaining // 16 if r.remaining % 16 == 0 else r.u64()
     return r.list(count, lambda: AuxtraceIndexEntry(r.u64(), r.u64()), 16)
 
 
@@ -290,7 +290,7 @@ def _read_sample_time(r: FieldReader) -> SampleTime:
 _STRING: Final = Codec(FieldReader.string, FieldWriter.string)
 _STRINGS: Final = Codec(FieldReader.strings, FieldWriter.strings)
 _NUMBER: Final = Codec(FieldReader.u64, FieldWriter.u64)
-_RAW: Final = Codec(lambda r: r.raw(r.left), FieldWriter.raw)
+_RAW: Final = Codec(lambda r: r.raw(r.remaining), FieldWriter.raw)
 _MARK: Final = Codec(lambda _reader: True, lambda _writer, _value: None)  # an empty section, whose presence is the value
 
 FEATURES: Final[dict[int, Codec]] = {

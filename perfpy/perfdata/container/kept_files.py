@@ -85,7 +85,7 @@ class KeptFiles:
         if file is None:
             return None
         try:
-            return _unpacked(self._read(file.offset, file.packed), file)
+            return _unpack(self._read(file.offset, file.packed), file)
         except ValueError as error:
             self._warn(f"{name!a} in the recording: {error}; skipped")
             return None
@@ -124,7 +124,7 @@ def _entry(table: bytes, position: int, offset: int, endian: str) -> tuple[str, 
     return name.decode("utf-8", "surrogateescape"), KeptFile(offset, packed, size, packing), position + length
 
 
-def _unpacked(data: bytes, file: KeptFile) -> bytes:
+def _unpack(data: bytes, file: KeptFile) -> bytes:
     if len(data) < file.packed:
         raise ValueError("truncated")
     if file.packing == _STORED:
@@ -139,14 +139,14 @@ def encode(files: Mapping[str, bytes], endian: str) -> bytes:
     table, bodies = [], []
     for name, data in files.items():
         encoded = name.encode("utf-8", "surrogateescape")[:_LONGEST_NAME]
-        packing, body = _packed(data)
+        packing, body = _pack(data)
         table.append(struct.pack(endian + _ENTRY, len(data), len(body), len(encoded), packing) + encoded)
         bodies.append(body)
     joined = b"".join(table)
     return struct.pack(endian + _HEAD, _MAGIC, len(table), len(joined)) + joined + b"".join(bodies)
 
 
-def _packed(data: bytes) -> tuple[int, bytes]:
+def _pack(data: bytes) -> tuple[int, bytes]:
     """Compress a file, unless a reader's limit of expansion would reject it."""
     try:
         packing, packed = _ZSTD, expansion.zstd_library().compress(data, _LEVEL)

@@ -28,11 +28,11 @@ NAMED_DOMAINS = 17
 def read_cpu_topology(r: FieldReader) -> CpuTopology:
     """Read the CPU topology. The section has no count of its CPUs: NRCPUS has it, otherwise they fill the section."""
     cores, threads = r.strings(), r.strings()
-    count = r.left // 8 if r.cpus is None else r.cpus
-    if not count or r.left < 8 * count:
+    count = r.remaining // 8 if r.cpus is None else r.cpus
+    if not count or r.remaining < 8 * count:
         return CpuTopology(cores, threads)
     numbers = [(r.u32(), r.u32()) for _ in range(count)]
-    if not r.left:
+    if not r.remaining:
         return CpuTopology(cores, threads, tuple(CpuLocation(core, socket) for core, socket in numbers))
     dies = r.strings()
     return CpuTopology(cores, threads, tuple(CpuLocation(core, socket, r.u32()) for core, socket in numbers), dies)
@@ -108,7 +108,7 @@ def read_domains(r: FieldReader) -> DomainInfo:
         return SchedDomain(r.u32(), r.string() if version >= NAMED_DOMAINS else "", r.string(), r.string())
 
     cpus = []
-    while r.left:
+    while r.remaining:
         cpus.append(CpuDomains(r.u32(), r.list(r.u32(), domain, 12)))
     return DomainInfo(version, most, tuple(cpus))
 

@@ -58,7 +58,7 @@ class ByteSource:
             done += count
         return done
 
-    def mapped(self, offset: int, size: int) -> memoryview:
+    def map_bytes(self, offset: int, size: int) -> memoryview:
         """Return the bytes of read() as a memory mapping; the file must keep them as long as they are used."""
         import mmap  # for files with copies of stacks only
 
@@ -82,7 +82,7 @@ class ByteSource:
         """Whether a descriptor is of this file."""
         return os.path.samestat(os.fstat(fd), os.fstat(self._fd))
 
-    def modified(self) -> float:
+    def modification_time(self) -> float:
         """Return the file's modification time, in seconds since the epoch."""
         return os.fstat(self._fd).st_mtime
 

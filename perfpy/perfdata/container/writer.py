@@ -95,11 +95,11 @@ class RecordFile:
                 remaining = b"".join(slices)[written:]
                 written += os.write(self.fd, remaining)
         except OSError as error:
-            self._cut(b"".join(slices), written)
+            self._truncate(b"".join(slices), written)
             raise _output_failed(self.path, error) from None
         self.size += total
 
-    def _cut(self, data: bytes, written: int) -> None:
+    def _truncate(self, data: bytes, written: int) -> None:
         """Truncate the file after its last whole record, and prepare it for more."""
         end = 0
         if self.size >= self._records_from:
@@ -131,7 +131,7 @@ class FileWriter(RecordFile):
         self._data_start = HEADER_SIZE
 
     @classmethod
-    def resumed(cls, path: str) -> FileWriter:
+    def resume(cls, path: str) -> FileWriter:
         """Open the file of a recorder that was killed, to append after its last mark.
 
         Raises OSError, and ValueError if it has no mark, or is another user's.

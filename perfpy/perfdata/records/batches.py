@@ -69,7 +69,7 @@ class StoredBatch(NamedTuple):
         arrays = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
         return cls(Columns.concat([part.columns for part in parts]), *arrays)
 
-    def ordered(self) -> StoredBatch:
+    def sort(self) -> StoredBatch:
         """Sort the samples by order of delivery."""
         order = delivery_order(self.key, self.time)
         return self if order is None else self.take(order)
@@ -82,7 +82,7 @@ class FurtherColumns(Protocol):
     def fields(self) -> Collection[str]:
         """The columns that it computes from."""
 
-    def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
+    def extend(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
         """Return the columns of some samples with the computed ones; key: their delivery keys."""
 
 
@@ -115,7 +115,7 @@ class SampleDecoder(NamedTuple):
         if self.change is None:
             return decode_chunk(samples, self.table, self.fields, self.warn)
         changed = self.decode_in_buffer(samples)
-        return changed._replace(columns=changed.columns.gathered())
+        return changed._replace(columns=changed.columns.gather())
 
 
 def ordered_batches(streams: Sequence[Iterator[KeyedSamples]], reads: Iterable[ChunkRead], decoder: SampleDecoder) -> Iterator[Batch]:
@@ -130,7 +130,7 @@ def ordered_batches(streams: Sequence[Iterator[KeyedSamples]], reads: Iterable[C
         if lowest >= later or not waiting:
             continue
         # Waiting samples are sorted and were read first: samples with equal keys keep their order.
-        samples = StoredBatch.concat(waiting).ordered()
+        samples = StoredBatch.concat(waiting).sort()
         count = len(samples.key) if later == NO_KEY else int(samples.key.searchsorted(np.uint64(later)))
         waiting = [samples.take(slice(count, None))] if count < len(samples.key) else []
         lowest = int(samples.key[count]) if waiting else NO_KEY

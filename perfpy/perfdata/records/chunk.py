@@ -13,7 +13,7 @@ import numpy as np
 from perfpy.abi.columns import all_but, rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.record_starts import RecordStarts
-from perfpy.abi.sample_cursor import realigned
+from perfpy.abi.sample_cursor import realign_records
 from perfpy.abi.startup import dataclass
 
 if TYPE_CHECKING:
@@ -110,6 +110,6 @@ def make_chunk(data: NDArray[np.uint8], starts: NDArray[np.int64], offsets: int 
     shift = offsets if isinstance(offsets, int) else offsets - starts
     if np.bitwise_or.reduce(starts) & 7:
         positions = starts
-        data, starts = realigned(data, starts, endian)
+        data, starts = realign_records(data, starts, endian)
         shift = shift + positions - starts
     return Chunk(data, starts, endian, shift)

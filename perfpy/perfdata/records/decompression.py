@@ -92,12 +92,12 @@ class Unpacker:
                 ends.append(total)
                 homes.append(offset)
                 if total >= self._chunk_size:
-                    yield from self._joined(pieces, ends, homes)
+                    yield from self._join_pieces(pieces, ends, homes)
                     pieces, ends, homes, total = [], [], [], len(self.left_over)
             if self.failure:
                 break
         if pieces:
-            yield from self._joined(pieces, ends, homes)
+            yield from self._join_pieces(pieces, ends, homes)
 
     def _payload(self, record: bytes) -> bytes:
         kind, _, _ = HEADER[self._endian].unpack_from(record)
@@ -111,7 +111,7 @@ class Unpacker:
         self._packed += len(payload)
         unpacked = 0
         try:
-            for piece in self._inflated(payload):
+            for piece in self._inflate(payload):
                 unpacked += len(piece)
                 self._unpacked += len(piece)
                 if self._limit is not None and unpacked > self._limit:
@@ -127,7 +127,7 @@ class Unpacker:
                 raise
             self.failure = offset, f"compressed record cannot be unpacked: {error}"
 
-    def _inflated(self, payload: bytes) -> Iterator[bytes]:
+    def _inflate(self, payload: bytes) -> Iterator[bytes]:
         """Yield unpacked pieces. Raises ValueError for too many frames, ZstdError for a damaged one."""
         frames = 0
         while True:
@@ -147,7 +147,7 @@ class Unpacker:
             if not self._zstd.eof and (self._zstd.needs_input or not piece):
                 return
 
-    def _joined(self, pieces: list[bytes], ends: list[int], homes: list[int]) -> Iterator[Chunk]:
+    def _join_pieces(self, pieces: list[bytes], ends: list[int], homes: list[int]) -> Iterator[Chunk]:
         joined = b"".join([self.left_over, *pieces])
         data = np.zeros((len(joined) + 7) & ~7, np.uint8)[: len(joined)]
         data[:] = np.frombuffer(joined, np.uint8)

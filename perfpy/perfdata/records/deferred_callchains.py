@@ -49,7 +49,7 @@ class DeferredCallchains:
         chains = samples.columns.get("callchain")
         if chains is None:
             return samples
-        columns = {**samples.columns, "callchain": self.join(chains.gathered())}
+        columns = {**samples.columns, "callchain": self.join(chains.gather())}
         return samples._replace(columns=Columns(samples.columns.rows, columns, samples.columns.damaged))
 
     def join(self, chains: Ragged) -> Ragged:

@@ -68,7 +68,7 @@ class OrderedChunk(NamedTuple):
         return KeyedSamples(self.samples, self.events, self.keys.take(self.rows), self.times.take(self.rows))
 
 
-class _Seen(NamedTuple):
+class _ChunkLayout(NamedTuple):
     """The layout of a chunk that was read before, to find its samples sooner. All its samples have their times as keys.
 
     Attributes:
@@ -95,13 +95,13 @@ class DeliveryKeys:
         self._table = table
         self._in_rounds = by_time and in_rounds
         self._orders: list[Rounds | Numbers] = [Rounds() if by_time else Numbers()]  # the state before each chunk read so far
-        self._seen: list[_Seen | None] = []  # the layout of each chunk read so far
+        self._layouts: list[_ChunkLayout | None] = []  # the layout of each chunk read so far
 
     def before(self, number: int) -> Rounds | Numbers:
         """Return the ordering state before a chunk: the first, or one after chunks that were read already."""
         return copy(self._orders[number])
 
-    def ordered(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
+    def order_chunk(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
         """Return a chunk with keys. order: the state after the chunk before; number: the chunk's."""
         others = chunk.others
         rows = np.arange(len(chunk) - len(others)) if _last_of(others, len(chunk)) else rows_where(chunk.types == RecordType.SAMPLE)
@@ -114,16 +114,16 @@ class DeliveryKeys:
         ordered = OrderedChunk(chunk, keys, times, rows, samples, events, other_events)
         if number + 1 == len(self._orders):
             self._orders.append(copy(order))
-            self._seen.append(_seen(ordered))
+            self._layouts.append(_layout_of_chunk(ordered))
         return ordered
 
     def samples_again(self, chunk: Chunk, number: int) -> KeyedSamples:
         """Return the samples of a chunk that was read before. number: the chunk's."""
-        seen = self._seen[number] if number < len(self._seen) else None
-        if seen is None or seen.records != len(chunk):
-            return self.ordered(chunk, number, self.before(number)).keyed_samples
-        samples = chunk.without(seen.others)
-        events = self._events(samples) if seen.event is None else np.full(len(samples), seen.event, np.int32)
+        layout = self._layouts[number] if number < len(self._layouts) else None
+        if layout is None or layout.records != len(chunk):
+            return self.order_chunk(chunk, number, self.before(number)).keyed_samples
+        samples = chunk.without(layout.others)
+        events = self._events(samples) if layout.event is None else np.full(len(samples), layout.event, np.int32)
         times = self._table.sample_times(samples, events)
         return KeyedSamples(samples, events, times, times)
 
@@ -156,10 +156,10 @@ def _last_of(others: NDArray[np.intp], count: int) -> bool:
     return not len(others) or int(others[0]) == count - len(others)
 
 
-def _seen(ordered: OrderedChunk) -> _Seen | None:
+def _layout_of_chunk(ordered: OrderedChunk) -> _ChunkLayout | None:
     """Return the layout of a chunk; None if its samples must be searched again."""
     count, others, samples = len(ordered.chunk), ordered.chunk.others, ordered.keyed_samples
     if len(others) * _FEW > count or not len(samples.events) or not np.array_equal(samples.keys, samples.times):
         return None
     lowest, highest = int(samples.events.min()), int(samples.events.max())
-    return _Seen(count, others.astype(np.int32), lowest if lowest == highest else None)
+    return _ChunkLayout(count, others.astype(np.int32), lowest if lowest == highest else None)

@@ -64,12 +64,12 @@ class Rounds:
     def _floors(self, times: NDArray[np.uint64], begins: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the floors in these records."""
         # A FINISHED_ROUND has no time: as the first record it also stands for the empty range before it.
-        seen = np.maximum.accumulate(np.append(self._latest, np.maximum.reduceat(times, begins)).astype(np.uint64))
-        delivered = np.append(np.array([self._floor, self._limit], np.uint64), seen[1:-1])[: len(begins)]
+        latest = np.maximum.accumulate(np.append(self._latest, np.maximum.reduceat(times, begins)).astype(np.uint64))
+        delivered = np.append(np.array([self._floor, self._limit], np.uint64), latest[1:-1])[: len(begins)]
         floors: NDArray[np.uint64] = np.maximum.accumulate(delivered)
         if len(begins) > 1:
-            self._floor, self._limit = floors[-1], seen[-2]
-        self._latest = seen[-1]
+            self._floor, self._limit = floors[-1], latest[-2]
+        self._latest = latest[-1]
         return floors
 
 
@@ -93,7 +93,7 @@ class EqualTimes:
         on_time = time == key
         self._keys, self._offsets = key[on_time], offset[on_time]
 
-    def settled(self, key: NDArray[np.uint64], offset: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def settle(self, key: NDArray[np.uint64], offset: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the keys of samples, lowered by one for a sample that comes before all records of its key in the file.
 
         A record applies to the samples with keys not below its own: so not to these.

@@ -55,11 +55,11 @@ class EmbeddedWaits:
         raw = samples.columns.get(RAW)
         if raw is None or not len(rows):
             return samples
-        waits = [(row, *wait) for row in rows.tolist() if (wait := self._wait(raw.gathered()[row].tobytes()))]
+        waits = [(row, *wait) for row in rows.tolist() if (wait := self._wait(raw.gather()[row].tobytes()))]
         if not waits:
             return samples
         names = ("row", "pid", "tid", "period", "ips", "cgroup")
-        return _replaced(samples, dict(zip(names, map(list, zip(*waits, strict=True)), strict=True)))
+        return _replace_values(samples, dict(zip(names, map(list, zip(*waits, strict=True)), strict=True)))
 
     def _wait(self, data: bytes) -> tuple[int, int, int, NDArray[np.uint64], int] | None:
         if len(data) < _HEAD_SIZE:
@@ -77,7 +77,7 @@ def _is_embedded(event: FileEvent) -> bool:
     return is_bpf_output and event.name == OFF_CPU_EVENT and bool(attr.sample_type & SampleType.RAW)
 
 
-def _replaced(samples: StoredBatch, waits: dict[str, list[Any]]) -> StoredBatch:
+def _replace_values(samples: StoredBatch, waits: dict[str, list[Any]]) -> StoredBatch:
     """Return the samples with the values of the waits in their rows."""
     rows = np.array(waits["row"], np.int64)
     columns = dict(samples.columns)
@@ -88,7 +88,7 @@ def _replaced(samples: StoredBatch, waits: dict[str, list[Any]]) -> StoredBatch:
             column[rows] = np.array(waits[name], np.uint64).astype(column.dtype)
             columns[name] = column
     if "callchain" in columns:
-        columns["callchain"] = _with_chains(columns["callchain"].gathered(), rows, waits["ips"])
+        columns["callchain"] = _with_chains(columns["callchain"].gather(), rows, waits["ips"])
     return samples._replace(columns=Columns(samples.columns.rows, columns, samples.columns.damaged))
 
 

@@ -27,7 +27,7 @@ def carries_readings(event: FileEvent) -> bool:
     return bool(event.attr.sample_type & SampleType.READ)
 
 
-def delivered(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Iterator[Batch]:
+def split_readings(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Iterator[Batch]:
     """Yield the batches with one row per reading; unchanged if no event carries readings.
 
     The batches must have the columns "read" and "period" (if samples have it).
@@ -47,7 +47,7 @@ class _Readings:
         self._event_of = {ident: event.index for event in events for ident in event.ids}
         self._carries = np.array([carries_readings(event) for event in events])
         # A single reading without its id has the id 0, which is the first event's.
-        self._named = np.array([bool(event.attr.read_format & (ReadFormat.ID | ReadFormat.GROUP)) for event in events])
+        self._has_id = np.array([bool(event.attr.read_format & (ReadFormat.ID | ReadFormat.GROUP)) for event in events])
         self._last: dict[int, int] = {}
 
     def expand(self, batch: Batch) -> Batch:
@@ -75,10 +75,10 @@ class _Readings:
                     rows.append(row)
                     events.append(owner)
                     periods.append(period)
-        taken = np.array(rows, np.intp)
-        columns = batch.columns.take(taken)
+        row_index = np.array(rows, np.intp)
+        columns = batch.columns.take(row_index)
         columns["period"] = np.array(periods, np.uint64)
-        return Batch(columns, np.array(events, np.int32), batch.key[taken], batch.offset[taken])
+        return Batch(columns, np.array(events, np.int32), batch.key[row_index], batch.offset[row_index])
 
 
 def _periods(batch: Batch, count: int) -> list[int]:

@@ -86,7 +86,7 @@ class RawRecords:
         order = delivery_order(key, time)
         return self if order is None else RawRecords(self.rows[order], self.bodies)
 
-    def compacted(self) -> RawRecords:
+    def compact(self) -> RawRecords:
         """Return the same records without the bytes of records that were dropped."""
         words = (self.rows["size"].astype(np.int64) + 7) >> 3
         index, offsets = slices_index(self.rows["start"] >> 3, words)
@@ -109,7 +109,7 @@ class RawRecords:
         return cls(rows, bodies)
 
     @classmethod
-    def joined(cls, parts: Sequence[RawRecords]) -> RawRecords:
+    def concat(cls, parts: Sequence[RawRecords]) -> RawRecords:
         """Concatenate records."""
         rows = np.concatenate([np.zeros(0, _ROW), *(part.rows for part in parts)])
         before = np.cumsum([0, *(len(part.bodies) for part in parts)])[:-1]

@@ -61,7 +61,7 @@ class RecordIndexer:
         """Add the next chunk of a stream."""
         if len(ordered.rows):
             self._types[int(RecordType.SAMPLE)] += len(ordered.rows)
-        self._types.update(_counted(ordered.chunk.types[ordered.chunk.others]))
+        self._types.update(_count_values(ordered.chunk.types[ordered.chunk.others]))
         lowest, highest = self._add_samples(ordered)
         self._lowest[stream].append(lowest)
         self._highest[stream].append(highest)
@@ -71,7 +71,7 @@ class RecordIndexer:
         """Return the index. unpacked: the number of compressed records of each type in each stream, which add() never gets."""
         for types in unpacked:
             self._types.update(types)
-        raw = RawRecords.joined(self._raw).in_order()
+        raw = RawRecords.concat(self._raw).in_order()
         reads = _read_order(self._lowest), _read_order(self._lowest_bulk)
         return RecordIndex(self._types, self._events, self._first, self._last, raw, *reads, self._highest)
 
@@ -79,7 +79,7 @@ class RecordIndexer:
         """Count a chunk's samples; return the lowest and the highest of their keys."""
         if not len(ordered.rows):
             return NO_KEY, -1
-        self._events.update(_counted(ordered.events))
+        self._events.update(_count_values(ordered.events))
         samples = ordered.keyed_samples
         times, keys = samples.times, samples.keys
         latest, earliest = int(times.max()), int(times.min())
@@ -102,7 +102,7 @@ def _keep_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:
     return int(ordered.keys[bulk].min()) if len(bulk) else NO_KEY
 
 
-def _counted(values: NDArray[Any]) -> dict[int, int]:
+def _count_values(values: NDArray[Any]) -> dict[int, int]:
     """Count values, nearly all of which are equal in most chunks."""
     first = values[:1]
     others = values != first

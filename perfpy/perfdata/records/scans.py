@@ -93,7 +93,7 @@ class RecordScans:
         stream, keys = self.streams[number], self._keys[number]
         order = keys.before(0)
         for index, chunk in enumerate(stream.chunks()):
-            ordered = keys.ordered(chunk, index, order)
+            ordered = keys.order_chunk(chunk, index, order)
             self._warn_of_damage(stream)
             yield ordered
         self._warn_of_damage(stream)
@@ -151,7 +151,7 @@ class RecordScans:
         return records_of_types(self.chunks(), self.record_index.bulk_reads, present) if present else iter(())
 
     @cached_property
-    def _deferred(self) -> DeferredCallchains | None:
+    def _deferred_callchains(self) -> DeferredCallchains | None:
         """The user callchains stored apart from their samples; None without."""
         if not self.record_index.type_counts[RecordType.CALLCHAIN_DEFERRED]:
             return None
@@ -175,11 +175,11 @@ class RecordScans:
         if self._waits is not None:
             fields = self._waits.fields_for(fields)
             changes.append(self._waits.replace_columns)
-        if self._deferred is not None:
-            changes.append(self._deferred.add_to)
+        if self._deferred_callchains is not None:
+            changes.append(self._deferred_callchains.add_to)
         if change is not None:
             changes.append(change)
-        return SampleDecoder(self.table, fields, self._warn, _composed(changes))
+        return SampleDecoder(self.table, fields, self._warn, _compose(changes))
 
     def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
         """Yield all samples in order of delivery. change: applied to those of each chunk first."""
@@ -189,7 +189,7 @@ class RecordScans:
     def delivery_spans(self) -> list[Span]:
         """Parts whose samples are delivered one after the other; none if they cannot be read independently."""
         index = self.record_index
-        apart = len(self.streams) == 1 and self.streams[0].is_known and self._deferred is None
+        apart = len(self.streams) == 1 and self.streams[0].is_known and self._deferred_callchains is None
         return spans_of([read.later for read in index.chunk_reads], index.highest[0]) if apart else []
 
     def batch_of(self, span: Span, fields: Collection[str] | None, change: Change | None = None) -> Batch | None:
@@ -199,10 +199,12 @@ class RecordScans:
         parts = [decoder.decode(chosen) for chosen in map(span.select, chunks) if len(chosen.keys)]
         if not parts:
             return None
-        samples = StoredBatch.concat(parts).ordered()
+        samples = StoredBatch.concat(parts).sort()
         return Batch(samples.columns, samples.event, samples.key, samples.offset)
 
-    def stored(self, fields: Collection[str] | None, parts: range | None = None, change: Change | None = None) -> Iterator[StoredBatch]:
+    def stored_batches(
+        self, fields: Collection[str] | None, parts: range | None = None, change: Change | None = None
+    ) -> Iterator[StoredBatch]:
         """Yield all samples in the order of the file, or those of a range of the index's reads. change: as for batches()."""
         reads = self.record_index.chunk_reads
         parts = range(len(reads)) if parts is None else parts
@@ -210,7 +212,7 @@ class RecordScans:
         return stored_batches(self._samples(chunks_before), reads[parts.start : parts.stop], self._decoder(fields, change))
 
 
-def _composed(changes: list[Change]) -> Change | None:
+def _compose(changes: list[Change]) -> Change | None:
     """Compose the changes into one; None for none."""
     if len(changes) < 2:
         return changes[0] if changes else None

@@ -84,13 +84,13 @@ class SideBand:
 
     def __init__(
         self,
-        kept: RawRecords,
+        records: RawRecords,
         bulk: Callable[[Collection[int]], Iterator[RawRecord]],
         table: EventTable,
         warn: Callable[[str], None],
         types: Collection[int] | None,
     ) -> None:
-        self._kept = kept
+        self._records = records
         self._bulk = bulk
         self._table = table
         self._warn = warn
@@ -98,11 +98,11 @@ class SideBand:
 
     def __iter__(self) -> Iterator[SideRecord]:
         for raw in self.raw():
-            record = self._decoded(raw)
+            record = self._decode(raw)
             if record is not None:
                 yield SideRecord(record, raw.key, raw.offset)
 
-    def _decoded(self, raw: RawRecord) -> Any:
+    def _decode(self, raw: RawRecord) -> Any:
         """Decode a record; return None, with a warning, if it is damaged."""
         table = self._table
         try:
@@ -118,19 +118,19 @@ class SideBand:
     def tasks(self) -> TaskRecords:
         """Return the records of tasks and their mappings, as columns."""
         types = TASK_TYPES if self._types is None else TASK_TYPES & self._types
-        kept = self._kept.of_types(types)
-        rows = kept.rows
+        records = self._records.of_types(types)
+        rows = records.rows
         trailer = np.array([layout.size for layout in self._table.trailers] or [0])[np.maximum(rows["event"], 0)]
-        raw = RawColumns(rows["type"], rows["misc"], rows["start"], rows["size"].astype(np.int64), trailer, kept.bodies)
+        raw = RawColumns(rows["type"], rows["misc"], rows["start"], rows["size"].astype(np.int64), trailer, records.bodies)
         too_short = raw.too_short
         if too_short.any():
-            for damaged in RawRecords(rows[too_short], kept.bodies):
-                self._decoded(damaged)  # which warns
+            for damaged in RawRecords(rows[too_short], records.bodies):
+                self._decode(damaged)  # which warns
             rows, raw = rows[~too_short], raw.rows(~too_short)
         return decode_tasks(raw, rows["key"], self._table.endian)
 
     def raw(self) -> Iterator[RawRecord]:
         """Return the records before they are decoded."""
         bulk_types = BULK - _ON_REQUEST if self._types is None else BULK & self._types
-        kept = self._kept if self._types is None else self._kept.of_types(self._types)
-        return merge(kept, self._bulk(bulk_types), key=delivered_at) if bulk_types else iter(kept)
+        records = self._records if self._types is None else self._records.of_types(self._types)
+        return merge(records, self._bulk(bulk_types), key=delivered_at) if bulk_types else iter(records)

@@ -94,7 +94,7 @@ class Damage(NamedTuple):
     is_end: bool = False
 
 
-class _KnownChunk(NamedTuple):
+class _ReadChunk(NamedTuple):
     """A chunk of an earlier run.
 
     Attributes:
@@ -134,17 +134,17 @@ class RecordStream:
         self.unpacked: Counter[int] = Counter()
         self._chunk_size = chunk_size
         self._unpack_limit = unpack_limit
-        self._known: list[_KnownChunk] | None = None
+        self._read_chunks: list[_ReadChunk] | None = None
 
     @property
     def is_known(self) -> bool:
         """Whether any chunk can be read without those before it: an earlier run has found them all, and none is compressed."""
-        return self._known is not None
+        return self._read_chunks is not None
 
     def chunks(self, first: int = 0) -> Iterator[Chunk]:
         """Yield the whole records, from any chunk on. Repeated runs are faster."""
-        if self._known is not None:
-            return self._known_chunks(self._known[first:])
+        if self._read_chunks is not None:
+            return self._reread_chunks(self._read_chunks[first:])
         return islice(self._all_chunks(), first, None)
 
     def _all_chunks(self) -> Iterator[Chunk]:
@@ -152,8 +152,8 @@ class RecordStream:
         self.damage = None
         self.unpacked.clear()
         unpacker: Unpacker | None = None
-        known: list[_KnownChunk] = []
-        for chunk in self._plain_chunks(known):
+        chunks: list[_ReadChunk] = []
+        for chunk in self._plain_chunks(chunks):
             if not chunk.holds(COMPRESSED_TYPES):
                 yield chunk
                 continue
@@ -165,7 +165,7 @@ class RecordStream:
                 self.damage = Damage(*unpacker.failure)
                 return
         if not unpacker:
-            self._known = known
+            self._read_chunks = chunks
         elif unpacker.left_over and not self.damage:
             self.damage = Damage(self.end, "the compressed records end inside a record")
 
@@ -174,18 +174,18 @@ class RecordStream:
 
         return Unpacker(self.endian, self._chunk_size, self._unpack_limit)
 
-    def _plain_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
-        """Yield the records of the file, compressed ones as they are; append the chunks to `known`."""
+    def _plain_chunks(self, chunks: list[_ReadChunk]) -> Iterator[Chunk]:
+        """Yield the records of the file, compressed ones as they are; append the chunks to `chunks`."""
         buffer = self._buffer()
         offset, memory = self.begin, 0
         while offset < self.end:
             size = min(len(buffer), self.end - offset)
             data = self._read(buffer, offset, size)
-            chunk, walked = self._walked(data, offset)
+            chunk, walked = self._walk(data, offset)
             if len(chunk):
                 starts = pack_starts(walked.starts) if memory < _MEMORY_FOR_OFFSETS else None
                 memory += starts.nbytes if starts else 0
-                known.append(_KnownChunk(offset, min(walked.end, len(data)), starts))
+                chunks.append(_ReadChunk(offset, min(walked.end, len(data)), starts))
                 yield chunk
             if walked.bad_size is not None:
                 self.damage = Damage(offset + walked.end, f"record of {walked.bad_size} bytes")
@@ -195,29 +195,29 @@ class RecordStream:
                 return
             offset += walked.end
 
-    def _known_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
+    def _reread_chunks(self, chunks: list[_ReadChunk]) -> Iterator[Chunk]:
         """Yield the chunks of an earlier run; `damage` is unchanged."""
         buffer = self._buffer()
-        for found_chunk in known:
+        for found_chunk in chunks:
             data = self._read(buffer, found_chunk.offset, found_chunk.size)
             if len(data) < found_chunk.size:
                 self.damage = Damage(found_chunk.offset + len(data), "the file was truncated since the first pass")
             if found_chunk.starts and len(data) == found_chunk.size:
                 yield Chunk(data, found_chunk.starts.starts(), self.endian, found_chunk.offset)
             else:
-                yield self._walked(data, found_chunk.offset)[0]
+                yield self._walk(data, found_chunk.offset)[0]
 
     def _read(self, buffer: NDArray[np.uint8], offset: int, size: int) -> NDArray[np.uint8]:
         """Return bytes of the file in the buffer; map large chunks, most bytes of which are never read."""
         if self._chunk_size >= STACKS_CHUNK_SIZE and not offset & 7:
-            return np.frombuffer(self.source.mapped(offset, size), np.uint8)
+            return np.frombuffer(self.source.map_bytes(offset, size), np.uint8)
         return buffer[: self.source.read_into(buffer.data[:size], offset)]
 
     def _buffer(self) -> NDArray[np.uint8]:
         """Allocate a buffer for a chunk: for at least one record of the largest size."""
         return np.empty(min(self._chunk_size, max(1 << 16, (self.end - self.begin + 7) & ~7)), np.uint8)
 
-    def _walked(self, data: NDArray[np.uint8], offset: int) -> tuple[Chunk, Walk]:
+    def _walk(self, data: NDArray[np.uint8], offset: int) -> tuple[Chunk, Walk]:
         walked = walk(data, self.endian)
         chunk = make_chunk(data, walked.starts, offset, self.endian)
         if chunk.holds(PAYLOAD_TYPES):

@@ -62,9 +62,9 @@ def walk(data: NDArray[np.uint8], endian: str) -> Walk:
     """
     words = (len(data) & ~7) >> 3
     sizes = data[: words << 3].view(endian + "u2")[3::4]
-    parts, index = _stepped(sizes)
+    parts, index = _step_runs(sizes)
     if index < words and index + (int(sizes[index]) >> 3) <= words:
-        linked, index = _linked(data, sizes, endian, index)
+        linked, index = _link_runs(data, sizes, endian, index)
         parts += linked
     starts = np.concatenate(parts) << 3 if parts else np.zeros(0, np.int64)
     end = index << 3
@@ -79,21 +79,21 @@ def walk(data: NDArray[np.uint8], endian: str) -> Walk:
     return Walk(np.concatenate([starts, remaining.starts]), remaining.end, remaining.bad_size)
 
 
-def _stepped(sizes: NDArray[np.uint16]) -> tuple[list[NDArray[np.int64]], int]:
+def _step_runs(sizes: NDArray[np.uint16]) -> tuple[list[NDArray[np.int64]], int]:
     """Return runs of records of one size each, and their end, from the first word on, in words. Stop when runs are short."""
     parts: list[NDArray[np.int64]] = []
-    index, found, words = 0, 0, len(sizes)
+    index, record_count, words = 0, 0, len(sizes)
     while index < words:
         size = int(sizes[index])
         step = size >> 3
-        if size < HEADER_SIZE or size & 7 or (len(parts) > _PATIENCE and found < _WORTH_STEPPING * len(parts)):
+        if size < HEADER_SIZE or size & 7 or (len(parts) > _PATIENCE and record_count < _WORTH_STEPPING * len(parts)):
             break
         count = min(_alike(sizes[index::step], size), (words - index) // step)
         if not count:
             break
         parts.append(np.arange(index, index + count * step, step))
         index += count * step
-        found += count
+        record_count += count
     return parts, index
 
 
@@ -110,7 +110,7 @@ def _alike(sizes: NDArray[np.uint16], size: int) -> int:
     return len(sizes)
 
 
-def _linked(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, index: int) -> tuple[list[NDArray[np.int64]], int]:
+def _link_runs(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, index: int) -> tuple[list[NDArray[np.int64]], int]:
     """Return runs of records, and their end, from word `index` on, in words."""
     words = len(sizes)
     starts, after = _loop(sizes, index, min(words, index + _PROBE))

@@ -44,14 +44,14 @@ def _column(field: TraceField, raw: Ragged, endian: str) -> Any:
     if field.is_array:
         size = field.element_size or 1
         if field.is_string or size not in _NUMBERS:
-            return _texts(_sized(field, raw)) if field.is_string else _sized(field, raw)
+            return _texts(_fixed_bytes(field, raw)) if field.is_string else _fixed_bytes(field, raw)
         count = max(field.size // size, 0)
         return _bytes_at(raw, field.offset, count * size).view(_dtype(field, size, endian)).astype(_dtype(field, size, "="))
     if field.size in _NUMBERS:
         return (
             _bytes_at(raw, field.offset, field.size).view(_dtype(field, field.size, endian)).ravel().astype(_dtype(field, field.size, "="))
         )
-    return _sized(field, raw)
+    return _fixed_bytes(field, raw)
 
 
 def _dtype(field: TraceField, size: int, endian: str) -> np.dtype[Any]:
@@ -67,7 +67,7 @@ def _bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
     return np.where(inside, raw.values[np.where(inside, positions, 0)], np.uint8(0))
 
 
-def _sized(field: TraceField, raw: Ragged) -> Ragged:
+def _fixed_bytes(field: TraceField, raw: Ragged) -> Ragged:
     """Return the bytes of a field at a fixed offset; size 0 means the rest of the row."""
     starts = np.minimum(raw.offsets[:-1] + field.offset, raw.offsets[1:])
     ends = np.minimum(starts + field.size, raw.offsets[1:]) if field.size else raw.offsets[1:]

@@ -251,11 +251,11 @@ class _FormatParser:
     def _operators(self, left: Expression) -> Expression:
         """Apply the operator at hand, and all that follow it, to `left`."""
         self._enter()
-        tree = self._continue(*self._applied(left))
+        tree = self._continue(*self._apply_operator(left))
         self._depth -= 1
         return tree
 
-    def _applied(self, left: Expression) -> tuple[Expression, bool]:
+    def _apply_operator(self, left: Expression) -> tuple[Expression, bool]:
         """Apply the operator at hand to `left`; return the tree, and whether its right side was torn apart."""
         operator = self.token.text
         if operator == "?":
@@ -279,7 +279,7 @@ class _FormatParser:
         while self.token.kind == "operator" and self.token.text != ":":
             own = tree.priority if isinstance(tree, Operation) else 0
             if _PRIORITY.get(self.token.text, -1) > own:
-                tree, torn = self._applied(tree)
+                tree, torn = self._apply_operator(tree)
             elif not isinstance(tree, Operation):
                 raise PrintFormatError(f"unknown operator {self.token.text!r}")
             elif torn and tree.left is not None:

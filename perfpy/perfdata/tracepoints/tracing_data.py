@@ -105,18 +105,18 @@ def decode_tracing(data: bytes) -> TracingData:
     if not data.startswith(_MAGIC):
         raise ValueError("tracing data without its magic")
     start = FieldReader(data[len(_MAGIC) :])
-    version = start.terminated()
+    version = start.read_string()
     big_endian, long_size = start.raw(2)
-    r = FieldReader(start.raw(start.left), ">" if big_endian else "<")
+    r = FieldReader(start.raw(start.remaining), ">" if big_endian else "<")
     page_size = r.u32()
-    header_page = _tagged(r, _HEADER_PAGE)
-    header_event = _tagged(r, _HEADER_EVENT)
+    header_page = _tag(r, _HEADER_PAGE)
+    header_event = _tag(r, _HEADER_EVENT)
 
     def text() -> bytes:
         return r.raw(r.u64())
 
     def system() -> tuple[str, tuple[bytes, ...]]:
-        return r.terminated(), r.list(r.u32(), text, 8)
+        return r.read_string(), r.list(r.u32(), text, 8)
 
     ftrace = r.list(r.u32(), text, 8)
     systems = r.list(r.u32(), system, 5)
@@ -125,7 +125,7 @@ def decode_tracing(data: bytes) -> TracingData:
     return TracingData(version, r.endian, long_size, page_size, header_page, header_event, ftrace, systems, kallsyms, printk, cmdlines)
 
 
-def _tagged(r: FieldReader, tag: bytes) -> bytes:
+def _tag(r: FieldReader, tag: bytes) -> bytes:
     if r.raw(len(tag)) != tag:
         raise ValueError(f"tracing data without its {tag[:-1].decode()}")
     return r.raw(r.u64())

@@ -41,7 +41,7 @@ class _CxxReader:
         self._name = name
         self._offset = 0
         self._pack = pack
-        self._known: list[Size] = []  # substitutions
+        self._substitutions: list[Size] = []  # substitutions
         self._last_source = 0  # constructors repeat their class's name
         self._level = 0
         self._arguments: list[tuple[Size, bool]] = []  # of the last template, with whether each is a pack
@@ -438,13 +438,13 @@ class _CxxReader:
     def _unresolved(self) -> Size:
         """Read a name in a dependent type."""
         if self._peek().isdigit():
-            first, size = len(self._known), self._source()
+            first, size = len(self._substitutions), self._source()
             name, size = size, self._with_arguments(size)
             while self._peek().isdigit():
                 size = size.plus(self._with_arguments(self._source()))
             if self._peek() != "E" or not (self._peek(2)[1:].isdigit() or self._peek(3)[1:] in {"on", "dn"}):
                 # Older compilers wrote a type, which can be substituted, and the last one was the name already.
-                self._known[first:first] = [name]
+                self._substitutions[first:first] = [name]
                 self._keep(size)
                 return size
             self._offset += 1
@@ -481,7 +481,7 @@ class _CxxReader:
             while self._take("B"):
                 size = self._keep(size.plus(self._source()).plus(WORD))
             return size
-        return self._known[self._sequence()]
+        return self._substitutions[self._sequence()]
 
     def _template_arguments(self) -> Size:
         self._expect("I")
@@ -538,9 +538,9 @@ class _CxxReader:
         return self._name[self._offset : self._offset + count]
 
     def _take(self, text: str) -> bool:
-        found = self._name.startswith(text, self._offset)
-        self._offset += len(text) * found
-        return found
+        matches = self._name.startswith(text, self._offset)
+        self._offset += len(text) * matches
+        return matches
 
     def _expect(self, text: str) -> None:
         if not self._take(text):
@@ -557,9 +557,9 @@ class _CxxReader:
 
     def _skip_to(self, end: str) -> Size:
         """Skip everything through a character."""
-        found = self._name.index(end, self._offset)
-        size = Size(found - self._offset + WORDS)
-        self._offset = found + 1
+        index = self._name.index(end, self._offset)
+        size = Size(index - self._offset + WORDS)
+        self._offset = index + 1
         return size
 
     def _sequence(self) -> int:
@@ -570,5 +570,5 @@ class _CxxReader:
         return int(text, 36) + 1 if text else 0
 
     def _keep(self, size: Size) -> Size:
-        self._known.append(size)
+        self._substitutions.append(size)
         return size

@@ -48,7 +48,7 @@ def _new(name: bytes) -> str:
     elif text.startswith("_R"):
         demangled = _within_budget(text, _rust_v0) or text
     elif text.startswith(("caml", "L")):
-        demangled = _managed(text) or text
+        demangled = _demangle_managed(text) or text
     else:
         demangled = text
     return demangled + "@plt" if stub else demangled
@@ -66,7 +66,7 @@ def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
     return text if text and len(text) <= name_budget.LONGEST else None
 
 
-def _managed(name: str) -> str | None:
+def _demangle_managed(name: str) -> str | None:
     from perfpy.symbols.demangling.managed_names import managed_name  # names with this beginning are rare
 
     return managed_name(name)

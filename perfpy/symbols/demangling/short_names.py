@@ -47,7 +47,7 @@ class _Open(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def shortened(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Abbreviate a name for a narrow column; short names stay.
 
     >>> shortened("void sort<std::vector<int, std::allocator<int> > >(std::vector<int, std::allocator<int> >&)")
@@ -63,7 +63,7 @@ def without_instance(name: str) -> str:
     >>> without_instance("long fill<int>(int*, long)"), without_instance("long fill<double>(double*, long)"), without_instance("f(int)")
     ('fill<…>(…)', 'fill<…>(…)', 'f(int)')
     """
-    return _with_less(name, of_all=True) if "<" in name else shortened(name)
+    return _with_less(name, of_all=True) if "<" in name else shorten_name(name)
 
 
 def _with_less(name: str, *, of_all: bool) -> str:
@@ -118,9 +118,9 @@ class _Shortening:
         elif sign == " ":
             self._space(start)
         elif sign in _CLOSERS:
-            self._opened(sign, start)
+            self._open_bracket(sign, start)
         else:
-            self._closed(sign)
+            self._close_bracket(sign)
 
     def _operator(self, sign: str) -> None:
         self._write(sign)
@@ -135,7 +135,7 @@ class _Shortening:
         elif not (self._has_parameters or self._converts or self._spaced):
             self._start = len(self._pieces)
 
-    def _opened(self, sign: str, start: int) -> None:
+    def _open_bracket(self, sign: str, start: int) -> None:
         previous, spaced = self._previous, self._spaced
         self._spaced = False
         if sign == "<" and previous.endswith(")") and not spaced:
@@ -152,7 +152,7 @@ class _Shortening:
         self._depths[sign] += 1
         self._write(sign)
 
-    def _closed(self, sign: str) -> None:
+    def _close_bracket(self, sign: str) -> None:
         if sign == ">" and (self._previous.endswith(("-", "=")) or not (self._open and self._open[-1].sign == "<")):
             self._write(sign)  # an arrow, or greater than
             return

@@ -27,7 +27,7 @@ def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
     count = 0
     with tarfile.open(fileobj=out, mode="w:bz2") as archive:
         for build_id in build_ids:
-            link = paths.indexed(root, build_id)
+            link = paths.build_id_path(root, build_id)
             home = os.path.relpath(os.path.realpath(link), root)
             if not os.path.isdir(link) or home.startswith(".."):
                 continue

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files import build_id_notes
 from perfpy.untrusted import folders, paths
-from perfpy.untrusted.files import regular_fd, trusted
+from perfpy.untrusted.files import regular_fd, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -87,7 +87,7 @@ class BuildIdCache:
         root = os.path.realpath(self.folder)
         entries = []
         for build_id in self._index_ids():
-            home = os.path.realpath(paths.indexed(self.folder, build_id))
+            home = os.path.realpath(paths.build_id_path(self.folder, build_id))
             if os.path.isdir(home) and home.startswith(root + "/"):
                 path = os.path.dirname(home)[len(root) :]
                 entries.append((build_id, path[1:] if path.startswith("/[") else path))
@@ -108,14 +108,14 @@ class BuildIdCache:
     def holds(self, build_id: str) -> bool:
         """Whether a build is cached."""
         try:
-            return os.path.exists(paths.indexed(self.folder, build_id))
+            return os.path.exists(paths.build_id_path(self.folder, build_id))
         except paths.UnsafeNameError:
             return False
 
     def remove(self, build_id: str) -> bool:
         """Remove one build; return whether it was cached. Raises OSError if others can write to the cache."""
         *index, last = paths.index_parts(build_id)
-        if not os.path.islink(paths.indexed(self.folder, build_id)):
+        if not os.path.islink(paths.build_id_path(self.folder, build_id)):
             return False
         with folders.own(self.folder, make=False) as cache:
             with cache.inner(*index, make=False) as links:
@@ -170,7 +170,7 @@ def _link(source: str, folder: folders.Folder, name: str, build_id: str) -> None
         actual_id = build_id_notes.of_fd(fd)
         if actual_id and actual_id.hex() != build_id:  # a compressed module has no readable build-id
             raise FileNotFoundError(f"{source}: another build by now")
-        if os.fstat(fd).st_uid not in trusted():
+        if os.fstat(fd).st_uid not in trusted_file_owners():
             _copy(fd, folder, name)
             return
         try:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.untrusted.files import open_regular, trusted
+from perfpy.untrusted.files import open_regular, trusted_file_owners
 from perfpy.untrusted.folders import require_own
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ColumnFiles:
         """Return the columns stored under a key (a valid file name), None if there are none."""
         name = self._file(key)
         try:
-            with open_regular(name, owners=trusted()) as file:
+            with open_regular(name, owners=trusted_file_owners()) as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             with contextlib.suppress(OSError):  # the folder may be read-only
                 os.utime(name)

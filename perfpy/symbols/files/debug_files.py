@@ -259,7 +259,7 @@ def _candidates(dso: Dso, build_id: str, options: SymbolOptions, original: ElfFi
         yield from _until_unsafe(("l", candidate) for candidate in paths.debuglinks(root, _DEBUG_ROOT, path, original.debuglink() or ""))
     if build_id:
         yield from _until_unsafe(
-            (origin, paths.indexed(options.build_id_cache, build_id, name))
+            (origin, paths.build_id_path(options.build_id_cache, build_id, name))
             for origin, name in ((_CACHED, "elf"), (_CACHED, "vdso"), ("D", "debug"))
         )
     if dso.kind is DsoKind.FILE and path.startswith("/"):

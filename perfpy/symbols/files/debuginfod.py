@@ -39,8 +39,8 @@ def servers() -> list[str]:
 
 def cache_folder() -> str:
     """Return the folder that debuginfod clients share."""
-    named = os.environ.get("DEBUGINFOD_CACHE_PATH")
-    return named or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "debuginfod_client")
+    folder = os.environ.get("DEBUGINFOD_CACHE_PATH")
+    return folder or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "debuginfod_client")
 
 
 class Client:
@@ -66,10 +66,10 @@ class Client:
         cached_path = _find_cached(path)
         return self._ask(f"buildid/{build_id}/{kind}", path) if cached_path is None else cached_path
 
-    def _ask(self, what: str, path: str) -> str:
+    def _ask(self, artifact: str, path: str) -> str:
         for server in list(self.servers):
             try:
-                if _download(f"{server.rstrip('/')}/{what}", path):
+                if _download(f"{server.rstrip('/')}/{artifact}", path):
                     return path
             except (OSError, ValueError):  # refused, no such host, timed out, a malformed address
                 self.servers.remove(server)

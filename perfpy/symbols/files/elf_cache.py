@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files import elf_symbols
-from perfpy.untrusted.files import state_of, trusted
+from perfpy.untrusted.files import state_of, trusted_file_owners
 
 if TYPE_CHECKING:
     from perfpy.symbols.files.elf import ElfFile
@@ -42,6 +42,6 @@ def key_of(kind: str, *files: ElfFile) -> str:
             state = state_of(file.path)
         except OSError:  # an image in memory
             return ""
-        owner = "" if state.st_uid in trusted() else f"user{state.st_uid}"
+        owner = "" if state.st_uid in trusted_file_owners() else f"user{state.st_uid}"
         words += [owner + (file.build_id or f"{state.st_dev:x}.{state.st_ino:x}"), f"{state.st_size:x}", f"{state.st_mtime_ns:x}"]
     return " ".join(words if words[1:4] != words[4:] else words[:4])

@@ -51,9 +51,9 @@ def reduce_elf(file: ElfFile) -> bytes:
     reduced = bytearray(content[: layout.header_size])
     struct.pack_into(file.endian + layout.code, reduced, layout.segments_at, layout.header_size)
     reduced += content[segments_at : segments_at + segments_size]
-    for section, kept in _choose(file):
+    for section, new_content in _choose(file):
         header = section.index * layout.section_size
-        if not kept:
+        if not new_content:
             struct.pack_into(file.endian + "I", headers, header + _TYPE_AT, _SHT_NOBITS)
             continue
         reduced += bytes(-len(reduced) % layout.alignment)

@@ -67,7 +67,7 @@ class FileTable(SymbolTable):
                 stubs = EMPTY
             stubs = stubs.pick(np.argsort(stubs.start, kind="stable"))
             self._plt = SymbolTable(stubs, self.demangle)
-            self.symbols = self._sorted.joined(stubs)
+            self.symbols = self._sorted.concat(stubs)
         return self._plt
 
 
@@ -94,8 +94,8 @@ def collect(symbol_file: ElfFile, runtime: ElfFile) -> Symbols:
     symbols: Symbols | None = None
     for section in symbol_sections(symbol_file):
         # Each table is closed on its own: a symbol without a size ends at the next one of its table.
-        table = read(symbol_file, runtime, section).closed()
-        symbols = table if symbols is None else symbols.joined(table).closed()
+        table = read(symbol_file, runtime, section).close()
+        symbols = table if symbols is None else symbols.concat(table).close()
     return EMPTY if symbols is None else symbols
 
 
@@ -119,7 +119,7 @@ def _fill_gaps(symbols: Symbols, mini: ElfFile, runtime: ElfFile) -> Symbols:
     if section is None:
         return symbols
     extra = read(mini, runtime, section)
-    joined = symbols.joined(extra.pick(SymbolTable(symbols).find(extra.start) < 0))
+    joined = symbols.concat(extra.pick(SymbolTable(symbols).find(extra.start) < 0))
     return joined.pick(np.argsort(joined.start, kind="stable"))
 
 
@@ -131,7 +131,7 @@ def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
     entries = file.symbols(section)
     strings = file.strings(section)
     entries = entries[_select_rows(file, entries, strings)]
-    return SymbolTable(_columns(entries, entries["value"].astype(np.uint64), strings).closed(), demangle)
+    return SymbolTable(_columns(entries, entries["value"].astype(np.uint64), strings).close(), demangle)
 
 
 def _end_before_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import ForeignFileError, is_file, open_regular, state_of, trusted
+from perfpy.untrusted.files import ForeignFileError, is_file, open_regular, state_of, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -79,7 +79,7 @@ def trusted_owners(pid: int) -> set[int]:
     The owner of an ended process is unknown.
     """
     uids = _status(pid, "Uid:")  # real, effective, saved, file system
-    return {*trusted(), *(int(number) for number in uids[1:2])}
+    return {*trusted_file_owners(), *(int(number) for number in uids[1:2])}
 
 
 def open_process_file(path: str, pid: int, *, owners: Collection[int] | None, limit: int) -> BinaryIO:

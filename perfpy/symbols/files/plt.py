@@ -11,7 +11,7 @@ import numpy as np
 
 from perfpy.symbols.files import elf
 from perfpy.symbols.files.elf import fields
-from perfpy.symbols.symbol_table import Symbols, SymbolTable, named
+from perfpy.symbols.symbol_table import Symbols, SymbolTable, symbols_of_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def plt_sections(file: ElfFile) -> list[ElfSection]:
     return sections if file.section(".plt") else []
 
 
-def plt_symbols(file: ElfFile, known: SymbolTable) -> Symbols:
+def plt_symbols(file: ElfFile, symbol_table: SymbolTable) -> Symbols:
     """Return symbols for the header of .plt (as `.plt`), and for each entry of .plt, .plt.sec and .plt.got by the symbol it calls."""
     plt = file.section(".plt")
     header, entry = _sizes(file, plt) if plt else (0, 0)
@@ -50,7 +50,7 @@ def plt_symbols(file: ElfFile, known: SymbolTable) -> Symbols:
         return _columns([])
     rows = _got_entries(file) if file.machine in _X86 else []
     second = file.section(".plt.sec") if file.machine in _X86 else None
-    names = _relocated_names(file, known)
+    names = _relocated_names(file, symbol_table)
     if second:
         _, entry = _sizes(file, second)
         rows.append((plt.offset, plt.size, b".plt"))
@@ -68,7 +68,7 @@ def plt_symbols(file: ElfFile, known: SymbolTable) -> Symbols:
 
 def _columns(rows: list[tuple[int, int, bytes]]) -> Symbols:
     start = np.array([row[0] for row in rows], np.uint64)
-    return named(start, start + np.array([row[1] for row in rows], np.uint64), [row[2] for row in rows])
+    return symbols_of_names(start, start + np.array([row[1] for row in rows], np.uint64), [row[2] for row in rows])
 
 
 def _sizes(file: ElfFile, section: ElfSection) -> tuple[int, int]:
@@ -109,7 +109,7 @@ def _strings(table: bytes, offsets: list[int]) -> list[bytes]:
     return names
 
 
-def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
+def _relocated_names(file: ElfFile, symbol_table: SymbolTable) -> list[bytes] | None:
     """Return the name of the function that each entry calls, in the table's order; None without relocations."""
     section = file.section(".rela.plt", elf.SHT_RELA) or file.section(".rel.plt", elf.SHT_REL)
     # A static program's table for IFUNCs is linked to .symtab.
@@ -125,18 +125,18 @@ def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
         kind = relocations["info"] & (0xFFFFFFFF if file.bits == 64 else 0xFF)
         segments = [tuple(int(segment[name]) for name in ("vaddr", "memsz", "filesz", "offset")) for segment in file.segments]
         for number in np.flatnonzero(kind == _R_X86_64_IRELATIVE)[:_IFUNCS_MOST].tolist():
-            names[number] = names[number] or _ifunc_name(segments, int(relocations["addend"][number]), known)
+            names[number] = names[number] or _ifunc_name(segments, int(relocations["addend"][number]), symbol_table)
     return names
 
 
-def _ifunc_name(segments: list[tuple[int, ...]], address: int, known: SymbolTable) -> bytes:
+def _ifunc_name(segments: list[tuple[int, ...]], address: int, symbol_table: SymbolTable) -> bytes:
     """Return the name of the IFUNC with a resolver at an address. `segments`: (vaddr, memsz, filesz, offset)."""
     for vaddr, in_memory, in_file, stub in segments:
         if vaddr <= address < vaddr + max(in_memory, in_file):
             offset = address - vaddr + stub
-            row = int(known.find(np.array([offset], np.uint64))[0])
-            if row >= 0 and known.symbols.start[row] == offset and known.is_ifunc(row):
-                return known.raw_name(row)
+            row = int(symbol_table.find(np.array([offset], np.uint64))[0])
+            if row >= 0 and symbol_table.symbols.start[row] == offset and symbol_table.is_ifunc(row):
+                return symbol_table.raw_name(row)
             break
     return b""
 

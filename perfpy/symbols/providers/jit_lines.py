@@ -55,10 +55,10 @@ def _program(lines: Sequence[CodeLine], files: dict[str, int], end: int, endian:
     for line in lines:
         if files[line.file] != file:
             file = files[line.file]
-            code += _SET_FILE + _unsigned(file)
-        code += _ADVANCE_PC + _unsigned(line.address - address) + _ADVANCE_LINE + _signed(line.line - number) + _COPY
+            code += _SET_FILE + _encode_unsigned(file)
+        code += _ADVANCE_PC + _encode_unsigned(line.address - address) + _ADVANCE_LINE + _encode_signed(line.line - number) + _COPY
         address, number = line.address, line.line
-    return bytes(code + _ADVANCE_PC + _unsigned(max(end - address, 0)) + _END_SEQUENCE)
+    return bytes(code + _ADVANCE_PC + _encode_unsigned(max(end - address, 0)) + _END_SEQUENCE)
 
 
 def _with_length(data: bytes, endian: str) -> bytes:
@@ -69,7 +69,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _unsigned(value: int) -> bytes:
+def _encode_unsigned(value: int) -> bytes:
     """Encode an unsigned LEB128 number."""
     result = bytearray()
     while value > 0x7F:
@@ -78,7 +78,7 @@ def _unsigned(value: int) -> bytes:
     return bytes([*result, value])
 
 
-def _signed(value: int) -> bytes:
+def _encode_signed(value: int) -> bytes:
     """Encode a signed LEB128 number."""
     result = bytearray()
     while not -0x40 <= value < 0x40:

@@ -42,7 +42,7 @@ class Kallsyms:
         self.module_names = module_names
 
     @property
-    def restricted(self) -> bool:
+    def is_restricted(self) -> bool:
         """Whether the kernel hid all addresses (kptr_restrict, or no CAP_SYSLOG)."""
         return not self.symbols.start[-1:].any()
 
@@ -112,8 +112,8 @@ def parse(text: bytes) -> Kallsyms:
         sources=(data.tobytes().replace(b"\n", b"\0").replace(b"\t", b"\0"),),
     )
     order = np.argsort(start, kind="stable")
-    module, names = _numbered(symbols.sources[0], _modules(data, name, line_end)[order])
-    closed = symbols.pick(order).closed()
+    module, names = _number_modules(symbols.sources[0], _modules(data, name, line_end)[order])
+    closed = symbols.pick(order).close()
     border = np.flatnonzero(module[1:] != module[:-1])
     closed.end[border] = (closed.start[border] + _PAGE + _PAGE - np.uint64(1)) // _PAGE * _PAGE
     return Kallsyms(closed, module, names)
@@ -167,7 +167,7 @@ def _modules(data: NDArray[np.uint8], name: NDArray[np.int64], line_end: NDArray
     return module
 
 
-def _numbered(text: bytes | memoryview, module: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
+def _number_modules(text: bytes | memoryview, module: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
     """Convert the offsets of modules' names to indices (-1 without a module) and the list of names."""
     numbers: dict[bytes, int] = {}
     result = np.full(len(module), -1, np.int32)

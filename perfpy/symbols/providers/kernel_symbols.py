@@ -47,8 +47,10 @@ _VMLINUX_OF_RELEASE: Final = (
 class KernelSymbols:
     """The symbols of the kernel and its modules, loaded once, by Dso number in `tables`."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None, kept: bytes | None = None) -> None:
-        self._kept = kept  # /proc/kallsyms as stored in the recording
+    def __init__(
+        self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None, kallsyms: bytes | None = None
+    ) -> None:
+        self._kallsyms = kallsyms  # /proc/kallsyms as stored in the recording
         self._timeline = timeline
         self._options = options
         self._dsos = timeline.dso_table.dsos
@@ -79,8 +81,8 @@ class KernelSymbols:
 
     def _from_running_kernel(self, kernel: Dso) -> None:
         """Load kallsyms from the recording or the build-id cache, or the running kernel's."""
-        if self._kept:
-            self._use_table(kallsyms.parse(self._kept))
+        if self._kallsyms:
+            self._use_table(kallsyms.parse(self._kallsyms))
         elif not self._options.root and (path := self._kallsyms_path(kernel)):
             self._from_kallsyms(path)
 
@@ -88,7 +90,7 @@ class KernelSymbols:
         if not kernel.build_id or same_build_id(build_id_notes.of_kernel().hex(), kernel.build_id):
             return _PROC_KALLSYMS
         try:
-            path = paths.indexed(self._options.build_id_cache, kernel.build_id, "kallsyms")
+            path = paths.build_id_path(self._options.build_id_cache, kernel.build_id, "kallsyms")
         except paths.UnsafeNameError:
             return ""
         self.looked.append(path)
@@ -103,9 +105,9 @@ class KernelSymbols:
 
     def _use_table(self, table: Kallsyms) -> int | None:
         """Use a table; return the distance of the recorded kernel from the table's, None if unknown."""
-        self.restricted = table.restricted
+        self.restricted = table.is_restricted
         distance = self._relocation_of(table)
-        if distance is not None and not table.restricted:
+        if distance is not None and not table.is_restricted:
             self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
             self._assign(table, distance)
             return distance
@@ -122,7 +124,7 @@ class KernelSymbols:
             table = kallsyms.parse(read_named(path, limit=_LARGEST_KALLSYMS))
         except OSError:
             return None
-        if cache and key and not table.restricted:
+        if cache and key and not table.is_restricted:
             names = "".join(name + "\0" for name in table.module_names)
             column = np.frombuffer(names.encode("utf-8", "surrogateescape"), np.uint8)
             cache.store(key, table.compact().symbols, module=table.module, module_names=column)
@@ -186,7 +188,7 @@ class KernelSymbols:
             return
         if kernel.build_id:
             with contextlib.suppress(paths.UnsafeNameError):
-                yield paths.indexed(options.build_id_cache, kernel.build_id, "elf")
+                yield paths.build_id_path(options.build_id_cache, kernel.build_id, "elf")
         if options.ignore_vmlinux:
             return
         for path in _VMLINUX:

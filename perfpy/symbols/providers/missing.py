@@ -41,8 +41,8 @@ class UnreadableFile(NamedTuple):
         return f"{self.path} cannot be read: {self.reason}"
 
 
-def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
-    """Return the remedy for missing symbols. `restricted`: the kernel hides addresses; `found`: the file exists, but is stripped."""
+def advice(dso: Dso, *, restricted: bool = False, is_found: bool = False) -> str:
+    """Return the remedy for missing symbols. `restricted`: the kernel hides addresses; `is_found`: the file exists, but is stripped."""
     match dso.kind:
         case DsoKind.KERNEL | DsoKind.MODULE if restricted:
             return "the kernel hides its addresses; run as root, or set sysctl kernel.kptr_restrict=0"
@@ -50,7 +50,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
             return "give --kallsyms or --vmlinux of the recorded kernel"
         case DsoKind.MODULE:
             return "load the module, or keep its .ko at the recorded path"
-        case DsoKind.JIT if found:
+        case DsoKind.JIT if is_found:
             return "the runtime named no code at these addresses: its own stubs, or code that was gone before it told"
         case DsoKind.JIT:
             return "record --jit has its names, or a perf map (node --perf-basic-prof, python -X perf)"
@@ -63,7 +63,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
     packages = "install its debug symbols"
     if dso.build_id and not debuginfod.servers():
         packages += ", or set DEBUGINFOD_URLS"
-    return f"stripped: {packages}" if found else f"not found, or another build: give --symfs, or {packages}"
+    return f"stripped: {packages}" if is_found else f"not found, or another build: give --symfs, or {packages}"
 
 
 def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = False) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.symbols.files import live_process
-from perfpy.symbols.symbol_table import EMPTY, Symbols, SymbolTable, named
+from perfpy.symbols.symbol_table import EMPTY, Symbols, SymbolTable, symbols_of_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -57,7 +57,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 def _symbols(lines: list[tuple[bytes, bytes, bytes]]) -> Symbols:
     start = np.array([int(line[0], 16) for line in lines], np.uint64)
     size = np.array([max(int(line[1], 16), 1) for line in lines], np.uint64)
-    return named(start, np.maximum(start + size, start), [line[2] for line in lines])
+    return symbols_of_names(start, np.maximum(start + size, start), [line[2] for line in lines])
 
 
 class MapTable(SymbolTable):

@@ -20,7 +20,7 @@ from perfpy.symbols.interning import IdTable
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map
 from perfpy.symbols.tasks.fork_lines import FOREVER
 from perfpy.symbols.tasks.task_replay import NOBODY, TaskReplay
-from perfpy.symbols.tasks.task_states import KERNEL_PID, unnamed
+from perfpy.symbols.tasks.task_states import KERNEL_PID, name_of_unnamed
 from perfpy.symbols.tasks.value_history import ValueHistory
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ class TaskTimeline:
         unknown = rows_where(comms < 0)
         if len(unknown):
             strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
-            numbers = [self.comm_number(unnamed(stranger)) for stranger in strangers.tolist()]
+            numbers = [self.comm_number(name_of_unnamed(stranger)) for stranger in strangers.tolist()]
             comms[unknown] = np.array(numbers, np.int32)[which.ravel()]
         return comms
 
     def last_comm(self, tid: int) -> str:
         """Return the last comm of a thread."""
         number = self._last_comms.get(tid)
-        return unnamed(tid) if number is None else self.comms[number]
+        return name_of_unnamed(tid) if number is None else self.comms[number]
 
     def views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
         """Return the view of each process at each rank; NO_SPACE for processes without mappings."""

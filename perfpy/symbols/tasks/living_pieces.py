@@ -33,21 +33,21 @@ class LivingPieces:
     def take(self, start: int, end: int) -> list[Piece]:
         """Remove and return the pieces that overlap a range."""
         block = max(bisect.bisect_right(self._heads, start) - 1, 0)
-        taken: list[Piece] = []
+        overlap: list[Piece] = []
         while block < len(self._blocks) and self._heads[block] < end:
             pieces = self._blocks[block]
             first = bisect.bisect_right(pieces, (start, _BEYOND)) - 1
             if first < 0 or pieces[first][1] <= start:
                 first += 1
             last = bisect.bisect_left(pieces, (end,), lo=first)
-            taken += pieces[first:last]
+            overlap += pieces[first:last]
             del pieces[first:last]
             if not pieces:
                 del self._blocks[block], self._heads[block]
                 continue
             self._heads[block] = pieces[0][0]
             block += 1
-        return taken
+        return overlap
 
     def put(self, new: list[Piece]) -> None:
         """Insert pieces, in order, into a gap."""

@@ -147,7 +147,7 @@ class _PieceIndex:
         count = count[short]
         rows = np.repeat(short, count)
         offset = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-        self._entries, self._entry_piece = self._sorted(self._first[rows] + offset, rows)
+        self._entries, self._entry_piece = self._sort(self._first[rows] + offset, rows)
 
     def _enter_long(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.int64]]]:
         """Yield the level of nodes, its entries and their pieces. A node of level n has 2^n segments."""
@@ -155,9 +155,9 @@ class _PieceIndex:
         level = np.frexp((first ^ last).astype(np.float64))[1]
         for one in distinct(level).tolist():
             of_level = level == one
-            yield one, *self._sorted(first[of_level] >> one, rows[of_level])
+            yield one, *self._sort(first[of_level] >> one, rows[of_level])
 
-    def _sorted(self, node: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    def _sort(self, node: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         entries = node.astype(np.uint64) << _SHIFT | self._born[rows].astype(np.uint64)
         order = np.argsort(entries, kind="stable")
         return entries[order], rows[order]

@@ -101,8 +101,8 @@ class TaskReplay:
         ]
         rank, record_type, row = (np.concatenate([np.array(group[column], np.int64) for group in groups]) for column in range(3))
         order = np.argsort(rank, kind="stable")
-        for record_rank, what, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
-            apply[what](of_group, record_rank)
+        for record_rank, kind, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
+            apply[kind](of_group, record_rank)
 
     def _map_all(self) -> AddressSpaces:
         """Insert the mappings of all processes into their spaces."""

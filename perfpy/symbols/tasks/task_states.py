@@ -36,7 +36,7 @@ def copies_parent(pid: int, ppid: int, misc: int) -> bool:
     return pid != ppid and not misc & MISC_FORK_EXEC
 
 
-def unnamed(tid: int) -> str:
+def name_of_unnamed(tid: int) -> str:
     """Return the name of an unnamed thread."""
     return f":{tid}"
 
@@ -100,7 +100,7 @@ class TaskNames:
 
     def name(self, tid: int) -> str:
         """Return the comm of a thread (signed or unsigned tid), ":TID" if it is unnamed."""
-        return self._comms.living.get(tid & _UNSIGNED, unnamed(tid))
+        return self._comms.living.get(tid & _UNSIGNED, name_of_unnamed(tid))
 
 
 class ProcessSpaces:

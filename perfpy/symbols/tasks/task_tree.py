@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import MISC_MMAP_DATA, RecordType
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
 from perfpy.symbols.mapped_names import is_user_map, shown_name
-from perfpy.symbols.tasks.task_states import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, unnamed
+from perfpy.symbols.tasks.task_states import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, name_of_unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,7 +126,7 @@ class _TaskTree:
     def tasks(self) -> Iterator[Task]:
         """Yield the threads in tree order with their last names. Mappings of one file get one inode, as in perf."""
         for task in self._in_order():
-            task.comm = self._comms.living.get(task.tid, unnamed(task.tid))
+            task.comm = self._comms.living.get(task.tid, name_of_unnamed(task.tid))
             task.mappings = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
             yield task
 
@@ -138,13 +138,13 @@ class _TaskTree:
         todo = [(task, 1) for task in _last_first(children.get(NO_PARENT, []))]
         todo += [(task, 1) for task in _last_first(children.get(0, []))]
         todo.append((self._by_tid[0], 0))
-        seen = set()
+        visited = set()
         while todo:
             task, task.level = todo.pop()
-            seen.add(task.tid)
+            visited.add(task.tid)
             yield task
             if task.tid:
-                todo += [(child, task.level + 1) for child in _last_first(children.get(task.tid, [])) if child.tid not in seen]
+                todo += [(child, task.level + 1) for child in _last_first(children.get(task.tid, [])) if child.tid not in visited]
 
 
 def _last_first(tasks: list[Task]) -> list[Task]:

@@ -91,8 +91,8 @@ class CodePage:
     @cached_property
     def jumps(self) -> list[Jump]:
         """All jumps within the function."""
-        found = ((number, self._target(line)) for number, line in enumerate(self.lines) if line.is_code)
-        return [Jump(number, target) for number, target in found if target is not None]
+        targets = ((number, self._target(line)) for number, line in enumerate(self.lines) if line.is_code)
+        return [Jump(number, target) for number, target in targets if target is not None]
 
     def _target(self, line: AsmLine) -> int | None:
         """Return the target line of a jump; None for other instructions."""
@@ -108,14 +108,14 @@ class CodePage:
     def text(self, number: int, width: int, jumps: Sequence[Jump] = ()) -> Text:
         """Return one line; jumps: to draw."""
         line, share = self.lines[number], self._shares[number]
-        mark = next((found for jump in jumps if (found := jump.mark(number)).strip()), "  ")
+        mark = next((arrow for jump in jumps if (arrow := jump.mark(number)).strip()), "  ")
         if not line.is_code:
-            text = _cut(visible(line.text), max(width - _SHARE - 3 - line.indent, 8))
+            text = _truncate(visible(line.text), max(width - _SHARE - 3 - line.indent, 8))
             return Text.assemble(" " * (_SHARE + 1), (mark, "cyan"), (" " * line.indent + text, "dim"))
         heat = f"{share:{_SHARE - 1}.2f}%" if share else " " * _SHARE
         code = f"{self.function.start + line.offset:>8x}{_INDENT}{visible(' '.join(line.text.split(None, 0)).expandtabs())}"
         room = max(width - _SHARE - 3, 8)
-        return Text.assemble((heat, heat_style(share, self.most)), " ", (mark, "cyan"), _cut(code, room))
+        return Text.assemble((heat, heat_style(share, self.most)), " ", (mark, "cyan"), _truncate(code, room))
 
     def near_heat(self, around: int) -> Iterator[int | range]:
         """Yield the numbers of lines close to one with samples, and ranges in place of the others."""
@@ -133,7 +133,7 @@ class CodePage:
             yield range(begin, len(self.lines))
 
 
-def _cut(text: str, room: int) -> str:
+def _truncate(text: str, room: int) -> str:
     """Truncate a line of code at its end."""
     return text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…"
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from perfpy.untrusted.text import visible
 from perfpy.views.annotate.code_page import CodePage
-from perfpy.views.report.fitting import fitted
+from perfpy.views.report.fitting import fit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,17 +24,17 @@ def show_functions(functions: Iterable[AnnotatedFunction], title: str, console: 
     """Print the functions of one event."""
     for function in functions:
         page = CodePage(function)
-        console.print(Text(fitted(f"{visible(page.title)} of {visible(title)}", console.width), "bold"))
-        for shown in page.near_heat(_AROUND):
-            if isinstance(shown, range):
-                console.print(_left_out(page, shown))
+        console.print(Text(fit_text(f"{visible(page.title)} of {visible(title)}", console.width), "bold"))
+        for displayed in page.near_heat(_AROUND):
+            if isinstance(displayed, range):
+                console.print(_left_out(page, displayed))
             else:
-                console.print(page.text(shown, console.width, page.jumps_at(page.hottest)))
+                console.print(page.text(displayed, console.width, page.jumps_at(page.hottest)))
         console.print()
 
 
 def _left_out(page: CodePage, lines: range) -> Text:
     """Return a line with the number of skipped instructions."""
     count = sum(page.lines[number].is_code for number in lines)
-    what = f"{count} instruction{'s' * (count != 1)} without samples" if count else "lines of source code"
-    return Text(f"{'⋮':>7}   {what}", "dim")
+    hidden_lines = f"{count} instruction{'s' * (count != 1)} without samples" if count else "lines of source code"
+    return Text(f"{'⋮':>7}   {hidden_lines}", "dim")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.plurals import plural
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.text import visible
-from perfpy.views.report.share_colour import coloured
+from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle, *, with
     line_of = {line.line: line for line in file.lines}
     width = max(len(str(lines[-1].line)), 4)
     before = 0
-    for number in _shown({line.line for line in lines}, len(text), style.around):
+    for number in _lines_around({line.line for line in lines}, len(text), style.around):
         if text and before and number > before + 1:
             yield f"{'':19} {'...':>{width}}"
         before = number
@@ -68,7 +68,7 @@ def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle, *, with
         yield f"{_cells(line_of.get(number), style)}  {number or '?':>{width}}  {source}".rstrip()
 
 
-def _shown(lines: set[int], length: int, around: int) -> list[int]:
+def _lines_around(lines: set[int], length: int, around: int) -> list[int]:
     """Return the lines, and some lines of the file before and after each."""
     near = {number + step for number in lines if number for step in range(-around, around + 1)}
     return sorted(lines | {number for number in near if 1 <= number <= length})
@@ -83,13 +83,13 @@ def _cells(line: SourceLine | None, style: SourceStyle) -> str:
 
 
 def _cell(text: str, percent: float, style: SourceStyle) -> str:
-    return coloured(percent, text, style.colour) if style.colour else text
+    return colour_share(percent, text, style.colour) if style.colour else text
 
 
 def _without_lines(shares: dict[str, float]) -> str:
-    named = ", ".join(f"{visible(name)} {share:.2f}%" for name, share in list(shares.items())[:_NAMED_MOST])
+    names = ", ".join(f"{visible(name)} {share:.2f}%" for name, share in list(shares.items())[:_NAMED_MOST])
     more = f" and {len(shares) - _NAMED_MOST} more" if len(shares) > _NAMED_MOST else ""
-    return f"{sum(shares.values()):.2f}% in code without line numbers: {named}{more}"
+    return f"{sum(shares.values()):.2f}% in code without line numbers: {names}{more}"
 
 
 def _read(path: str) -> list[str]:

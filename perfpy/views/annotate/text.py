@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.analysis.annotation.annotated import WORTH_A_LINE, ShareOf
-from perfpy.views.report.share_colour import coloured, in_colour
+from perfpy.views.report.share_colour import colour_share, in_colour
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +41,7 @@ class AnnotateStyle(NamedTuple):
         colour: the beginning of escape sequences, "" for none.
     """
 
-    shown: str = "percent"
+    unit: str = "percent"
     share_of: ShareOf = ShareOf()
     source_lines: bool = False
     full_paths: bool = False
@@ -57,7 +57,7 @@ class AnnotationText:
         self._title = title
         self._members = members
         self._style = style
-        self._width = (_WIDE if style.shown == "period" else _NARROW) * len(members)
+        self._width = (_WIDE if style.unit == "period" else _NARROW) * len(members)
         self._source_before = ""
 
     def lines(self, function: AnnotatedFunction) -> Iterator[str]:
@@ -73,7 +73,7 @@ class AnnotationText:
 
     def _heading(self, function: AnnotatedFunction) -> Iterator[str]:
         name = function.path if self._style.full_paths else function.path.rpartition("/")[2]
-        column = self._style.shown.capitalize()[: self._width].ljust(self._width)
+        column = self._style.unit.capitalize()[: self._width].ljust(self._width)
         samples = f"{function.hot.hits[0].total_samples} samples, percent: {self._style.share_of}"
         heading = f" {column}|\tSource code & Disassembly of {name} for {self._title} ({samples})"
         yield heading
@@ -116,10 +116,10 @@ class AnnotationText:
     def _cells(self, function: AnnotatedFunction, shares: Shares) -> Callable[[int], str]:
         """Return the function that formats the columns before an instruction, by its number."""
         style = self._style
-        values = {"samples": function.samples, "period": function.period}.get(style.shown)
+        values = {"samples": function.samples, "period": function.period}.get(style.unit)
         columns = [values[member].tolist() for member in self._members] if values else [share.tolist() for share in shares]
         percents = [share.tolist() for share in shares]
-        template = {"samples": " {:7d}", "period": " {:11d}"}.get(style.shown, " {:7.2f}")
+        template = {"samples": " {:7d}", "period": " {:11d}"}.get(style.unit, " {:7.2f}")
 
         def cells(number: int) -> str:
             pairs = zip(columns, percents, strict=True)
@@ -133,10 +133,12 @@ class AnnotationText:
         sources = {}
         for number in np.flatnonzero(most > WORTH_A_LINE).tolist():
             line = function.sources[number]
-            sources[number] = self._worded(line) if line else f"{function.dso.short_name}[{function.start + function.offsets[number]:x}]"
+            sources[number] = (
+                self._text_of_line(line) if line else f"{function.dso.short_name}[{function.start + function.offsets[number]:x}]"
+            )
         return sources
 
-    def _worded(self, source: tuple[str, int]) -> str:
+    def _text_of_line(self, source: tuple[str, int]) -> str:
         path, line = source
         return f"{path if self._style.full_paths else path.rpartition('/')[2]}:{line}"
 
@@ -157,7 +159,7 @@ class AnnotationText:
 
 
 def _cell(text: str, percent: float, escape: str) -> str:
-    return coloured(percent, text, escape) if escape else text
+    return colour_share(percent, text, escape) if escape else text
 
 
 def _address_width(function: AnnotatedFunction) -> int:

@@ -15,11 +15,11 @@ import numpy as np
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.perfdata.container.header import FileHeader
-from perfpy.perfdata.records.group_reads import carries_readings, delivered
+from perfpy.perfdata.records.group_reads import carries_readings, split_readings
 from perfpy.symbols.dso import short_name
 from perfpy.views.script.field_text import column, times
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.lines import taken
+from perfpy.views.script.lines import take_rows
 from perfpy.views.tracepoints.payloads import PayloadTexts
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _ESCAPES: Final = {
 _SIGNED: Final = 1 << 63
 
 
-def quoted(text: str) -> str:
+def quote_json(text: str) -> str:
     """Return a JSON string; bytes that are no text become lone surrogates, as in Python."""
     return f'"{text.translate(_ESCAPES)}"'
 
@@ -67,13 +67,13 @@ class SampleJson:
     def pieces(self) -> Iterator[str]:
         """Yield the whole text."""
         yield '{\n\t"linux-perf-json-version": 1,\n\t"headers": {'
-        yield ",".join(f"\n\t\t{quoted(key)}: {value}" for key, value in self._headers())
+        yield ",".join(f"\n\t\t{quote_json(key)}: {value}" for key, value in self._headers())
         yield '\n\t},\n\t"samples": ['
-        wanted = _COLUMNS
+        fields = _COLUMNS
         events = self._recording.events
         if any(carries_readings(event) for event in events):
-            wanted = wanted | {"read", "period"}
-        for batch in delivered(self._recording.batches(wanted, self._unwound), events):
+            fields = fields | {"read", "period"}
+        for batch in split_readings(self._recording.batches(fields, self._unwound), events):
             before = self.samples
             text = ",".join(self._texts(batch))
             if text:
@@ -82,24 +82,24 @@ class SampleJson:
 
     def _headers(self) -> Iterator[tuple[str, str]]:
         """Yield the header's keys and values."""
-        data, said = self._recording.data, self._recording.header
+        data, header = self._recording.data, self._recording.header
         version, offset, size = 1, 0, 0
         if isinstance(data.header, FileHeader):
             version, (offset, size) = data.header.version - 1, data.header.data
         yield "header-version", str(version)
-        yield "captured-on", quoted(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(data.modified)))
+        yield "captured-on", quote_json(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(data.modification_time)))
         yield from (("data-offset", str(offset)), ("data-size", str(size)), ("feat-offset", str(offset + size)))
         texts = {"hostname": "hostname", "os-release": "osrelease", "arch": "arch", "cpu-desc": "cpudesc", "cpuid": "cpuid"}
-        yield from ((key, quoted(str(said[name]))) for key, name in texts.items() if name in said)
-        if "nrcpus" in said:
-            yield from (("nrcpus-online", str(said["nrcpus"].online)), ("nrcpus-avail", str(said["nrcpus"].available)))
-        if "clock_data" in said:
-            clock = said["clock_data"]
+        yield from ((key, quote_json(str(header[name]))) for key, name in texts.items() if name in header)
+        if "nrcpus" in header:
+            yield from (("nrcpus-online", str(header["nrcpus"].online)), ("nrcpus-avail", str(header["nrcpus"].available)))
+        if "clock_data" in header:
+            clock = header["clock_data"]
             yield from (("clockid", str(clock.clockid)), ("clock-time", str(clock.clockid_ns)), ("real-time", str(clock.wall_clock_ns)))
-        if "version" in said:
-            yield "perf-version", quoted(str(said["version"]))
-        if "cmdline" in said:
-            yield "cmdline", _listed([f"\n\t\t\t{quoted(word)}" for word in said["cmdline"]], "\n\t\t")
+        if "version" in header:
+            yield "perf-version", quote_json(str(header["version"]))
+        if "cmdline" in header:
+            yield "cmdline", _json_list([f"\n\t\t\t{quote_json(word)}" for word in header["cmdline"]], "\n\t\t")
 
     def _texts(self, batch: Batch) -> list[str]:
         """Return the texts of a batch's samples."""
@@ -109,11 +109,11 @@ class SampleJson:
         for number in np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist():
             own = rows[batch.event[rows] == number]
             if len(own):
-                made = self._of_event(taken(batch, own), number, stamps[own])
-                texts[own] = np.fromiter(made, object, len(own))
+                texts_of_event = self._of_event(take_rows(batch, own), number, stamps[own])
+                texts[own] = np.fromiter(texts_of_event, object, len(own))
         self.samples += len(rows)
-        found: list[str] = texts[rows].tolist()
-        return found
+        ordered: list[str] = texts[rows].tolist()
+        return ordered
 
     def _of_event(self, batch: Batch, number: int, stamps: NDArray[np.uint64]) -> Iterator[str]:
         """Yield the texts of one event's samples."""
@@ -128,7 +128,7 @@ class SampleJson:
         whole = zip(stamps.tolist(), *tasks, cpus, comms, chains, fields, strict=False)  # fields may have no end
         for stamp, one_pid, one_tid, cpu_text, comm, chain, more in whole:
             if comm not in self._names:
-                self._names[comm] = quoted(timeline.comms[comm])
+                self._names[comm] = quote_json(timeline.comms[comm])
             yield (
                 f'\n\t\t{{\n\t\t\t"timestamp": {stamp - 2 * (stamp & _SIGNED)},\n\t\t\t"pid": {one_pid},\n\t\t\t"tid": {one_tid},{cpu_text}'
                 f'\n\t\t\t"comm": {self._names[comm]},\n\t\t\t"callchain": {chain}{more}\n\t\t}}'
@@ -147,7 +147,7 @@ class SampleJson:
         which = table.add(frames, counts)
         ids, bounds = table.chains()
         each = list(map(self._frames.__getitem__, ids.tolist()))
-        texts = [_listed(each[begin:end], "\n\t\t\t") for begin, end in itertools.pairwise(bounds.tolist())]
+        texts = [_json_list(each[begin:end], "\n\t\t\t") for begin, end in itertools.pairwise(bounds.tolist())]
         return list(map(texts.__getitem__, which.tolist()))
 
     def _name_frames(self) -> None:
@@ -157,9 +157,9 @@ class SampleJson:
         for ip, symbol, dso in zip(frames.ip[done:].tolist(), frames.symbol[done:].tolist(), frames.dso[done:].tolist(), strict=True):
             parts = [f'"ip": "0x{ip:x}"']
             if symbol >= 0:
-                parts.append(f'"symbol": {quoted(symbolizer.symbols.name(symbol))}')
+                parts.append(f'"symbol": {quote_json(symbolizer.symbols.name(symbol))}')
                 if dso >= 0:
-                    parts.append(f'"dso": {quoted(short_name(symbolizer.dsos[dso].name, symbolizer.dsos[dso].kind))}')
+                    parts.append(f'"dso": {quote_json(short_name(symbolizer.dsos[dso].name, symbolizer.dsos[dso].kind))}')
             self._frames.append("\n\t\t\t\t{" + ",".join(f"\n\t\t\t\t\t{part}" for part in parts) + "\n\t\t\t\t}")
 
     def _fields(self, batch: Batch) -> Iterable[str]:
@@ -170,8 +170,8 @@ class SampleJson:
         data, bounds = raw.values.tobytes(), raw.offsets.tolist()
         payloads = (data[begin:end] for begin, end in itertools.pairwise(bounds))
         each = map(self._payloads.fields, payloads)
-        return ["".join(f",\n\t\t\t{quoted(name)}: {quoted(text)}" for name, text in fields) for fields in each]
+        return ["".join(f",\n\t\t\t{quote_json(name)}: {quote_json(text)}" for name, text in fields) for fields in each]
 
 
-def _listed(items: list[str], end: str) -> str:
+def _json_list(items: list[str], end: str) -> str:
     return "[" + ",".join(items) + end + "]"

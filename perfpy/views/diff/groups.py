@@ -33,15 +33,15 @@ def _points(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.2f}"
 
 
-def _signed(value: float | None) -> str:
+def _signed_percent(value: float | None) -> str:
     return "" if value is None else f"{round(100 * value, 2) + 0.0:+.2f}"  # no -0.00
 
 
 def _chance(row: GroupRow) -> str:
     if row.chance is None:
         return "  "
-    shown = f"{100 * row.chance:.2f}%" if row.chance >= _LEAST_CHANCE else f"<{100 * _LEAST_CHANCE:.2f}%"
-    return f"{shown} {'*' if row.has_changed else ' '}"
+    percent = f"{100 * row.chance:.2f}%" if row.chance >= _LEAST_CHANCE else f"<{100 * _LEAST_CHANCE:.2f}%"
+    return f"{percent} {'*' if row.has_changed else ' '}"
 
 
 class _Column(NamedTuple):
@@ -55,9 +55,9 @@ _COLUMNS: Final = (
     _Column("+/-", 7, lambda row: _points(row.deviation_before)),
     _Column("After", 9, lambda row: f"{100 * row.after:.2f}%"),
     _Column("+/-", 7, lambda row: _points(row.deviation_after)),
-    _Column("Change", 10, lambda row: f"{_signed(row.change)}%"),
-    _Column("From", 9, lambda row: _signed(row.low)),
-    _Column("To", 9, lambda row: _signed(row.high)),
+    _Column("Change", 10, lambda row: f"{_signed_percent(row.change)}%"),
+    _Column("From", 9, lambda row: _signed_percent(row.low)),
+    _Column("To", 9, lambda row: _signed_percent(row.high)),
     _Column("Chance", 11, _chance),
     _Column("Up", 5, lambda row: str(row.rose)),
     _Column("Down", 5, lambda row: str(row.fell)),
@@ -65,9 +65,9 @@ _COLUMNS: Final = (
 _OF_PAIRS: Final = ("Up", "Down")
 
 
-def group_lines(found: Sequence[GroupChanges], *, separator: str | None = None, quiet: bool = False) -> Iterator[str]:
+def group_lines(changes_of_events: Sequence[GroupChanges], *, separator: str | None = None, quiet: bool = False) -> Iterator[str]:
     """Yield all lines of all rows, without line ends. separator: between columns, which are then not aligned."""
-    for number, changes in enumerate(found):
+    for number, changes in enumerate(changes_of_events):
         if not quiet:
             yield from [""] if number else []
             yield from _heading_lines(changes)
@@ -80,18 +80,18 @@ def group_lines(found: Sequence[GroupChanges], *, separator: str | None = None, 
         yield from map(table.line, changes)
 
 
-def show_groups(found: Sequence[GroupChanges], console: Console, *, everything: bool = False) -> None:
+def show_groups(changes_of_events: Sequence[GroupChanges], console: Console, *, everything: bool = False) -> None:
     """Print the changed rows, or all, to a terminal."""
-    for number, changes in enumerate(found):
+    for number, changes in enumerate(changes_of_events):
         table = _GroupColumns(changes)
-        shown = changes.rows if everything else [row for row in changes if row.has_changed][:_MOST]
-        for line in [*([""] if number else []), *_heading_lines(changes), *(table.heading() if shown else ())]:
+        rows = changes.rows if everything else [row for row in changes if row.has_changed][:_MOST]
+        for line in [*([""] if number else []), *_heading_lines(changes), *(table.heading() if rows else ())]:
             _print(console, line.removeprefix("#").removeprefix(" "), "dim")
-        for row in shown:
+        for row in rows:
             _print(console, table.line(row), ("red" if row.change > 0 else "green") if row.has_changed else "")
-        if rest := len(changes) - len(shown):
-            none = f"no row changed beyond the spread of {changes.unit}s; " if changes.test and not shown else ""
-            _print(console, f"{none}{rest:,} {'more ' if shown else ''}row{'s' if rest > 1 else ''}; --all shows them", "dim")
+        if rest := len(changes) - len(rows):
+            none = f"no row changed beyond the spread of {changes.unit}s; " if changes.test and not rows else ""
+            _print(console, f"{none}{rest:,} {'more ' if rows else ''}row{'s' if rest > 1 else ''}; --all shows them", "dim")
 
 
 def _print(console: Console, line: str, style: str) -> None:
@@ -119,16 +119,16 @@ class _GroupColumns:
     def heading(self) -> Iterator[str]:
         """Yield the lines above the rows."""
         numbers = "".join(f"{column.header:>{column.width}}" for column in self._columns)
-        yield f"#{numbers[1:]}  {self._aligned(self._headers)}"
+        yield f"#{numbers[1:]}  {self._align(self._headers)}"
         yield f"#{' '.join('.' * (column.width - 1) for column in self._columns)}  {'  '.join('.' * width for width in self._widths)}"
         yield "#"
 
     def line(self, row: GroupRow) -> str:
         """Return a row's line."""
         numbers = "".join(f"{column.cell(row):>{column.width}}" for column in self._columns)
-        return f"{numbers}  {self._aligned(map(_text, row.names))}"
+        return f"{numbers}  {self._align(map(_text, row.names))}"
 
-    def _aligned(self, texts: Iterable[str]) -> str:
+    def _align(self, texts: Iterable[str]) -> str:
         return "  ".join(f"{text:{width}}" for text, width in zip(texts, self._widths, strict=True)).rstrip()
 
 
@@ -142,17 +142,17 @@ def change_in_words(changes: GroupChanges, row: GroupRow) -> str:
     return f"{changes.name(row)}: {100 * row.before:.2f}% before, {100 * row.after:.2f}% after, {100 * row.change:+.2f} points{reach}"
 
 
-def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequence[str], found: Sequence[GroupChanges]) -> str:
+def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequence[str], changes_of_events: Sequence[GroupChanges]) -> str:
     """Return the page of both groups' stacks, with the changed rows as texts above. names: of the groups."""
     from perfpy.views.page.page import PageText, render
 
-    told = [
+    comparisons = [
         f"{word} {name}: {side_in_words(side, changes.unit)}"
-        for changes in found[:1]
+        for changes in changes_of_events[:1]
         for word, name, side in zip(("before", "after"), names, (changes.before, changes.after), strict=True)
     ]
-    text = PageText(" \N{RIGHTWARDS ARROW} ".join(names), told, list(_verdict(found)))
-    return render(before, text, after=after, starred={changes.event: dict(_marks(changes)) for changes in found})
+    text = PageText(" \N{RIGHTWARDS ARROW} ".join(names), comparisons, list(_verdict(changes_of_events)))
+    return render(before, text, after=after, starred={changes.event: dict(_marks(changes)) for changes in changes_of_events})
 
 
 def _marks(changes: GroupChanges) -> Iterator[tuple[tuple[str, str], str]]:
@@ -165,8 +165,8 @@ def _marks(changes: GroupChanges) -> Iterator[tuple[tuple[str, str], str]]:
             yield (names["symbol"], names["dso"] or ""), f"beyond the spread of {changes.unit}s: {change_in_words(changes, row)}"
 
 
-def _verdict(found: Sequence[GroupChanges]) -> Iterator[str]:
-    for changes in found:
+def _verdict(changes_of_events: Sequence[GroupChanges]) -> Iterator[str]:
+    for changes in changes_of_events:
         changed = [row for row in changes if row.has_changed]
         if not changes.test:
             yield f"{changes.event}: each group needs two {changes.unit}s to measure the spread of {changes.unit}s"

@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 
-def groups_json(found: Sequence[GroupChanges], failed: Sequence[tuple[str, str]]) -> Iterator[str]:
+def groups_json(changes_of_events: Sequence[GroupChanges], failed: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield the text, in pieces.
 
     Args:
-        found: the changes of each event.
+        changes_of_events: the changes of each event.
         failed: path and reason of each recording that could not be read.
     """
     head = {
         "format": "perfpy-group-diff",
         "version": VERSION,
-        "unit": found[0].unit if found else None,
+        "unit": changes_of_events[0].unit if changes_of_events else None,
         "failed": [{"file": path, "reason": reason} for path, reason in failed],
     }
-    yield json.dumps({**head, "events": [_event(changes) for changes in found]}, indent=1)
+    yield json.dumps({**head, "events": [_event(changes) for changes in changes_of_events]}, indent=1)
     yield "\n"
 
 
@@ -80,7 +80,7 @@ def _rate(rate: GroupRow) -> dict[str, Any]:
 
 def _row(changes: GroupChanges, row: GroupRow) -> dict[str, Any]:
     sides = ((row.before, row.deviation_before), (row.after, row.deviation_after))
-    found = {
+    fields = {
         "keys": dict(zip(changes.keys, row.names, strict=True)),
         "groups": [{"overhead": 100 * share, "deviation": None if math.isnan(spread) else 100 * spread} for share, spread in sides],
         "change": 100 * row.change,
@@ -91,5 +91,5 @@ def _row(changes: GroupChanges, row: GroupRow) -> dict[str, Any]:
         "fell": row.fell,
     }
     if shares := changes.shares.get(row.names):
-        found["units"] = [[100 * share for share in side] for side in shares]
-    return found
+        fields["units"] = [[100 * share for share in side] for side in shares]
+    return fields

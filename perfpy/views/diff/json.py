@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 
-def difference_json(found: Iterable[Difference], paths: Sequence[str]) -> Iterator[str]:
+def difference_json(differences: Iterable[Difference], paths: Sequence[str]) -> Iterator[str]:
     """Yield the text, in pieces."""
-    events = [(difference, _event(difference)) for difference in found]
+    events = [(difference, _event(difference)) for difference in differences]
     compute = events[0][0].compute if events else None
     head = {
         "format": "perfpy-diff",
@@ -63,12 +63,12 @@ def _event(difference: Difference) -> dict[str, Any]:
 
 
 def _row(difference: Difference, change: DifferenceRow, chances: Sequence[float]) -> dict[str, Any]:
-    index, shown = change.shown
+    index, texts = change.displayed_part
     histogram = difference.histograms[index]
     assert histogram is not None
     values = [difference.value(change, other) for other in difference.others]
     return {
-        "keys": {key: histogram.text(key, shown.entry) for key in histogram.keys},
+        "keys": {key: histogram.text(key, texts.entry) for key in histogram.keys},
         "files": [
             {"period": part.period, "samples": part.samples, "overhead": difference.percent(part.period, number)} if part else None
             for number, part in enumerate(change.parts)

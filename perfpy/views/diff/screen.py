@@ -42,9 +42,9 @@ class Side(NamedTuple):
     seconds: float
 
 
-def show_differences(found: Iterable[Difference], sides: Sequence[Side], console: Console, *, everything: bool = False) -> None:
+def show_differences(by_event: Iterable[Difference], sides: Sequence[Side], console: Console, *, everything: bool = False) -> None:
     """Print the header, and for each event totals and rows; everything: also rows within noise."""
-    differences = [*found]
+    differences = [*by_event]
     _show_verdict(differences, console)
     for word, side in zip(("before", "after"), sides, strict=True):
         title = side.title if side.title != side.path else ""
@@ -102,12 +102,12 @@ class _Event:
         rows = changed_rows(self._difference)
         certain = [row for row in rows if row.has_changed]
         rest = [row for row in rows if not row.has_changed]
-        shown = [*rest[::-1], *certain[::-1]] if everything else certain[:_MOST]
-        if shown:
+        displayed = [*rest[::-1], *certain[::-1]] if everything else certain[:_MOST]
+        if displayed:
             self._console.print()
             numbers = "".join(f"{word:>{_WIDTH}}" for word in ("before", "after", "change"))
             _line(self._console, Text(f"{numbers}  {'of all':>{_SHARE_WIDTH}}    {'  '.join(self._headers)}", style="dim"))
-        for row in shown:
+        for row in displayed:
             self._row(row)
         if not everything:
             self._rest(certain[_MOST:], rest, nothing=not certain)

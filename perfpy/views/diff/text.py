@@ -61,9 +61,9 @@ class DifferenceOptions:
     hidden: tuple[str, ...] = ()
 
 
-def difference_lines(found: Iterable[Difference], options: DifferenceOptions) -> Iterator[str]:
+def difference_lines(differences: Iterable[Difference], options: DifferenceOptions) -> Iterator[str]:
     """Yield all lines, without line ends."""
-    for number, difference in enumerate(found):
+    for number, difference in enumerate(differences):
         if not options.quiet:
             yield from ([""] if number else [])
             yield from (f"# Event '{difference.event}'", "#")
@@ -99,7 +99,7 @@ class _KeyColumn:
     def __init__(self, key: SortKey, difference: Difference, options: DifferenceOptions) -> None:
         entries: list[list[int]] = [[] for _ in difference.histograms]
         for change in difference.changes:
-            index, part = change.shown
+            index, part = change.displayed_part
             entries[index].append(part.entry)
         text = TextOptions(separator=options.separator)
         histograms = [(index, histogram) for index, histogram in enumerate(difference.histograms) if histogram is not None]
@@ -112,7 +112,7 @@ class _KeyColumn:
 
     def cell(self, change: DifferenceRow) -> str:
         """Return a row's text."""
-        index, part = change.shown
+        index, part = change.displayed_part
         return self._columns[index].cell(part.entry)
 
 
@@ -131,9 +131,9 @@ class _Table:
             for key in base.layout.fields
             if isinstance(key, SortKey) and key.name not in options.hidden
         ]
-        self._numbers = [_NumberColumn(self._named(name, index), index, width, cell) for name, index, width, cell in self._measures()]
+        self._numbers = [_NumberColumn(self._name_of(name, index), index, width, cell) for name, index, width, cell in self._measures()]
 
-    def _named(self, name: str, index: int) -> str:
+    def _name_of(self, name: str, index: int) -> str:
         return f"{name}/{index}" if len(self._options.paths) > 2 else name
 
     def _measures(self) -> Iterator[tuple[str, int, int, _Cell]]:
@@ -180,7 +180,7 @@ class _Table:
             return "N/A"
         if self._options.separator is None:
             # below a wider title perf aligns these to the left, unlike all others
-            return f"{value:.6f}" if compute.kind == "ratio" else f"{value:14d}".ljust(len(self._named(_TITLES[compute.kind][0], index)))
+            return f"{value:.6f}" if compute.kind == "ratio" else f"{value:14d}".ljust(len(self._name_of(_TITLES[compute.kind][0], index)))
         if not value > 0 if compute.kind == "ratio" else value == 0:
             return ""
         return f"{value:14.6f}" if compute.kind == "ratio" else f"{value:14d}"

@@ -29,7 +29,7 @@ def packet(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
     if head == _END:
         return 1, "END"
     if head & 0xFC == _EXTENDED:
-        return _extended(data, offset, in_file)
+        return _decode_extended(data, offset, in_file)
     return _plain(data, offset, head, 1, 0)
 
 
@@ -40,7 +40,7 @@ def _padding(data: memoryview, offset: int, length: int = 1) -> tuple[int, str]:
     return length, "PAD"
 
 
-def _extended(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
+def _decode_extended(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
     """Return a packet with two header bytes: a higher index, or padding to an aligned address."""
     if offset + 1 >= len(data):
         return 0, ""
@@ -69,11 +69,11 @@ def _text(head: int, value: int, index: int, width: int) -> str | None:
     if head & 0xF8 == _DELAY:
         return f"LAT {value} {_DELAYS.get(index, '')}"
     if head == _TIME:
-        return f"TS {_signed(value, width)}"
+        return f"TS {_sign_extend(value, width)}"
     if head & 0xCF == _EVENT:
         return " ".join(["EV", *(name for bit, name in _EVENTS.items() if value >> bit & 1)])
     if head & 0xCF == _SOURCE:
-        return f"DATA-SOURCE {_signed(value, width)}"
+        return f"DATA-SOURCE {_sign_extend(value, width)}"
     if head & 0xFC == _CONTEXT:
         return f"CONTEXT {value:#x} el{(head & 3) + 1}"
     if head & 0xFC == _OPERATION:
@@ -81,7 +81,7 @@ def _text(head: int, value: int, index: int, width: int) -> str | None:
     return None
 
 
-def _signed(value: int, width: int) -> int:
+def _sign_extend(value: int, width: int) -> int:
     return value - (1 << 64) if width == 8 and value >> 63 else value
 
 

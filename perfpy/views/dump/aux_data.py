@@ -46,8 +46,8 @@ def info_text(kind: int, words: Sequence[int]) -> str:
     if kind == INTEL_PT:
         return pt_info_text(words)
     width, least, names = _INFO.get(kind, (0, 0, ()))
-    shown = zip(names, words, strict=False) if len(words) >= least else ()
-    return "".join(f"  {name:<{width}}{_signed(word)}\n" for name, word in shown)
+    pairs = zip(names, words, strict=False) if len(words) >= least else ()
+    return "".join(f"  {name:<{width}}{_sign_extend(word)}\n" for name, word in pairs)
 
 
 def aux_texts(kind: int, data: bytes, in_file: int) -> Iterator[str]:
@@ -131,5 +131,5 @@ def _link_head(word: int) -> str:
     return " ".join(f"{name} {word >> shift & mask:x}" for name, (shift, mask) in fields.items())
 
 
-def _signed(value: int) -> int:
+def _sign_extend(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value

@@ -135,9 +135,9 @@ def pt_info_text(words: Sequence[int]) -> str:
     """Return the recorder's data about the tracer; older recorders wrote less."""
     if len(words) < _FIRST_WORDS:
         return ""
-    shown = len(words) if len(words) > _CYC_WORD else _FIRST_WORDS
+    count = len(words) if len(words) > _CYC_WORD else _FIRST_WORDS
     values = [f"{word:#x}" if name in _AS_BITS and word else str(word) for name, word in zip(_INFO, words, strict=False)]
-    lines = list(zip(_INFO, values[:shown], strict=False))
+    lines = list(zip(_INFO, values[:count], strict=False))
     if len(words) > len(_INFO):
         lines += _filter_lines(words[len(_INFO) :])
     return "".join(f"  {name:<20}{value}\n" for name, value in lines)

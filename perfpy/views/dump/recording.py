@@ -16,7 +16,7 @@ from perfpy.views.dump.aux_data import aux_texts
 from perfpy.views.dump.samples import SampleTexts
 from perfpy.views.dump.user_records import user_record_text
 from perfpy.views.records.record_text import alternate, record_name, record_text
-from perfpy.views.records.swapped import as_perf_reads, swapped
+from perfpy.views.records.swapped import as_perf_reads, swap_record
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -89,16 +89,18 @@ def is_read_to_the_end(recording: Recorded) -> bool:
     types = data.record_index.type_counts
     if not data.is_pipe or not data.records.is_truncated or any(record_name(kind) in _NO_RECORDS for kind in types):
         return False
-    known = [side for side in recording.side_band([RecordType.HEADER_FEATURE]) if side.record.feat_id <= _FEATURES]
-    return len(known) == types[RecordType.HEADER_FEATURE]
+    features = [side for side in recording.side_band([RecordType.HEADER_FEATURE]) if side.record.feat_id <= _FEATURES]
+    return len(features) == types[RecordType.HEADER_FEATURE]
 
 
 def hex_lines(data: bytes) -> str:
     """Return the bytes of a record, 16 on each line, with their characters."""
     numbers = data.hex(" ")
-    shown = data.translate(_PRINTABLE).decode("ascii")
+    printable = data.translate(_PRINTABLE).decode("ascii")
     offsets = range(0, len(data), 16)
-    return "".join([f".  {start:04x}:  {numbers[3 * start : 3 * start + 47]:<47}  {shown[start : start + 16]:<16}\n" for start in offsets])
+    return "".join(
+        [f".  {start:04x}:  {numbers[3 * start : 3 * start + 47]:<47}  {printable[start : start + 16]:<16}\n" for start in offsets]
+    )
 
 
 class _DumpWriter:
@@ -121,18 +123,18 @@ class _DumpWriter:
         self.entries = self._samples.entries
         self._combined = 0
         self._has_trailers = False
-        self._seen = 0
+        self._event_count = 0
         if not data.is_pipe:
             for _ in data.events:
                 self._see_event()
 
     def _see_event(self) -> None:
         """Count one more event: in a pipe, events are records."""
-        if self._seen < len(self._events):
-            attr = self._events[self._seen].attr
+        if self._event_count < len(self._events):
+            attr = self._events[self._event_count].attr
             self._combined |= attr.sample_type & 0x1FFFFFF
-            self._has_trailers = self._has_trailers or (not self._seen and bool(attr.sample_id_all))
-            self._seen += 1
+            self._has_trailers = self._has_trailers or (not self._event_count and bool(attr.sample_id_all))
+            self._event_count += 1
 
     def texts(self) -> Iterator[str]:
         """Yield the text of each record, in order of delivery."""
@@ -146,7 +148,7 @@ class _DumpWriter:
 
     def _text(self, record: _Record) -> str:
         kind, misc, size = HEADER[self._endian].unpack_from(record.data)
-        raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
+        raw = swap_record(kind, misc, record.data) if self._is_foreign else record.data
         # perf counts the offset in a pipe from the end of its header
         position = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
         file = "pipe" if self._data.is_pipe else self._paths[record.stream]
@@ -180,10 +182,10 @@ class _DumpWriter:
                 if piece.at_record == offset:
                     yield from piece_texts(trace, piece)
             return
-        found = self._aux_pieces
-        for piece in found.pieces if found.infos else ():
+        pieces = self._aux_pieces
+        for piece in pieces.pieces if pieces.infos else ():
             if piece.at_record == offset:
-                yield from aux_texts(found.infos[0].type, found.read(piece.offset, piece.size), piece.offset)
+                yield from aux_texts(pieces.infos[0].type, pieces.read(piece.offset, piece.size), piece.offset)
 
     @cached_property
     def _aux_pieces(self) -> AuxPieces:
@@ -209,13 +211,15 @@ class _DumpWriter:
             return self._stamp(0, 0), f"PERF_RECORD_{record_name(kind)}\n"
         if self._is_foreign:
             record = as_perf_reads(record)
-        given = record.sample_id or SampleId()
-        stamp = self._stamp(_NO_CPU if given.cpu is None else given.cpu, _NEVER if given.time is None else given.time, is_side_band=True)
+        sample_id = record.sample_id or SampleId()
+        stamp = self._stamp(
+            _NO_CPU if sample_id.cpu is None else sample_id.cpu, _NEVER if sample_id.time is None else sample_id.time, is_side_band=True
+        )
         name = f"PERF_RECORD_{record_name(kind)}"
         if isinstance(record, records.Lost):
             return stamp, f"{name}: id:{record.id}: lost:{record.lost}\n"
         if isinstance(record, records.LostSamples):
-            return stamp, f"{name}: id:{_id_of(given)}: lost samples :{record.lost}\n"
+            return stamp, f"{name}: id:{_id_of(sample_id)}: lost samples :{record.lost}\n"
         if isinstance(record, records.Read):
             return stamp, name + self._read_text(record, event) + ("" if self._lines is None else _UNHANDLED)
         if kind in _THROTTLES:  # report has no text for them
@@ -246,8 +250,8 @@ class _DumpWriter:
         return text + (f"{time} " if self._combined & SampleType.TIME else "")
 
 
-def _id_of(given: SampleId) -> int:
-    ident = given.identifier if given.identifier is not None else given.id
+def _id_of(sample_id: SampleId) -> int:
+    ident = sample_id.identifier if sample_id.identifier is not None else sample_id.id
     return _NEVER if ident is None else ident
 
 

@@ -15,7 +15,7 @@ from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.registers import register_name
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted.text import one_line
-from perfpy.views.records.record_text import alternate, signed
+from perfpy.views.records.record_text import alternate, signed_number
 from perfpy.views.script.field_text import branch_parts, branch_type_text, has_column, page_size_text
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class SampleTexts:
         """Return the number of deliveries of a sample: one, or one for each changed reading."""
         if not sample.event.attr.sample_type & SampleType.READ:
             branches = sample.event.attr.sample_type & SampleType.BRANCH_STACK and not sample.event.attr.sample_type & SampleType.CALLCHAIN
-            self.entries[sample.event.index] += len(sample.ragged("branch_stack")) if branches else 1
+            self.entries[sample.event.index] += len(sample.ragged_field("branch_stack")) if branches else 1
             return 1
         times = 0
         for reading in sample.readings():
@@ -113,7 +113,7 @@ class SampleTexts:
     def _details(self, sample: _Sample, misc: int) -> str:
         bits = sample.event.attr.sample_type & 0x1FFFFFF
         period = sample.number("period", sample.event.attr.sample_period)
-        task = f"{signed(sample.number('pid', -1) & 0xFFFFFFFF)}/{signed(sample.number('tid', -1) & 0xFFFFFFFF)}"
+        task = f"{signed_number(sample.number('pid', -1) & 0xFFFFFFFF)}/{signed_number(sample.number('tid', -1) & 0xFFFFFFFF)}"
         ip, addr = alternate(sample.number("ip", 0)), alternate(sample.number("addr", 0))
         parts = [f"(IP, {misc:#x}): {task}: {ip} period: {period} addr: {addr}\n"]
         parts += self._stacks(sample, bits)
@@ -121,21 +121,21 @@ class SampleTexts:
             if bits & bit:
                 parts.append(self._registers(sample, name, column))
         if bits & SampleType.STACK_USER:
-            parts.append(f"... ustack: size {len(sample.ragged('user_stack'))}, offset {_stack_offset(sample):#x}\n")
+            parts.append(f"... ustack: size {len(sample.ragged_field('user_stack'))}, offset {_stack_offset(sample):#x}\n")
         return "".join(parts) + _numbers(sample, bits) + _readings(sample, bits)
 
     def _stacks(self, sample: _Sample, bits: int) -> Iterator[str]:
         is_callstack = bool(sample.event.attr.branch_sample_type & BranchSample.CALL_STACK)
         if bits & SampleType.CALLCHAIN:
-            chain = sample.ragged("callchain").tolist()
+            chain = sample.ragged_field("callchain").tolist()
             if is_callstack:
-                yield _lbr_chain(chain, sample.ragged("branch_stack"))
-            yield f"... FP chain: nr:{len(chain)}\n" + _numbered(chain)
+                yield _lbr_chain(chain, sample.ragged_field("branch_stack"))
+            yield f"... FP chain: nr:{len(chain)}\n" + _number_lines(chain)
         if bits & SampleType.BRANCH_STACK:
-            yield _callstack(sample.ragged("branch_stack")) if is_callstack else _branches(sample.ragged("branch_stack"))
+            yield _callstack(sample.ragged_field("branch_stack")) if is_callstack else _branches(sample.ragged_field("branch_stack"))
 
     def _registers(self, sample: _Sample, name: str, column: str) -> str:
-        values = sample.ragged(column).tolist()
+        values = sample.ragged_field(column).tolist()
         abi = sample.number(column + "_abi", 0)
         if not abi:
             return ""
@@ -159,7 +159,7 @@ class _Sample:
         column = self._columns.get(name)
         return int(column[self._row]) if column is not None and has_column(self.event, name) else default
 
-    def ragged(self, name: str) -> Any:
+    def ragged_field(self, name: str) -> Any:
         """Return a field of variable length; empty if samples lack it."""
         column = self._columns.get(name)
         if not isinstance(column, Ragged):
@@ -168,7 +168,7 @@ class _Sample:
 
     def readings(self) -> Any:
         """Return the counter readings."""
-        return self.ragged("read")
+        return self.ragged_field("read")
 
 
 def _location(dsos: Any, dso: int, level: int) -> str:
@@ -178,7 +178,7 @@ def _location(dsos: Any, dso: int, level: int) -> str:
     return "[hypervisor]" if level == ord("H") else "<not found>"
 
 
-def _numbered(addresses: list[int], first: int = 0) -> str:
+def _number_lines(addresses: list[int], first: int = 0) -> str:
     return "".join(f"..... {first + i:2d}: {address:016x}\n" for i, address in enumerate(addresses))
 
 
@@ -188,14 +188,14 @@ def _lbr_chain(chain: list[int], branches: Any) -> str:
         return ""
     kernel = chain[: chain.index(CONTEXT_USER) + 1]
     user = [int(branches["to"][0]), *branches["from"].tolist()]
-    return f"... LBR call chain: nr:{len(kernel) + len(user)}\n" + _numbered(kernel + user)
+    return f"... LBR call chain: nr:{len(kernel) + len(user)}\n" + _number_lines(kernel + user)
 
 
 def _callstack(branches: Any) -> str:
     if not len(branches):
         return "... branch callstack: nr:1\n"
     addresses = [int(branches["to"][0]), *branches["from"].tolist()]
-    return f"... branch callstack: nr:{len(addresses)}\n" + _numbered(addresses)
+    return f"... branch callstack: nr:{len(addresses)}\n" + _number_lines(addresses)
 
 
 def _branches(branches: Any) -> str:
@@ -218,14 +218,14 @@ def _stack_offset(sample: _Sample) -> int:
     if attr.sample_type & SampleType.READ:
         size += _readings_size(attr.read_format, len(sample.readings()))
     if attr.sample_type & SampleType.CALLCHAIN:
-        size += 8 + 8 * len(sample.ragged("callchain"))
+        size += 8 + 8 * len(sample.ragged_field("callchain"))
     if attr.sample_type & SampleType.RAW:
-        size += 4 + len(sample.ragged("raw"))
+        size += 4 + len(sample.ragged_field("raw"))
     if attr.sample_type & SampleType.BRANCH_STACK:
-        size += 8 + 24 * len(sample.ragged("branch_stack")) + 8 * bool(attr.branch_sample_type & BranchSample.HW_INDEX)
-        size += 8 * len(sample.ragged("branch_counters"))
+        size += 8 + 24 * len(sample.ragged_field("branch_stack")) + 8 * bool(attr.branch_sample_type & BranchSample.HW_INDEX)
+        size += 8 * len(sample.ragged_field("branch_counters"))
     if attr.sample_type & SampleType.REGS_USER:
-        size += 8 + 8 * len(sample.ragged("user_regs"))
+        size += 8 + 8 * len(sample.ragged_field("user_regs"))
     return size
 
 

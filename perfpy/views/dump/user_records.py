@@ -166,10 +166,10 @@ _TABBED: Final = 24  # to this column
 
 def coresight_text(words: Sequence[int]) -> str:
     """Return the lines of a record, up to the first unknown trace unit."""
-    return "".join(_line(label, value) for label, value in _labelled(iter(words)))
+    return "".join(_line(label, value) for label, value in _labelled_values(iter(words)))
 
 
-def _labelled(words: Iterator[int]) -> Iterator[tuple[str, int]]:
+def _labelled_values(words: Iterator[int]) -> Iterator[tuple[str, int]]:
     head = tuple(islice(words, len(_HEADER)))
     yield from zip(_HEADER, head, strict=False)
     labels = _UNIT if head[:1] != (0,) else _UNIT[:-1]

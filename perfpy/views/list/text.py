@@ -55,17 +55,17 @@ def wrap(text: str, width: int, start: int = _INDENT) -> str:
 
 def _words(text: str) -> list[tuple[str, str]]:
     """Return the words, each with the separator that counts after it: a comma, a newline, a blank, or nothing at the end."""
-    found, word, separator = [], "", ""  # without a regular expression: the quick commands do not load re
+    words, word, separator = [], "", ""  # without a regular expression: the quick commands do not load re
     for char in text:
         is_word = char not in " \t\n,"
         if separator and (is_word or char == ","):
-            found.append((word, separator))
+            words.append((word, separator))
             word = separator = ""
         if is_word:
             word += char
         elif not separator:
             separator = " " if char == "\t" else char
-    return [*found, (word, separator)] if word or separator else found
+    return [*words, (word, separator)] if word or separator else words
 
 
 class TextList:
@@ -98,16 +98,16 @@ class TextList:
         lines.append(f"  {name}" if info.topic else f"  {name:<51}[{info.kind}]")
         if info.description and self._descriptions:
             unit = f"{'' if info.description.endswith('.') else '.'} Unit: {info.pmu}" if info.pmu else ""
-            lines.append(self._bracketed(info.description + unit))
+            lines.append(self._bracket(info.description + unit))
         if self._long and info.long_description:
-            lines.append(self._bracketed(info.long_description))
+            lines.append(self._bracket(info.long_description))
         if self._encodings:
             encoding = info.encoding()
             if encoding:
                 lines.append(" " * _INDENT + wrap(encoding, self._width))
         self._file.write("\n".join(lines) + "\n")
 
-    def _bracketed(self, text: str) -> str:
+    def _bracket(self, text: str) -> str:
         return " " * (_INDENT - 1) + "[" + wrap(text, self._width) + "]"
 
     def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
@@ -127,9 +127,9 @@ class TextList:
     def _metric(self, metric: MetricDefinition) -> None:
         lines = [f"  {metric.name}"]
         if metric.description and self._descriptions:
-            lines.append(self._bracketed(metric.long_description if self._long else metric.description))
+            lines.append(self._bracket(metric.long_description if self._long else metric.description))
         if self._encodings:
-            lines.append(self._bracketed(metric.expression))
+            lines.append(self._bracket(metric.expression))
         self._file.write("\n".join(lines) + "\n")
 
     def close(self) -> None:

@@ -115,8 +115,8 @@ def _with_name(number: str, name: str) -> str:
     return f"{number} ({name})" if name else number
 
 
-def _bits(value: int, known: Mapping[int, str]) -> str:
-    return "|".join(name for bit, name in known.items() if value & bit)
+def _bits(value: int, names: Mapping[int, str]) -> str:
+    return "|".join(name for bit, name in names.items() if value & bit)
 
 
 def _type_name(number: int) -> str:

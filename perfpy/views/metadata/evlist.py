@@ -77,15 +77,15 @@ def _attr_in_memory(attr: EventAttr, record: bytes, endian: str) -> EventAttr:
     """Return an attr of a pipe as perf has it: bytes after a short attr in its record show as its missing fields."""
     if attr.size >= ATTR_SIZE_VER8:
         return attr
-    from perfpy.views.records.swapped import swapped
+    from perfpy.views.records.swapped import swap_record
 
     record = record.ljust(8 + ATTR_SIZE_VER8, b"\0")
     if endian != NATIVE_ENDIAN:
         kind, misc, _ = HEADER[endian].unpack_from(record)
-        record = swapped(kind, misc, record)
-    seen = EventAttr.unpack(record[8 : 8 + ATTR_SIZE_VER8], NATIVE_ENDIAN)
-    seen.size = attr.size
-    return seen
+        record = swap_record(kind, misc, record)
+    padded = EventAttr.unpack(record[8 : 8 + ATTR_SIZE_VER8], NATIVE_ENDIAN)
+    padded.size = attr.size
+    return padded
 
 
 def _group(leader: FileEvent, events: list[FileEvent]) -> str:

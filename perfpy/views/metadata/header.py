@@ -92,7 +92,7 @@ def _file_lines(data: PerfData) -> Iterator[str]:
     version, offset, size = 1, 0, 0
     if isinstance(header, FileHeader):
         version, (offset, size) = header.version - 1, header.data
-    yield f"# captured on    : {time.ctime(data.modified)}"
+    yield f"# captured on    : {time.ctime(data.modification_time)}"
     yield f"# header version : {version}"
     yield f"# data offset    : {offset}"
     yield f"# data size      : {size}"
@@ -168,8 +168,8 @@ class _Sections:
             yield f"# Core ID{', Die ID' if topology.dies else ''} and Socket ID information is not available"
             return
         for number, cpu in enumerate(topology.cpus):
-            die = f"Die ID {_signed(cpu.die or 0)}, " if topology.dies else ""
-            yield f"# CPU {number}: Core ID {_signed(cpu.core)}, {die}Socket ID {_signed(cpu.socket)}"
+            die = f"Die ID {_signed_number(cpu.die or 0)}, " if topology.dies else ""
+            yield f"# CPU {number}: Core ID {_signed_number(cpu.core)}, {die}Socket ID {_signed_number(cpu.socket)}"
 
     def _has_room_for_ids(self, topology: CpuTopology) -> bool:
         """Whether perf finds the numbers: it assumes that each list of CPUs is padded as it pads them."""
@@ -181,7 +181,7 @@ class _Sections:
         """Whether perf accepts the sockets' numbers: except on s390 and arm64 none exceeds the number of CPUs."""
         if str(self._data.features.get("arch", "")).startswith(("s390", "aarch64")):
             return True
-        return all(_signed(cpu.socket) <= len(topology.cpus) for cpu in topology.cpus)
+        return all(_signed_number(cpu.socket) <= len(topology.cpus) for cpu in topology.cpus)
 
     def _groups(self, _value: object) -> Iterator[str]:
         events = self._data.events
@@ -221,7 +221,7 @@ def _command_line(words: tuple[str, ...]) -> Iterator[str]:
     yield "# cmdline : " + "".join(word.replace("'", "\\'") + " " for word in words)
 
 
-def _signed(number: int) -> int:
+def _signed_number(number: int) -> int:
     """Return a 32-bit number as signed: -1 if the kernel did not know it."""
     return number - (1 << 32) if number >> 31 else number
 

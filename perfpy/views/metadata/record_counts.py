@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import RecordType, names_of
 from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.records.group_reads import carries_readings, delivered
+from perfpy.perfdata.records.group_reads import carries_readings, split_readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,11 +66,11 @@ def _auxtrace_note(recording: Recorded) -> str:
 def _by_name(recording: Recorded, *, skip_empty: bool) -> dict[str, int]:
     """Return counts in order of the types' numbers; types that perf lacks are skipped."""
     types = recording.data.record_index.type_counts
-    named: Counter[str] = Counter()
+    counts_of_names: Counter[str] = Counter()
     for kind, name in names_of(RecordType).items():
         if types[kind] or not (skip_empty or kind in _NEW):
-            named[_NAMES.get(kind, name)] += types[kind]
-    return named
+            counts_of_names[_NAMES.get(kind, name)] += types[kind]
+    return counts_of_names
 
 
 def _samples(recording: Recorded) -> Counter[int]:
@@ -78,7 +78,7 @@ def _samples(recording: Recorded) -> Counter[int]:
     if not any(carries_readings(event) for event in recording.events):
         return recording.data.record_index.sample_counts
     counts: Counter[int] = Counter()
-    for batch in delivered(recording.batches(["read", "period"]), recording.events):
+    for batch in split_readings(recording.batches(["read", "period"]), recording.events):
         counts.update(batch.event.tolist())
     return counts
 

@@ -124,14 +124,14 @@ def _sources(rows: list[CodeRow], texts: _SourceTexts) -> list[dict[str, Any]]:
         if row.source and row.percent:
             lines = shares.setdefault(row.source[0], {})
             lines[row.source[1]] = lines.get(row.source[1], 0.0) + row.percent / 100
-    found = []
+    sources = []
     for path, lines in sorted(shares.items(), key=lambda pair: -sum(pair[1].values())):
         text = texts.of(path)
         if text:
             hot = sorted((line for line in lines if line), key=lambda line: -lines[line])
-            shown = [[number, lines.get(number, 0.0), text[number - 1]] for number in _near(hot, _LINES_AROUND, 1, len(text) + 1)]
-            found.append({"path": path, "share": sum(lines.values()), "lines": shown})
-    return found
+            lines_of_file = [[number, lines.get(number, 0.0), text[number - 1]] for number in _near(hot, _LINES_AROUND, 1, len(text) + 1)]
+            sources.append({"path": path, "share": sum(lines.values()), "lines": lines_of_file})
+    return sources
 
 
 class _SourceTexts:

@@ -23,7 +23,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.waits import OFF_CPU_EVENT
-from perfpy.analysis.samples.fingerprints import combined
+from perfpy.analysis.samples.fingerprints import combine_columns
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.analysis.verdict.categories import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.managed_names import without_tier
@@ -113,7 +113,7 @@ class _Rows(NamedTuple):
 
     def count_at_ticks(self, tick: int) -> int:
         """Return the number of rows of at_ticks(), without computing them."""
-        return len(distinct(combined([self.time // tick, self.task, self.cpu, self.node])))
+        return len(distinct(combine_columns([self.time // tick, self.task, self.cpu, self.node])))
 
 
 def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = N
 
 def numbered_marks(data: Mapping[str, Any], marks: Mapping[tuple[str, str], str]) -> dict[str, str]:
     """Return the texts of functions by their numbers among the names; marks: by name and file."""
-    of_shown = {tuple(_named(Function(name, dso), UNKNOWN)[:2]): text for (name, dso), text in marks.items()}
+    of_shown = {tuple(_function_row(Function(name, dso), UNKNOWN)[:2]): text for (name, dso), text in marks.items()}
     texts = ((str(number), of_shown.get((name, module))) for number, (name, module, *_) in enumerate(data["names"]))
     return {number: text for number, text in texts if text}
 
@@ -161,9 +161,9 @@ def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
     """Return the events that all recordings have, in the order of the first."""
     if len(recordings) == 1:
         return recordings
-    named = [{part.event: part for part in parts} for parts in recordings]
-    common = [event for event in named[0] if all(event in parts for parts in named)]
-    return [[parts[event] for event in common] for parts in named]
+    parts_of_events = [{part.event: part for part in parts} for parts in recordings]
+    common = [event for event in parts_of_events[0] if all(event in parts for parts in parts_of_events)]
+    return [[parts[event] for event in common] for parts in parts_of_events]
 
 
 def _distinct(rows: Sequence[Sequence[_Rows]], name: str) -> NDArray[np.int64]:
@@ -181,12 +181,12 @@ def _with_waits_apart(part: Stacks) -> list[Stacks]:
         rows = np.flatnonzero(timed.waits == waits)
         names = ("chain", "comm", "pid", "tid", "time", "cpu", "weight")
         count = None if timed.count is None else timed.count[rows]
-        kept = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, count=count, payload=None, waits=None)
+        on_cpu = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, count=count, payload=None, waits=None)
         parts.append(
             replace(
                 part,
                 event=OFF_CPU_EVENT if waits else part.event.removesuffix(f" + {OFF_CPU_EVENT}"),
-                timed=kept,
+                timed=on_cpu,
                 in_seconds=True,
                 off_cpu=waits,
             )
@@ -205,7 +205,7 @@ def _names(functions: Sequence[Function], recordings: Sequence[Sequence[Stacks]]
     for parts in recordings:
         for part in parts:
             category_of.update(zip(part.functions, part.categories or map(_category_of_name, part.functions), strict=True))
-    return [_named(function, category_of.get(function, UNKNOWN)) for function in functions]
+    return [_function_row(function, category_of.get(function, UNKNOWN)) for function in functions]
 
 
 def _category_of_name(function: Function) -> int:
@@ -213,7 +213,7 @@ def _category_of_name(function: Function) -> int:
     return KERNEL if function.kernel else OWN if function.dso else UNKNOWN
 
 
-def _named(function: Function, category: int) -> list[Any]:
+def _function_row(function: Function, category: int) -> list[Any]:
     """Return name, module, category, and the short name if different."""
     short = at_a_glance(function.name)
     return [function.name, source_file(function.name) or function.dso, category, *([short] if short != function.name else [])]
@@ -294,13 +294,13 @@ def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], mark
             if part.timed is None:
                 continue
             key = part.timed.pid.astype(np.int64) << 32 | part.timed.tid.astype(np.int64) & 0xFFFFFFFF
-            known, last = np.unique(key[::-1], return_index=True)
+            distinct, last = np.unique(key[::-1], return_index=True)
             rows = len(key) - 1 - last
-            comms.update((task, part.comms[comm]) for task, comm in zip(known.tolist(), part.timed.comm[rows].tolist(), strict=True))
-    return [[task >> 32, _signed(task & 0xFFFFFFFF), comms.get(task, "")] for task in tasks.tolist()]
+            comms.update((task, part.comms[comm]) for task, comm in zip(distinct.tolist(), part.timed.comm[rows].tolist(), strict=True))
+    return [[task >> 32, _sign(task & 0xFFFFFFFF), comms.get(task, "")] for task in tasks.tolist()]
 
 
-def _signed(number: int) -> int:
+def _sign(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
 
 

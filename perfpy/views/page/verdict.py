@@ -13,7 +13,7 @@ from perfpy.symbols.providers.missing import note
 from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.page import PageText
 from perfpy.views.verdict.profile import HeadlineSource, headline
-from perfpy.views.verdict.sentence import called
+from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def page_text(
 
 def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
     """Return the functions that a sentence names, as it shows them and as they are recorded, in the order in which it names them."""
-    shown = [(called(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
+    shown = [(function_text(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
     return sorted((pair for pair in shown if pair[0] in sentence.text), key=lambda pair: sentence.text.index(pair[0]))
 
 

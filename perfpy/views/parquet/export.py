@@ -110,16 +110,16 @@ class _Export:
         stack, chain = self._stack_ids(batch, pid, sampled)
         frames, symbols = self._keys.grow()
         moment = columns.get("time", zeros).astype(np.int64) + self._clock
-        made: dict[str, Any] = {"at": moment, "day": moment // _DAY, "event": self._events[batch.event], "task": self._task_keys(batch)}
-        made |= {"symbol": symbols[sampled], "frame": frames[sampled], "stack": self._keys_of_stacks(frames)[stack], "chain": chain}
-        made |= {"event_in_file": batch.event.astype(np.int32)}
-        kept = {
+        table: dict[str, Any] = {"at": moment, "day": moment // _DAY, "event": self._events[batch.event], "task": self._task_keys(batch)}
+        table |= {"symbol": symbols[sampled], "frame": frames[sampled], "stack": self._keys_of_stacks(frames)[stack], "chain": chain}
+        table |= {"event_in_file": batch.event.astype(np.int32)}
+        sample_columns = {
             name: column for name, column in columns.items() if name not in (*_NOT_KEPT, "callchain") and not isinstance(column, Ragged)
         }
-        made |= {name: column.astype(np.int64) if column.dtype == np.uint64 else column for name, column in kept.items()}
-        made |= {name: _bytes_of(columns[name]) for name in _RAGGED if name in columns}
+        table |= {name: column.astype(np.int64) if column.dtype == np.uint64 else column for name, column in sample_columns.items()}
+        table |= {name: _bytes_of(columns[name]) for name in _RAGGED if name in columns}
         self._count += len(batch)
-        return made
+        return table
 
     def _stack_ids(self, batch: Batch, pid: NDArray[Any], sampled: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return for each sample the number of its stack, and of its raw callchain (-1: none)."""
@@ -132,7 +132,7 @@ class _Export:
             frames = np.insert(frames, np.cumsum(counts)[alone], sampled[alone])
             counts = counts.copy()
             counts[alone] = 1
-        frames, counts = self._symbolizer.expanded(frames, counts)
+        frames, counts = self._symbolizer.expand(frames, counts)
         return self._stacks.add(frames, counts), self._chains.add(chains)
 
     def _keys_of_stacks(self, frames: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -171,8 +171,8 @@ class _Export:
         tables.add_named("events", "event", ("event", "name"), events, self._key)
         tables.write_chains(self._chains.column(), self._key)
         header, data = self._recording.header, self._recording.data
-        started = _wrapped((data.record_index.first or 0) + self._clock)
-        ended = _wrapped((data.record_index.last or 0) + self._clock)
+        started = _wrap_time((data.record_index.first or 0) + self._clock)
+        ended = _wrap_time((data.record_index.last or 0) + self._clock)
         about = {
             "recording": self._key, "host": self._host, "path": text_of(self._recording.path), "command": text_of(self._recording.title),
             "started": started, "ended": ended, "kernel": text_of(header.get("osrelease")), "arch": text_of(header.get("arch")),
@@ -191,8 +191,8 @@ class _RawChains:
         """Return the number of each chain."""
         whole, bounds = chains.values.astype(np.uint64).tobytes(), (chains.offsets * 8).tolist()
         numbers = self._numbers
-        found = [numbers.setdefault(whole[begin:end], len(numbers)) for begin, end in itertools.pairwise(bounds)]
-        return np.array(found, np.int32)
+        numbers_of_chains = [numbers.setdefault(whole[begin:end], len(numbers)) for begin, end in itertools.pairwise(bounds)]
+        return np.array(numbers_of_chains, np.int32)
 
     def column(self) -> Ragged:
         """Return all chains."""
@@ -211,11 +211,11 @@ def _wall_clock(recording: Recorded) -> int:
     """Return the offset of the recording's times to the wall clock: from its header, or so that it ends at the file's modification time."""
     clock = recording.header.get("clock_data")
     if clock is not None:
-        return _wrapped(int(clock.wall_clock_ns - clock.clockid_ns))
-    return _wrapped(int(recording.data.modified * 1e9) - (recording.data.record_index.last or 0))
+        return _wrap_time(int(clock.wall_clock_ns - clock.clockid_ns))
+    return _wrap_time(int(recording.data.modification_time * 1e9) - (recording.data.record_index.last or 0))
 
 
-def _wrapped(nanoseconds: int) -> int:
+def _wrap_time(nanoseconds: int) -> int:
     """Return a time modulo 2^64, as signed columns hold it: damaged recordings have times that no clock shows."""
     return (nanoseconds + (1 << 63)) % (1 << 64) - (1 << 63)
 

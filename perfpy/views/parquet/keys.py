@@ -74,7 +74,7 @@ class FrameKeys:
         self.symbols[row.symbol] = row
         self._frames.append(frame)
         self._of_symbols.append(row.symbol)
-        self.rows.append(FrameRow(frame, row.symbol, _signed(address)))
+        self.rows.append(FrameRow(frame, row.symbol, _sign(address)))
 
     def _symbol(self, dso: int, symbol: int) -> SymbolRow:
         symbolizer = self._symbolizer
@@ -85,11 +85,11 @@ class FrameKeys:
             short, path, build_id = one.short_name, one.name, one.build_id or ""
         name, start, end, inlined = UNKNOWN, 0, 0, False
         if symbol >= 0:
-            known = symbolizer.symbols
-            name, start, end = known.name(symbol), known.start(symbol), known.end(symbol)
-            inlined = known.inlined(symbol)
+            symbols = symbolizer.symbols
+            name, start, end = symbols.name(symbol), symbols.start(symbol), symbols.end(symbol)
+            inlined = symbols.is_inlined(symbol)
         key = key_of("symbol", build_id or path, name, start)
-        return SymbolRow(key, _text(name), _text(short), _text(path), build_id, _signed(start), _signed(end), inlined)
+        return SymbolRow(key, _text(name), _text(short), _text(path), build_id, _sign(start), _sign(end), inlined)
 
 
 def _text(name: str) -> str:
@@ -97,7 +97,7 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _signed(number: int) -> int:
+def _sign(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 

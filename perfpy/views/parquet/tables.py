@@ -70,11 +70,11 @@ class TableFiles:
 
     def add(self, name: str, key: str, columns: Mapping[str, Any], recording: str) -> None:
         """Write the rows whose keys are not in the table yet, each once."""
-        known_keys = self._known(name, key, recording)
+        known_keys = self._known_keys(name, key, recording)
         _, first = np.unique(columns[key], return_index=True)
         first.sort()
         rows = first[~np.isin(columns[key][first], known_keys)]
-        self._write(f"{name}/{recording}.parquet", {one: _taken(column, rows) for one, column in columns.items()}, recording)
+        self._write(f"{name}/{recording}.parquet", {one: _take_rows(column, rows) for one, column in columns.items()}, recording)
 
     def add_rows(self, name: str, key: str, rows: Sequence[Any], recording: str) -> None:
         """Write named tuples like add(); without any, write no file."""
@@ -108,7 +108,7 @@ class TableFiles:
         }
         self.put(f"recordings/{recording}.parquet", pyarrow.table(arrays))
 
-    def _known(self, name: str, key: str, recording: str) -> NDArray[np.int64]:
+    def _known_keys(self, name: str, key: str, recording: str) -> NDArray[np.int64]:
         """Return the keys that other recordings have written."""
         folder = os.path.join(self.folder.path, name)
         files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -207,5 +207,5 @@ def _column(values: Sequence[Any]) -> NDArray[Any]:
     return np.array(values, np.int64 if values and isinstance(values[0], int) else object)
 
 
-def _taken(column: Any, rows: NDArray[np.int64]) -> Any:
+def _take_rows(column: Any, rows: NDArray[np.int64]) -> Any:
     return column.take(rows) if isinstance(column, Ragged) else column[rows]

@@ -38,8 +38,8 @@ def totals(trace: PmcuTrace) -> list[PmcuTotal]:
     events = list(dict.fromkeys(header.events)) if header else []
     for part in trace.batches():
         key = part["cpu"].astype(np.int64) << 32 | part["event"]
-        found, index = np.unique(key, return_inverse=True)
-        for number, one in enumerate(found.tolist()):
+        keys, index = np.unique(key, return_inverse=True)
+        for number, one in enumerate(keys.tolist()):
             rows = index == number
             total = counts.setdefault((one >> 32, one & 0xFFFFFFFF), [0, 0])
             total[0] += _sum(part["count"][rows])

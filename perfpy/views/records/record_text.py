@@ -55,7 +55,7 @@ def record_text(record: kernel.KernelRecord, name_kernel: KernelNamer | None = N
     return head + (writer(record) if writer else "\n")
 
 
-def signed(value: int) -> int:
+def signed_number(value: int) -> int:
     """Return a u32 as perf prints it with %d."""
     return value - (1 << 32) if value >> 31 else value
 
@@ -80,7 +80,7 @@ def _mmap2(r: kernel.Mmap2) -> str:
 
 
 def _task(r: Any) -> str:
-    return f"{signed(r.pid)}/{signed(r.tid)}"
+    return f"{signed_number(r.pid)}/{signed_number(r.tid)}"
 
 
 def _comm(r: kernel.Comm) -> str:
@@ -88,7 +88,7 @@ def _comm(r: kernel.Comm) -> str:
 
 
 def _fork(r: kernel.Fork | kernel.Exit) -> str:
-    return f"({signed(r.pid)}:{signed(r.tid)}):({signed(r.ppid)}:{signed(r.ptid)})\n"
+    return f"({signed_number(r.pid)}:{signed_number(r.tid)}):({signed_number(r.ppid)}:{signed_number(r.ptid)})\n"
 
 
 def _namespaces(r: kernel.Namespaces) -> str:
@@ -110,7 +110,7 @@ def _switch_direction(misc: int) -> str:
 
 def _switch_cpu_wide(r: kernel.SwitchCpuWide) -> str:
     other = "next" if r.misc & MISC_SWITCH_OUT else "prev"
-    return f" {_switch_direction(r.misc)}  {other} pid/tid: {signed(r.next_prev_pid):5d}/{signed(r.next_prev_tid):<5d}\n"
+    return f" {_switch_direction(r.misc)}  {other} pid/tid: {signed_number(r.next_prev_pid):5d}/{signed_number(r.next_prev_tid):<5d}\n"
 
 
 def _aux(r: kernel.Aux) -> str:
@@ -123,18 +123,18 @@ def _ksymbol(r: kernel.Ksymbol) -> str:
 
 
 def _text_poke(r: kernel.TextPoke, name_kernel: KernelNamer | None) -> str:
-    found = name_kernel(r.addr) if name_kernel else None
-    name = "" if found is None else f"{one_line(found[0])}+0x{found[1]:x}"
+    symbol = name_kernel(r.addr) if name_kernel else None
+    name = "" if symbol is None else f"{one_line(symbol[0])}+0x{symbol[1]:x}"
     head = f" {r.addr:x} {name} old len {len(r.old)} new len {len(r.new)}\n"
-    return head + _poked("Old", r.old) + _poked("New", r.new)
+    return head + _poked_bytes("Old", r.old) + _poked_bytes("New", r.new)
 
 
-def _poked(which: str, data: bytes) -> str:
+def _poked_bytes(which: str, data: bytes) -> str:
     if not data:
         return ""
     lines = [data[i : i + 16] for i in range(0, len(data), 16)]
-    shown = [f"            {which} bytes:" if not i else "                      " for i in range(len(lines))]
-    return "".join(head + "".join(f" {byte:02x}" for byte in line) + "\n" for head, line in zip(shown, lines, strict=True))
+    labels = [f"            {which} bytes:" if not i else "                      " for i in range(len(lines))]
+    return "".join(head + "".join(f" {byte:02x}" for byte in line) + "\n" for head, line in zip(labels, lines, strict=True))
 
 
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {

@@ -58,7 +58,7 @@ _BITS_REVERSED: Final = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
 _ATTR_FLAGS: Final = 40  # the offset of the bit field in a perf_event_attr
 
 
-def swapped(kind: int, misc: int, record: bytes) -> bytes:
+def swap_record(kind: int, misc: int, record: bytes) -> bytes:
     """Return a record of the other byte order, header included, as perf shows its bytes."""
     head = record[:4][::-1] + record[4:6][::-1] + record[6:8][::-1]
     body = record[8:]
@@ -139,9 +139,9 @@ def as_perf_reads(record: Any) -> Any:
     """Return a record as perf 6.12 reads it: it swaps neither an MMAP2's protection flags nor the task of a SWITCH."""
     if isinstance(record, records.Mmap2):
         return record._replace(prot=_swapped32(record.prot), flags=_swapped32(record.flags))
-    given = record.sample_id
-    if isinstance(record, records.Switch) and given is not None and given.pid is not None:
-        return record._replace(sample_id=given._replace(pid=_swapped32(given.tid or 0), tid=_swapped32(given.pid)))
+    sample_id = record.sample_id
+    if isinstance(record, records.Switch) and sample_id is not None and sample_id.pid is not None:
+        return record._replace(sample_id=sample_id._replace(pid=_swapped32(sample_id.tid or 0), tid=_swapped32(sample_id.pid)))
     return record
 
 

@@ -16,7 +16,7 @@ from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import RECURSIVE
 from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.fitting import fitted
+from perfpy.views.report.fitting import fit_text
 from perfpy.views.report.screen_table import ScreenColumns
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title, table_lines
@@ -110,7 +110,7 @@ class BrowsedReport:
 
     def rows(self) -> list[int]:
         """Return the filtered entries, in order; line() sets columns for the rows returned last."""
-        histogram, entries = self.histogram, self.histogram.shown()
+        histogram, entries = self.histogram, self.histogram.visible_entries()
         for row_filter in self.filters:
             if row_filter.key in histogram.keys:
                 entries = entries[[row_filter.keeps(text) for text in histogram.texts(row_filter.key, entries)]]
@@ -169,20 +169,20 @@ class BrowsedReport:
     def call_line(self, line: CallLine, width: int) -> Text:
         """Return a line of calls as text."""
         share = f"{line.share:.2f}%" if line.share is not None else ""
-        name = fitted(line.name, max(width - _SHARE - 2, 1))
+        name = fit_text(line.name, max(width - _SHARE - 2, 1))
         return Text.assemble((f"{share:>{_SHARE}}", style(line.share or 0.0)), f"  {name}")
 
-    def whole(self, shown: int | CallLine) -> str:
+    def whole(self, row: int | CallLine) -> str:
         """Return the full names of a row, or of a line of calls."""
-        if isinstance(shown, CallLine):
-            return shown.whole
-        return "  ".join(visible(text.strip()) for text in (self.histogram.text(key, shown) for key in self._columns.names))
+        if isinstance(row, CallLine):
+            return row.whole
+        return "  ".join(visible(text.strip()) for text in (self.histogram.text(key, row) for key in self._columns.names))
 
-    def function(self, shown: int | CallLine) -> str:
+    def function(self, row: int | CallLine) -> str:
         """Return the function of a row or of a line of calls; "" if there is none."""
-        if isinstance(shown, CallLine):
-            return shown.function
-        return self.histogram.locations.name(self.histogram.location(shown) >> ROLE_BITS) if "symbol" in self.histogram.keys else ""
+        if isinstance(row, CallLine):
+            return row.function
+        return self.histogram.locations.name(self.histogram.location(row) >> ROLE_BITS) if "symbol" in self.histogram.keys else ""
 
     def percent(self, entry: int) -> float:
         """Return the share that determines a row's colour."""
@@ -208,8 +208,8 @@ class BrowsedReport:
             for number, frame in enumerate(node.frames):
                 share = None if number else self.histogram.share(node.period)
                 whole = trees.frame_name(frame)
-                shown = name(whole) + RECURSIVE if trees.is_recursive(frame) else name(whole)
-                lines.append(CallLine(visible(shown), share, node.children if number == last else (), visible(whole), whole))
+                label = name(whole) + RECURSIVE if trees.is_recursive(frame) else name(whole)
+                lines.append(CallLine(visible(label), share, node.children if number == last else (), visible(whole), whole))
         return lines
 
     def sort_by_own(self) -> None:
@@ -232,7 +232,7 @@ class BrowsedReport:
         histogram = self.histogram
         if "dso" not in histogram.keys:
             return False
-        kernel = next((entry for entry in histogram.shown().tolist() if histogram.text("dso", entry).startswith(_KERNEL)), None)
+        kernel = next((entry for entry in histogram.visible_entries().tolist() if histogram.text("dso", entry).startswith(_KERNEL)), None)
         return kernel is not None and self.zoom("dso", kernel)
 
     def sort_by(self, member: int) -> bool:
@@ -255,8 +255,8 @@ class BrowsedReport:
         """Keep rows with this part in the function's name; "" removes the filter."""
         self.filters = [row_filter for row_filter in self.filters if not row_filter.part]
         if part:
-            shown = self._columns.names
-            self.filters.append(Filter("symbol" if "symbol" in self.histogram.keys else shown[-1], part, part=True))
+            names = self._columns.names
+            self.filters.append(Filter("symbol" if "symbol" in self.histogram.keys else names[-1], part, part=True))
 
     def back(self) -> bool:
         """Remove the last filter; return False if there is none."""

@@ -276,19 +276,19 @@ class ReportBrowser(App[None]):
 
     def action_zoom_thread(self) -> None:
         """Toggle the filter for this row's thread."""
-        self._zoomed(self.model.zoom_thread, "no column of threads or commands; add one with --sort comm,...")
+        self._show_zoom(self.model.zoom_thread, "no column of threads or commands; add one with --sort comm,...")
 
     def action_zoom_dso(self) -> None:
         """Toggle the filter for this row's file."""
-        self._zoomed(lambda entry: self.model.zoom("dso", entry), "no column of files; add one with --sort dso,...")
+        self._show_zoom(lambda entry: self.model.zoom("dso", entry), "no column of files; add one with --sort dso,...")
 
     def action_zoom_kernel(self) -> None:
         """Toggle the filter for the kernel."""
-        self._zoomed(lambda _entry: self.model.zoom_kernel(), "no rows of the kernel, or no column of files")
+        self._show_zoom(lambda _entry: self.model.zoom_kernel(), "no rows of the kernel, or no column of files")
 
     def action_zoom_socket(self) -> None:
         """Toggle the filter for this row's socket."""
-        self._zoomed(lambda entry: self.model.zoom("socket", entry), "no column of sockets; add one with --sort socket,...")
+        self._show_zoom(lambda entry: self.model.zoom("socket", entry), "no column of sockets; add one with --sort socket,...")
 
     def action_shares(self) -> None:
         """Toggle shares relative to the filtered rows."""
@@ -307,7 +307,7 @@ class ReportBrowser(App[None]):
         else:
             self.notify(f"no event {member} in this group")
 
-    def _zoomed(self, zoom: Callable[[int], bool], problem: str) -> None:
+    def _show_zoom(self, zoom: Callable[[int], bool], problem: str) -> None:
         entry = self.table.entry
         if entry is None:
             return

@@ -35,7 +35,7 @@ def call_lines(histogram: Histogram, entry: int, name: Callable[[str], str] = st
     while work:
         node, before, below = work.pop()
         share = f"{histogram.share(node.period):6.2f}%"
-        for number, text in enumerate(folded(call_names(trees, node.frames, name))):
+        for number, text in enumerate(fold_repetitions(call_names(trees, node.frames, name))):
             lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(text)}")
         work += _siblings(node.children, below)
     return lines
@@ -46,7 +46,7 @@ def call_names(trees: Trees, frames: list[int], name: Callable[[str], str]) -> l
     return [name(trees.frame_name(frame)) + RECURSIVE * trees.is_recursive(frame) for frame in frames]
 
 
-def folded(names: list[str]) -> Iterator[str]:
+def fold_repetitions(names: list[str]) -> Iterator[str]:
     """Yield each name, once for consecutive repetitions, with their number."""
     for name, group in groupby(names):
         times = len(list(group))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.views.report.share_colour import coloured
+from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ class ChainWriter:
         if self._graph.style == "flat":
             return self._flat(nodes, stem)
         if self._graph.style == "folded":
-            return self._folded(nodes, stem)
+            return self._folded_lines(nodes, stem)
         return self._tree(nodes, stem)
 
     def _name(self, index: int) -> str:
@@ -86,7 +86,7 @@ class ChainWriter:
             return str(count)
         percent = period * 100.0 / total if total else 0.0
         text = f"{percent:.2f}%"
-        return coloured(percent, text, self._colour) if self._colour else text
+        return colour_share(percent, text, self._colour) if self._colour else text
 
     def _tree(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
         margin, drawn = _MARGIN, False
@@ -163,7 +163,7 @@ class ChainWriter:
                 yield _FLAT_NAME + self._name(frame)
             yield ""
 
-    def _folded(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
+    def _folded_lines(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
         for node, frames in self._chains(nodes, stem):
             value = self._value(node.own_period, node.own_count, stem.total)
             yield f"{value} {self._separator.join(map(self._name, frames))}"

@@ -16,7 +16,7 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
 from perfpy.analysis.sortkeys.key_columns import byte_width
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, OutputField, SortKey, Unit
-from perfpy.views.report.share_colour import coloured
+from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
     from perfpy.analysis.report.call_tree import Int64
@@ -78,8 +78,8 @@ def _short(text: str) -> str:
 
 def metric_header(metric: OutputField, histogram: Histogram) -> str:
     """Return the name of a column of numbers: "Self" beside shares with callers."""
-    wanted = histogram.options.wanted
-    if not wanted.children or (wanted.fields is not None and not wanted.fields.startswith("+")):
+    columns = histogram.options.columns
+    if not columns.children or (columns.fields is not None and not columns.fields.startswith("+")):
         return metric.header
     return {"overhead": "Self", LATENCY: "Self Latency"}.get(metric.name, metric.header)
 
@@ -122,7 +122,7 @@ class MetricColumnText:
             percents = histogram.percents(metric.value, entries, member).tolist()
             cell_texts = {percent: f" {percent:{width}.2f}%" for percent in set(percents)}  # many entries have equal percentages
             texts = [cell_texts[percent] for percent in percents]
-            return list(map(coloured, percents, texts, repeat(self._colour))) if self._colour else texts
+            return list(map(colour_share, percents, texts, repeat(self._colour))) if self._colour else texts
         if metric.unit is Unit.NUMBER:
             return [f" {value:{width}d}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
         if metric.unit is Unit.SECONDS:
@@ -163,8 +163,8 @@ class KeyColumnText:
             texts = [text.replace(separator[0], ".") for text in texts]
         values = self._histogram.keys[self.entry.name]
         if values.column.unnamed is None:
-            made = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
-            return [made[text] for text in texts]
+            cell_of = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
+            return [cell_of[text] for text in texts]
         for index in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses are not shortened
             texts[index] = _set_function(texts[index], self.entry.cell, self.width)
         return texts
@@ -174,7 +174,7 @@ def _set_function(text: str, cell: ColumnCell, width: int) -> str:
     """Pad like `_set`, but keep " (inlined)"."""
     if not text.endswith(_INLINED):
         return _set(text, cell, width)
-    name = _truncated(text.removesuffix(_INLINED), width) + _INLINED
+    name = _truncate_bytes(text.removesuffix(_INLINED), width) + _INLINED
     return name if cell is ColumnCell.CUT else name + " " * (width - byte_width(name))
 
 
@@ -182,9 +182,9 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
     if cell is ColumnCell.LOOSE:
         return text
     if cell is ColumnCell.CUT:
-        return _truncated(text, width)
+        return _truncate_bytes(text, width)
     if cell is ColumnCell.RIGHT_CUT:
-        truncated = _truncated(text, width)
+        truncated = _truncate_bytes(text, width)
         return " " * (width - byte_width(truncated)) + truncated
     if cell is ColumnCell.RIGHT:
         return " " * (width - byte_width(text)) + text
@@ -196,11 +196,11 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
 
 def _padded_to(text: str, width: int) -> str:
     """Truncate and pad to a width in bytes."""
-    truncated = _truncated(text, max(width, 0))
+    truncated = _truncate_bytes(text, max(width, 0))
     return truncated + " " * (width - byte_width(truncated))
 
 
-def _truncated(text: str, width: int) -> str:
+def _truncate_bytes(text: str, width: int) -> str:
     """Truncate to a number of bytes like C's precision, possibly within a character."""
     return text[:width] if text.isascii() else text.encode(errors="surrogateescape")[:width].decode(errors="surrogateescape")
 
@@ -215,9 +215,9 @@ class KeyWidths:
 
     def of(self, key: SortKey) -> int:
         """Return the greatest of the widths of header and texts, and the minimum."""
-        return max(len(key.header), key.least, self._asked(key))
+        return max(len(key.header), key.least, self._requested_width(key))
 
-    def _asked(self, key: SortKey) -> int:
+    def _requested_width(self, key: SortKey) -> int:
         histogram = self._histogram
         if key.by_comm is not None:
             longest = max(map(byte_width, histogram.last_comms()), default=0)

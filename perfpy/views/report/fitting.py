@@ -18,7 +18,7 @@ OF_FUNCTIONS: Final = 0.4
 OF_OTHERS: Final = 0.7
 
 
-def fitted(text: str, width: int, head: float = OF_FUNCTIONS) -> str:
+def fit_text(text: str, width: int, head: float = OF_FUNCTIONS) -> str:
     """Shorten text to a number of columns; head: the share of the beginning in what is kept.
 
     >>> fitted("std::__shared_count<…>::__shared_count(…)", 24)
@@ -36,8 +36,8 @@ def fitted(text: str, width: int, head: float = OF_FUNCTIONS) -> str:
 
 def _start(text: str, width: int) -> str:
     """Return the first characters that fit."""
-    kept = text[:width]
-    return kept if cell_len(kept) <= width else set_cell_size(text, width).rstrip(" ")
+    start = text[:width]
+    return start if cell_len(start) <= width else set_cell_size(text, width).rstrip(" ")
 
 
 def fitted_path(names: Sequence[str], arrow: str, width: int) -> str:
@@ -50,12 +50,14 @@ def fitted_path(names: Sequence[str], arrow: str, width: int) -> str:
     """
     whole = arrow.join(names)
     if cell_len(whole) <= width or len(names) == 1:
-        return fitted(whole, width)
+        return fit_text(whole, width)
     for left_out in range(1, len(names) - 1):
         text = arrow.join([*names[: -1 - left_out], f"({left_out} more)", names[-1]])
         if cell_len(text) <= width:
             return text
-    last = fitted(names[-1], max(width // 2, width - cell_len(f"(99 more){arrow}")))
+    last = fit_text(names[-1], max(width // 2, width - cell_len(f"(99 more){arrow}")))
     return (
-        f"({len(names) - 1} more){arrow}{last}" if cell_len(f"({len(names) - 1} more){arrow}{last}") <= width else fitted(names[-1], width)
+        f"({len(names) - 1} more){arrow}{last}"
+        if cell_len(f"({len(names) - 1} more){arrow}{last}") <= width
+        else fit_text(names[-1], width)
     )

@@ -66,21 +66,21 @@ class HottestPath(NamedTuple):
         inner = range(1, len(self.stretches) - 1)
         lost = sorted(inner, key=lambda index: self.stretches[index].share - self.stretches[index - 1].share)
         boundaries = {0, len(self.stretches) - 1, *lost[: max(most - 2, 0)]}
-        shown: list[Stretch] = []
+        stretches: list[Stretch] = []
         names: tuple[str, ...] = ()
         for index, stretch in enumerate(self.stretches):
             names += stretch.names
             if index in boundaries:
-                shown.append(stretch._replace(names=names))
+                stretches.append(stretch._replace(names=names))
                 names = ()
-        return shown
+        return stretches
 
 
 def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
     """Return the share of each file (key dso), command (comm) ..., sorted by share; nothing for reports without the key."""
     if key not in histogram.keys:
         return []
-    entries = histogram.shown()
+    entries = histogram.visible_entries()
     values = histogram.keys[key]
     _, first, groups = np.unique(values.same[entries], return_index=True, return_inverse=True)
     periods = sum_by(groups, histogram.entries.measures["period"][entries, 0], len(first)).tolist()
@@ -113,7 +113,7 @@ def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tupl
     """
     if "comm" not in histogram.keys:
         return "", []
-    commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.shown()))}
+    commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.visible_entries()))}
     by_file = [
         (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot.name))])
         for number, text in _files(histogram).items()
@@ -128,7 +128,7 @@ def _files(histogram: Histogram) -> dict[int, str]:
     if "children" not in histogram.entries.measures or not {"dso", "symbol"} <= set(histogram.keys):
         return {}
     files = histogram.keys["dso"]
-    entries = _first_of_each(files.same, histogram.shown())
+    entries = _first_of_each(files.same, histogram.visible_entries())
     return dict(zip(files.same[entries].tolist(), histogram.texts("dso", entries), strict=True))
 
 
@@ -136,8 +136,8 @@ def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedSha
     """Return the functions of some files with the shares including callees; each once, even if it has several rows."""
     if not files:
         return []
-    entries = histogram.shown()
-    entries = _named(histogram, entries[np.isin(histogram.keys["dso"].same[entries], np.array([*files]))])
+    entries = histogram.visible_entries()
+    entries = _rows_with_symbol(histogram, entries[np.isin(histogram.keys["dso"].same[entries], np.array([*files]))])
     if not len(entries):
         return []
     # rows of other keys divide the samples: their shares add up
@@ -168,7 +168,7 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
         name: converts a function's name to its display name.
     """
     trees, graph = histogram.trees, histogram.options.chains.call_graph
-    rows = histogram.shown()
+    rows = histogram.visible_entries()
     if trees is None or graph is None or not len(rows):
         return None
     entry, title = _start_row(histogram, rows)
@@ -183,8 +183,8 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
         nodes = node.children
     stretches = []
     for period, frames in _drop_scheduler(trees, followed) if graph.order == "caller" else followed:
-        called = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
-        names = tuple(visible(text) for text, _ in groupby(called))
+        callees = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
+        names = tuple(visible(text) for text, _ in groupby(callees))
         stretches.append(Stretch(names, histogram.share(period), arrow))
     return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches) if stretches else None
 
@@ -204,10 +204,10 @@ def _start_row(histogram: Histogram, rows: Int64) -> tuple[int, str]:
     if len(busy) and busy[0] != rows[0]:
         title += " outside the idle task"
     rows = busy if len(busy) else rows
-    named = _named(histogram, rows) if any(key.of_location for key in histogram.layout.keys) else rows
-    if len(named) and named[0] != rows[0]:
+    candidates = _rows_with_symbol(histogram, rows) if any(key.of_location for key in histogram.layout.keys) else rows
+    if len(candidates) and candidates[0] != rows[0]:
         title += ", of functions with names"
-    rows = named if len(named) else rows
+    rows = candidates if len(candidates) else rows
     begins = rows[_have_whole_chains(histogram, rows)]
     return int(begins[0] if len(begins) else rows[0]), title
 
@@ -221,10 +221,10 @@ def _have_whole_chains(histogram: Histogram, rows: Int64) -> NDArray[np.bool_]:
     return begins
 
 
-def _named(histogram: Histogram, rows: Int64) -> Int64:
+def _rows_with_symbol(histogram: Histogram, rows: Int64) -> Int64:
     """Return the rows in functions with known names."""
-    named: Int64 = rows[histogram.locations.symbol[histogram.entries.location[rows] >> ROLE_BITS] >= 0]
-    return named
+    named_rows: Int64 = rows[histogram.locations.symbol[histogram.entries.location[rows] >> ROLE_BITS] >= 0]
+    return named_rows
 
 
 def _period(node: CallNode) -> int:

@@ -24,7 +24,7 @@ _STYLES: Final = {OWN: "bold", LIBRARY: "", INTERPRETER: "dim", RUNTIME: "dim", 
 
 def functions_of(report: Report, histogram: Histogram) -> SampledFunctions | None:
     """Return the functions of a table's samples; None for reports without functions, or of branches or memory accesses."""
-    is_ordinary = report.options.wanted.mode is Mode.NORMAL and "frame" in report.folded.dimensions
+    is_ordinary = report.options.columns.mode is Mode.NORMAL and "frame" in report.folded.dimensions
     return sampled_functions(report, histogram) if is_ordinary and "symbol" in histogram.keys else None
 
 
@@ -43,5 +43,5 @@ def row_notes(histogram: Histogram, functions: SampledFunctions | None, entries:
     styles = {
         entry: _STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in zip(entries, symbols, strict=True) if symbol >= 0
     }
-    named = {entry: visible(name(callers[symbol].name)) for entry, symbol in zip(entries, symbols, strict=True) if symbol in callers}
-    return RowNotes(styles, named)
+    notes = {entry: visible(name(callers[symbol].name)) for entry, symbol in zip(entries, symbols, strict=True) if symbol in callers}
+    return RowNotes(styles, notes)

@@ -26,7 +26,9 @@ _CELL: Final = "padding:0 .6em;white-space:pre"
 def report_text(report: Report) -> str:
     """Return the title and the first rows as text."""
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
-    lines = [f"<Report of {report.samples} {plural(report.samples, 'sample')}: {_count(sum(len(table.shown()) for table in tables))}>"]
+    lines = [
+        f"<Report of {report.samples} {plural(report.samples, 'sample')}: {_count(sum(len(table.visible_entries()) for table in tables))}>"
+    ]
     for table in tables:
         lines.append(f"{_title(table)}: {table.leader.samples} {plural(table.leader.samples, 'sample')}")
         for percents, names in _cells(table):
@@ -60,7 +62,7 @@ def _cells(table: Histogram) -> Iterator[tuple[list[float], list[str]]]:
     shares = _shares(table)
     for row in islice(table.rows(), _ROWS):
         names = [visible(text.strip()) for text in row.texts.values()]
-        yield [table.percent(metric, row.entry) for metric in shares.values()], [_shortened(name) for name in names]
+        yield [table.percent(metric, row.entry) for metric in shares.values()], [_shorten(name) for name in names]
 
 
 def _shares(table: Histogram) -> dict[str, str]:
@@ -69,7 +71,7 @@ def _shares(table: Histogram) -> dict[str, str]:
     return {**with_callers, ("self" if with_callers else "overhead"): "period"}
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 + 1 :]}"
 
 
@@ -78,7 +80,7 @@ def _title(table: Histogram) -> str:
 
 
 def _rest(table: Histogram) -> list[str]:
-    more = len(table.shown()) - _ROWS
+    more = len(table.visible_entries()) - _ROWS
     return [f"... and {_count(more)} more"] if more > 0 else []
 
 

@@ -54,10 +54,10 @@ class RowList(CursorList):
     def show(self, rows: Sequence[int]) -> None:
         """Show these rows, all closed."""
         self.lines = [Line(entry, 0) for entry in rows]
-        self._changed()
+        self._update()
         self.move_to(0)
 
-    def _changed(self) -> None:
+    def _update(self) -> None:
         self.virtual_size = Size(0, len(self.lines))
         self.refresh()
 
@@ -121,7 +121,7 @@ class RowList(CursorList):
             self.close_at(self.cursor)
         else:
             self.lines[self.cursor + 1 : self.cursor + 1] = self._below(self.lines[self.cursor])
-            self._changed()
+            self._update()
 
     def _below(self, line: Line, *, alone: bool = True) -> list[Line]:
         """Open a line, and return the lines below it."""
@@ -141,7 +141,7 @@ class RowList(CursorList):
         if number < len(self.lines):
             del self.lines[number + 1 : self._end(number)]
             self.lines[number].is_open = False
-            self._changed()
+            self._update()
 
     def open_all(self, first: int, last: int) -> None:
         """Open these lines and everything below them, up to a limit."""
@@ -157,7 +157,7 @@ class RowList(CursorList):
                 added += len(below)
                 work.extend(reversed(below))
         self.lines = [*self.lines[:first], *done, *rest]
-        self._changed()
+        self._update()
 
     def open_row(self) -> None:
         """Open everything below the current row."""
@@ -176,5 +176,5 @@ class RowList(CursorList):
         self.lines = [line for line in self.lines if not line.depth]
         for line in self.lines:
             line.is_open = False
-        self._changed()
+        self._update()
         self.move_to(next((number for number, line in enumerate(self.lines) if line.data == entry), 0))

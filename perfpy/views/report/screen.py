@@ -21,7 +21,7 @@ from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
+from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fit_text
 from perfpy.views.report.hottest import HottestPath, NamedShare, hottest_by, hottest_made, hottest_of_program, hottest_path
 from perfpy.views.report.kinds_of_code import functions_of, hottest_categories, row_notes
 from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
@@ -81,7 +81,7 @@ class _Part(NamedTuple):
     """A part below the rows: title, content, and number of lines."""
 
     title: str
-    shown: Table | Text
+    content: Table | Text
     lines: int
 
 
@@ -138,11 +138,11 @@ def _show_header(report: Report, recording: Recorded, console: Console, options:
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     program, _, arguments = command.partition(" ")
     command = f"{program.rpartition('/')[2]} {arguments}"
-    shown = fitted(path, console.width)
-    beside = fitted(command, max(console.width - cell_len(shown) - 2, 0))
-    console.print(Text.assemble((shown, "bold"), (f"  {beside}" if beside else "", "dim")))
+    title = fit_text(path, console.width)
+    beside = fit_text(command, max(console.width - cell_len(title) - 2, 0))
+    console.print(Text.assemble((title, "bold"), (f"  {beside}" if beside else "", "dim")))
     environment = "  ".join([f"{report.samples:,} {plural(report.samples, 'sample')}", *map(visible, recording.environment)])
-    console.print(Text(fitted(environment, console.width)), style="dim")
+    console.print(Text(fit_text(environment, console.width)), style="dim")
     tells_few = any(sentence.rule == FEW_SAMPLES for sentence in options.verdict)
     notes = [
         line
@@ -159,7 +159,7 @@ def _show_table(report: Report, histogram: Histogram, console: Console, options:
     text = options.text
     inclusive = "children" in histogram.entries.measures
     measure = "children" if inclusive and not options.own_first else "period"
-    rows = histogram.by_own(histogram.shown()) if inclusive and options.own_first else histogram.shown()
+    rows = histogram.by_own(histogram.visible_entries()) if inclusive and options.own_first else histogram.visible_entries()
     above_limit = rows[histogram.percents(measure, rows) >= text.percent_limit]
     if options.own_first and not options.every_row:  # functions that only call others are in the path, and in --stdio
         with_samples = above_limit[histogram.entries.measures["period"][above_limit, 0] > 0]
@@ -167,21 +167,21 @@ def _show_table(report: Report, histogram: Histogram, console: Console, options:
         with_samples = above_limit
     functions = functions_of(report, histogram)
     parts = limits.fitting(_parts(histogram, functions, with_samples[:1].tolist(), console.width, options, limits))
-    shown = with_samples[: limits.rows_beside(parts)].tolist()
-    columns = ScreenColumns(histogram, shown, measure, text, own_first=options.own_first)
+    displayed = with_samples[: limits.rows_beside(parts)].tolist()
+    columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first)
     samples = sum(event.samples for event in histogram.events)
     title = f"  {samples:,} {plural(samples, 'sample')}"
-    name = fitted(visible(event_title(histogram, skip_empty=True)), console.width)
+    name = fit_text(visible(event_title(histogram, skip_empty=True)), console.width)
     for before, common in zip(["; here: ", *[", "] * len(columns.common)], columns.common, strict=False):
         title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""
     console.print()
-    console.print(Text.assemble((name, "bold"), fitted(title, console.width - cell_len(name), OF_OTHERS)))
-    notes = row_notes(histogram, functions, shown, at_a_glance if text.short_names else str)
-    console.print(rows_table(columns, shown, console.width, notes))
+    console.print(Text.assemble((name, "bold"), fit_text(title, console.width - cell_len(name), OF_OTHERS)))
+    notes = row_notes(histogram, functions, displayed, at_a_glance if text.short_names else str)
+    console.print(rows_table(columns, displayed, console.width, notes))
     for part in parts:
         console.print(Text(f"\n{part.title}", style="bold"))
-        console.print(part.shown)
-    return len(with_samples) - len(shown)
+        console.print(part.content)
+    return len(with_samples) - len(displayed)
 
 
 def _parts(
@@ -209,8 +209,8 @@ def _functions(histogram: Histogram, name: Callable[[str], str], width: int, lim
         title, shares = hottest_of_program(histogram, name)
     distinguishing = _distinguishing(shares)
     displayed = shares if len(distinguishing) < limits.files else distinguishing
-    named = [(function.share, function.name) for function in displayed]
-    return _shares(f"hottest functions of {title}, including callees", named, width, limits, OF_FUNCTIONS)
+    names = [(function.share, function.name) for function in displayed]
+    return _shares(f"hottest functions of {title}, including callees", names, width, limits, OF_FUNCTIONS)
 
 
 def _distinguishing(functions: Sequence[NamedShare]) -> list[NamedShare]:
@@ -231,14 +231,14 @@ def _side_by_side(left: _Part | None, right: _Part | None, width: int) -> _Part 
     both = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     both.add_column(width=width)
     both.add_column(width=width)
-    both.add_row(left.shown, right.shown)
+    both.add_row(left.content, right.content)
     return _Part(f"{left.title:<{width + 2}}{right.title}", both, max(left.lines, right.lines))
 
 
 def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits, head: float = OF_OTHERS) -> _Part | None:
     """Return names with their shares, without small ones."""
-    shown = [(share, name) for share, name in shares if share >= _MATTERS][: limits.files]
-    return _Part(title, shares_table(shown, width, head=head), len(shown)) if shown else None
+    shares_to_draw = [(share, name) for share, name in shares if share >= _MATTERS][: limits.files]
+    return _Part(title, shares_table(shares_to_draw, width, head=head), len(shares_to_draw)) if shares_to_draw else None
 
 
 def _path(path: HottestPath | None, width: int, limits: _Limits) -> _Part | None:
@@ -257,10 +257,10 @@ def _tree(histogram: Histogram, entries: Sequence[int], options: TextOptions) ->
     )
     if not lines:
         return None
-    shown = [Text(line, overflow="ellipsis", no_wrap=True) for line in lines[:_CALL_ROWS]]
+    texts = [Text(line, overflow="ellipsis", no_wrap=True) for line in lines[:_CALL_ROWS]]
     if len(lines) > _CALL_ROWS:
-        shown.append(Text(f"... {len(lines) - _CALL_ROWS:,} more lines; --stdio shows all", style="dim"))
-    return _Part("calls of the first row", Text("\n", no_wrap=True, overflow="ellipsis").join(shown), len(shown))
+        texts.append(Text(f"... {len(lines) - _CALL_ROWS:,} more lines; --stdio shows all", style="dim"))
+    return _Part("calls of the first row", Text("\n", no_wrap=True, overflow="ellipsis").join(texts), len(texts))
 
 
 def _show_next(console: Console, options: ScreenOptions, hidden: int) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
 from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
-from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
+from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fit_text
 from perfpy.views.report.share_colour import style
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Fit(NamedTuple):
 
     gap: int
     bar: int
-    shown: list[int]
+    positions: list[int]
     numbers: list[int]
     keys: list[int]
 
@@ -111,15 +111,15 @@ class ScreenColumns:
         self._numbers = _numbers(histogram)
         if own_first:
             self._numbers.sort(key=lambda number: number.metric.value == "children")
-        shown = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
-        self._beside_file = any(key.name == "dso" for key in shown)
+        keys = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
+        self._beside_file = any(key.name == "dso" for key in keys)
         self.keys: list[_Key] = []
         #: columns that are equal in all entries, as "Command slow"
         self.common: list[str] = []
         rows = np.array(entries, np.int64)
-        for key in shown:
+        for key in keys:
             header, texts = key.header.strip(), self._texts(key.name, rows)
-            if not every_key and key is not shown[-1] and len(rows) > 1 and len(set(texts)) == 1:
+            if not every_key and key is not keys[-1] and len(rows) > 1 and len(set(texts)) == 1:
                 self.common.append(f"{header} {texts[0]}")
                 continue
             width = max([cell_len(header), *map(cell_len, texts)])
@@ -138,7 +138,7 @@ class ScreenColumns:
     def heading(self, fit: Fit) -> str:
         """Return the names of the columns, on one line."""
         numbers = [f"{header:>{room}}" for header, room in zip(self.headers(fit), fit.numbers, strict=True)]
-        keys = [fitted(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
+        keys = [fit_text(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
         return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
 
     def line(self, entry: int, fit: Fit, most: float) -> Text:
@@ -156,16 +156,16 @@ class ScreenColumns:
 
     def headers(self, fit: Fit) -> list[str]:
         """Return the names of the columns of numbers."""
-        return [self._numbers[index].header for index in fit.shown]
+        return [self._numbers[index].header for index in fit.positions]
 
     def number_cells(self, entry: int, fit: Fit) -> list[Text]:
         """Return the numbers of a row."""
-        return [self._number(self._numbers[index], entry) for index in fit.shown]
+        return [self._number(self._numbers[index], entry) for index in fit.positions]
 
     def key_cells(self, rows: Int64, fit: Fit) -> list[list[str]]:
         """Return the names of some rows, shortened to the columns."""
         columns = [
-            [fitted(text, room, key.head) for text in self._texts(key.name, rows)] for key, room in zip(self.keys, fit.keys, strict=True)
+            [fit_text(text, room, key.head) for text in self._texts(key.name, rows)] for key, room in zip(self.keys, fit.keys, strict=True)
         ]
         return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in rows]
 
@@ -186,12 +186,12 @@ class ScreenColumns:
                     break
         return fit
 
-    def _fit(self, width: int, gap: int, bar: int, shown: list[int]) -> Fit:
-        numbers = [self._number_widths[index] for index in shown]
+    def _fit(self, width: int, gap: int, bar: int, positions: list[int]) -> Fit:
+        numbers = [self._number_widths[index] for index in positions]
         if sum(numbers) + gap * len(numbers) + bar + _LAST_KEY > width:
             bar = 0
-        taken = sum(numbers) + bar + gap * (len(numbers) + bool(bar) + len(self.keys))
-        return Fit(gap, bar, shown, numbers, _widths(self.keys, width - taken))
+        fixed_width = sum(numbers) + bar + gap * (len(numbers) + bool(bar) + len(self.keys))
+        return Fit(gap, bar, positions, numbers, _widths(self.keys, width - fixed_width))
 
     def _needed_numbers(self) -> list[int]:
         """Return the indexes of the numbers without the share that does not sort the rows."""
@@ -246,13 +246,13 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes
     for entry, share, cells in zip(entries, shares, names, strict=True):
         drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
         last = Text(cells[-1], notes.styles.get(entry, "")) if cells else Text()
-        caller = [Text(fitted(callers[entry], of_callers), "dim")] if of_callers else []
+        caller = [Text(fit_text(callers[entry], of_callers), "dim")] if of_callers else []
         table.add_row(*columns.number_cells(entry, fit), *drawn, *map(Text, cells[:-1]), *([last] if cells else []), *caller)
     return table
 
 
 def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float = OF_OTHERS) -> Table:
-    """Return a table of names with their shares, sorted; head: see fitted()."""
+    """Return a table of names with their shares, sorted; head: see fit_text()."""
     gap = 2 if width >= _NARROW else 1
     bar = _BAR if width >= _NARROW else _BAR // 2
     table = Table(box=None, pad_edge=False, show_header=False, show_edge=False, padding=(0, gap, 0, 0))
@@ -263,7 +263,7 @@ def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float
     most = max((share for share, _ in shares), default=0.0)
     for share, name in shares:
         table.add_row(
-            Text(f"{share:.2f}%", style=style(share)), Text(_bar(share, most, bar), style=style(share)), Text(fitted(name, room, head))
+            Text(f"{share:.2f}%", style=style(share)), Text(_bar(share, most, bar), style=style(share)), Text(fit_text(name, room, head))
         )
     return table
 
@@ -274,8 +274,8 @@ def file_name(text: str) -> str:
 
 
 def _as_shown(text: str, beside_file: bool) -> str:
-    shown = file_name(text)
-    return shown[len(_LEVELS[0]) :] if beside_file and shown.startswith(_LEVELS) else shown
+    name = file_name(text)
+    return name[len(_LEVELS[0]) :] if beside_file and name.startswith(_LEVELS) else name
 
 
 def _numbers(histogram: Histogram) -> list[_Number]:

@@ -14,7 +14,7 @@ _MUCH: Final = 5.0
 _SOMETHING: Final = 0.5
 
 
-def coloured(percent: float, text: str, escape: str) -> str:
+def colour_share(percent: float, text: str, escape: str) -> str:
     """Return `text` in red from 5 %, in green above 0.5 %, else unchanged; escape: the beginning of escape sequences."""
     size = abs(percent)  # differences may be negative
     if size <= _SOMETHING:

@@ -42,11 +42,11 @@ def heading(columns: Sequence[Column], separator: str | None) -> Iterator[str]:
 
 def row_line(cells: Sequence[str], widths: Sequence[int], separator: str | None) -> str:
     """Return a row of a table, its cells padded to the columns' widths."""
-    filled = map(_padded, cells, widths)
+    filled = map(_pad, cells, widths)
     return separator.join(filled) if separator else GAP + GAP.join(filled)
 
 
-def _padded(cell: str, width: int) -> str:
+def _pad(cell: str, width: int) -> str:
     return cell.ljust(width) if cell.isascii() else cell + " " * (width - byte_width(cell))
 
 
@@ -57,8 +57,8 @@ def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | No
         return None
     from perfpy.views.report.callchain_text import ChainWriter  # most reports are flat
 
-    wanted = histogram.options.wanted
-    named_already = wanted.fields is None and (wanted.sort or "").startswith("sym")
+    columns = histogram.options.columns
+    named_already = columns.fields is None and (columns.sort or "").startswith("sym")
     return ChainWriter(graph, trees.frame_name, separator=options.separator or ";", skip_first=named_already, colour=options.colour)
 
 
@@ -70,15 +70,15 @@ class HistogramText:
         self._options = options
         event = histogram.leader.event.index
         fields = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) or entry.event in (None, event)]
-        shown = [entry for entry in fields if entry.name not in histogram.layout.hidden]
+        entries = [entry for entry in fields if entry.name not in histogram.layout.hidden]
         self._last = histogram.layout.fields[-1]
-        visible = histogram.shown()
+        visible = histogram.visible_entries()
         wide = KeyWidths(histogram, visible[: options.most_rows] if options.most_rows else visible, options)
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)
             else KeyColumnText(entry, histogram, options, self._user_width(entry) or wide.of(entry))
-            for entry in shown
+            for entry in entries
         ]
 
     def _user_width(self, entry: SortKey | OutputField) -> int:
@@ -92,12 +92,12 @@ class HistogramText:
         writer = chain_writer(self._histogram, self._options)
         histogram, trees = self._histogram, self._histogram.trees
         measure = "children" if "children" in histogram.entries.measures else "period"
-        shown = histogram.shown()
-        shown = shown[histogram.percents(measure, shown) >= self._options.percent_limit]
+        visible = histogram.visible_entries()
+        visible = visible[histogram.percents(measure, visible) >= self._options.percent_limit]
         if self._options.most_rows:
-            shown = shown[: self._options.most_rows]
-        for first in range(0, len(shown), _ROWS_AT_ONCE):
-            entries = shown[first : first + _ROWS_AT_ONCE]
+            visible = visible[: self._options.most_rows]
+        for first in range(0, len(visible), _ROWS_AT_ONCE):
+            entries = visible[first : first + _ROWS_AT_ONCE]
             rows = self._rows(entries)
             if writer is None or trees is None:
                 yield from rows
@@ -111,7 +111,9 @@ class HistogramText:
 
     def _rows(self, entries: Int64) -> list[str]:
         filled = [
-            _filled(column.cells(entries), 0 if column.entry is self._last else column.width, numbers=isinstance(column, MetricColumnText))
+            _pad_column(
+                column.cells(entries), 0 if column.entry is self._last else column.width, numbers=isinstance(column, MetricColumnText)
+            )
             for column in self.columns
         ]
         separator = self._options.separator
@@ -122,8 +124,8 @@ class HistogramText:
         return [row[:most] for row in rows] if most else rows
 
 
-def _filled(cells: list[str], width: int, *, numbers: bool) -> list[str]:
+def _pad_column(cells: list[str], width: int, *, numbers: bool) -> list[str]:
     """Pad the cells of a column unless they are wide enough; escape sequences of colours count like in perf."""
     if min(map(len, cells), default=width) >= width:
         return cells
-    return [cell.ljust(width) for cell in cells] if numbers else [_padded(cell, width) for cell in cells]
+    return [cell.ljust(width) for cell in cells] if numbers else [_pad(cell, width) for cell in cells]

@@ -104,7 +104,7 @@ class HierarchyText:
             yield from self._header()
         nodes, depth, leaf = self._hierarchy.nodes, self._hierarchy.depth, self._hierarchy.leaf
         writer = chain_writer(self._hierarchy.source, self._options)
-        order = nodes.shown().tolist()
+        order = nodes.visible_entries().tolist()
         for index, node in enumerate(order):
             if nodes.percent("period", node) < self._options.percent_limit:
                 continue

@@ -29,14 +29,14 @@ def thread_count_lines(recording: Recorded) -> Iterator[str]:
         for reading in _readings(record, recording):
             event = event_of.get(reading.id or 0, recording.events[0])
             of_thread[event.index] = of_thread.get(event.index, 0) + reading.value
-    shown = list(dict.fromkeys(index for of_thread in counts.values() for index in of_thread))
-    names = {index: recording.events[index].name for index in shown}
+    indexes = list(dict.fromkeys(index for of_thread in counts.values() for index in of_thread))
+    names = {index: recording.events[index].name for index in indexes}
     pid_width = max([3, *(len(str(pid)) for pid, _ in counts)])
     tid_width = max([3, *(len(str(tid)) for _, tid in counts)])
-    widths = {index: max([len(names[index]), *(len(str(of_thread.get(index, 0))) for of_thread in counts.values())]) for index in shown}
-    yield f"# {'PID':>{pid_width}}  {'TID':>{tid_width}}" + "".join(f"  {names[index]:>{widths[index]}}" for index in shown)
+    widths = {index: max([len(names[index]), *(len(str(of_thread.get(index, 0))) for of_thread in counts.values())]) for index in indexes}
+    yield f"# {'PID':>{pid_width}}  {'TID':>{tid_width}}" + "".join(f"  {names[index]:>{widths[index]}}" for index in indexes)
     for (pid, tid), of_thread in counts.items():
-        numbers = "".join(f"  {of_thread.get(index, 0):>{widths[index]}}" for index in shown)
+        numbers = "".join(f"  {of_thread.get(index, 0):>{widths[index]}}" for index in indexes)
         yield f"  {pid:>{pid_width}}  {tid:>{tid_width}}{numbers}"
 
 

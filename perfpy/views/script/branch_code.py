@@ -201,15 +201,15 @@ class BranchCode:
 
     def _label(self, start: int, offset: int, last: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
         """Return a line if another function begins, and the function."""
-        found = self._symbol(start, offset)
-        if found == last or found[1] < 0:
+        symbol = self._symbol(start, offset)
+        if symbol == last or symbol[1] < 0:
             return b"", last
         frames = self._symbolizer.frames
-        table, _ = self._symbolizer.symbols_of(found[0], frames.address[start : start + 1])
-        within = int(frames.address[start]) + offset - int(table.symbols.start[found[1]])
-        name = one_line(table.name(found[1])).encode("utf-8", "surrogateescape")
+        table, _ = self._symbolizer.symbols_of(symbol[0], frames.address[start : start + 1])
+        within = int(frames.address[start]) + offset - int(table.symbols.start[symbol[1]])
+        name = one_line(table.name(symbol[1])).encode("utf-8", "surrogateescape")
         source = b"\t" + self._source(start) if self._sources is not None and not offset else b""
-        return b"\t%s%s:%s\n" % (name, b"+%d" % within if within else b"", source), found
+        return b"\t%s%s:%s\n" % (name, b"+%d" % within if within else b"", source), symbol
 
     def _source(self, frame: int) -> bytes:
         """Return FILE:LINE of a frame."""

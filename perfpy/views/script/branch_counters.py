@@ -49,8 +49,8 @@ class BranchCounters:
         """Return the counts of a branch."""
         most = (1 << self._width) - 1
         numbers = [word >> index * self._width & most for index in range(len(self._letters))]
-        shown = "".join(letter * number for letter, number in zip(self._letters, numbers, strict=True))
-        return f"br_cntr: {shown}\t".encode()
+        letters = "".join(letter * number for letter, number in zip(self._letters, numbers, strict=True))
+        return f"br_cntr: {letters}\t".encode()
 
 
 def is_counted(event: FileEvent) -> bool:

@@ -65,16 +65,18 @@ class CodeAt:
 
     def words(self, symbol: int, offset: int) -> bytes:
         """Return a disassembled instruction of a function; b"" without a disassembler."""
-        known = self._words.get(symbol)
-        if known is None:
-            known = self._words[symbol] = self._disassemble(symbol) if symbol >= 0 else {}
-        return known.get(offset, b"")
+        words = self._words.get(symbol)
+        if words is None:
+            words = self._words[symbol] = self._disassemble(symbol) if symbol >= 0 else {}
+        return words.get(offset, b"")
 
     def _disassemble(self, symbol: int) -> dict[int, bytes]:
         from perfpy.disassembly.disassembler import Disassembler  # few listings need it
         from perfpy.disassembly.objdump import CodeStyle
 
-        for found in Disassembler(self._symbolizer, CodeStyle(source=False)).functions([symbol]):
-            if not isinstance(found, NoCodeError):
-                return {line.offset: one_line(line.text.strip()).encode("utf-8", "surrogateescape") for line in found.lines if line.is_code}
+        for function in Disassembler(self._symbolizer, CodeStyle(source=False)).functions([symbol]):
+            if not isinstance(function, NoCodeError):
+                return {
+                    line.offset: one_line(line.text.strip()).encode("utf-8", "surrogateescape") for line in function.lines if line.is_code
+                }
         return {}

@@ -38,7 +38,7 @@ _LINES_EACH: Final = 100_000
 class _Done(NamedTuple, Generic[MadeT]):
     """The result for a span, and its warnings; `counts`: see UserCallchains."""
 
-    made: MadeT
+    result: MadeT
     counts: list[TruncatedStacks]
     warnings: list[str]
 
@@ -65,28 +65,28 @@ class DividedListing:
         self._columns = columns
         self._unwound = unwound
 
-    def jobs(self, asked: int) -> int:
-        """Return the worthwhile number of processes; `asked`: the limit (0: the number of CPUs)."""
+    def jobs(self, requested: int) -> int:
+        """Return the worthwhile number of processes; `requested`: the limit (0: the number of CPUs)."""
         data = self._recording.data
-        if asked == 1 or any(map(carries_readings, data.events)):  # counts are printed as differences to the samples before
+        if requested == 1 or any(map(carries_readings, data.events)):  # counts are printed as differences to the samples before
             return 1
         each = _LINES_EACH if self._unwound is None else STACKS_EACH
-        jobs = jobs_for(asked, data.record_index.sample_counts.total(), each)
+        jobs = jobs_for(requested, data.record_index.sample_counts.total(), each)
         return 1 if jobs == 1 else min(jobs, max(len(data.records.delivery_spans), 1))
 
-    def made(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
+    def results(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
         """Yield the result of `make` for each span's samples, without empty spans."""
-        with ForkedWorkers(self._recording.data.records.delivery_spans, lambda span: self._done(span, make), jobs) as workers:
+        with ForkedWorkers(self._recording.data.records.delivery_spans, lambda span: self._result(span, make), jobs) as workers:
             yield from self._report_warnings(workers.results())
 
-    def given(self, make: Callable[[Batch], MadeT], give: Callable[[MadeT], GivenT], jobs: int) -> Iterator[GivenT]:
+    def outputs(self, make: Callable[[Batch], MadeT], give: Callable[[MadeT], GivenT], jobs: int) -> Iterator[GivenT]:
         """Yield the result of `give` for the result of `make`, which the processes call themselves, one after the other."""
 
         def give_made(done: _Done[MadeT] | None) -> _Done[GivenT] | None:
-            return None if done is None else _Done(give(done.made), done.counts, done.warnings)
+            return None if done is None else _Done(give(done.result), done.counts, done.warnings)
 
         parts = self._recording.data.records.delivery_spans
-        with WorkersInTurn(parts, lambda span: self._done(span, make), give_made, jobs) as workers:
+        with WorkersInTurn(parts, lambda span: self._result(span, make), give_made, jobs) as workers:
             yield from self._report_warnings(workers.results())
 
     def batches(self, jobs: int) -> Iterator[Batch]:
@@ -98,32 +98,32 @@ class DividedListing:
             origins, sent = self._symbolizer.origins_since(sent), len(self._symbolizer.frames)
             return _Read(batch, os.getpid(), origins)
 
-        known: dict[int, NDArray[np.int32]] = {}
-        for batch, process, origins in self.made(make, jobs):
-            before = known.get(process, np.arange(begun, dtype=np.int32))
-            known[process] = np.concatenate([before, self._symbolizer.intern(origins)])
-            yield _with_frames(batch, known[process])
+        ids_of_stacks: dict[int, NDArray[np.int32]] = {}
+        for batch, process, origins in self.results(make, jobs):
+            before = ids_of_stacks.get(process, np.arange(begun, dtype=np.int32))
+            ids_of_stacks[process] = np.concatenate([before, self._symbolizer.intern(origins)])
+            yield _with_frames(batch, ids_of_stacks[process])
 
-    def _done(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:
-        said = len(self._recording.data.warnings)
+    def _result(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:
+        warning_count = len(self._recording.data.warnings)
         batch = self._recording.batch_of(span, self._columns, self._unwound)
         if batch is None:
             return None
-        made = make(batch)
+        lines = make(batch)
         files = [str(file) for file in self._symbolizer.unreadable()]
-        counts = self._unwound.taken() if self._unwound else []
-        return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
+        counts = self._unwound.take_truncated_stacks() if self._unwound else []
+        return _Done(lines, counts, [*self._recording.data.warnings[warning_count:], *files])
 
     def _report_warnings(self, results: Iterable[_Done[MadeT] | None]) -> Iterator[MadeT]:
         for done in results:
             if done is not None:
                 self._take_over(done)
-                yield done.made
+                yield done.result
 
     def _take_over(self, done: _Done[Any]) -> None:
         """Take over the warnings of another process."""
-        known = self._recording.data.warnings
-        known += [text for text in dict.fromkeys(done.warnings) if text not in known]
+        warnings = self._recording.data.warnings
+        warnings += [text for text in dict.fromkeys(done.warnings) if text not in warnings]
         if self._unwound is not None:
             self._unwound.add(done.counts)
 

@@ -16,7 +16,7 @@ from perfpy.views.script import field_text
 from perfpy.views.script.addresses import frames_of
 from perfpy.views.script.branch_counters import is_counted
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.frame_text import FrameStyle, chain_texts, outermost_first, shortened
+from perfpy.views.script.frame_text import FrameStyle, chain_texts, outermost_first, truncate_chains
 from perfpy.views.script.instruction_text import OF_BRANCHES, OF_SAMPLE, InstructionTexts
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
 from perfpy.views.script.time_text import time_piece
@@ -116,8 +116,8 @@ class EventLines:
 
     @cached_property
     def _instructions(self) -> InstructionTexts | None:
-        asked = self._fields & (OF_SAMPLE | OF_BRANCHES)
-        return InstructionTexts(self._event, self._context, asked | self._fields & {"srcline", "brcntr"}) if asked else None
+        fields = self._fields & (OF_SAMPLE | OF_BRANCHES)
+        return InstructionTexts(self._event, self._context, fields | self._fields & {"srcline", "brcntr"}) if fields else None
 
     @property
     def is_silent(self) -> bool:
@@ -249,8 +249,8 @@ class EventLines:
         frames, counts = whole_chains_of(columns, pid, key, symbolizer)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
-        frames, counts = shortened(frames, counts, self._most_frames)
-        frames, counts = symbolizer.expanded(frames, counts, callers_first=self._context.callers_first)
+        frames, counts = truncate_chains(frames, counts, self._most_frames)
+        frames, counts = symbolizer.expand(frames, counts, callers_first=self._context.callers_first)
         lines = self._chain_frames.update()
         if self._context.stop_at:
             frames, counts = self._truncate_at_symbol(frames, counts)
@@ -263,9 +263,9 @@ class EventLines:
         is_stop = stops[symbolizer.frames.symbol[frames]]
         starts = np.cumsum(counts) - counts
         before = np.concatenate([[0], np.cumsum(is_stop)])
-        kept = before[:-1] - np.repeat(before[starts], counts) == 0
-        totals = np.concatenate([[0], np.cumsum(kept)])
-        return frames[kept], totals[starts + counts] - totals[starts]
+        mask = before[:-1] - np.repeat(before[starts], counts) == 0
+        totals = np.concatenate([[0], np.cumsum(mask)])
+        return frames[mask], totals[starts + counts] - totals[starts]
 
     def _registers(self, batch: Batch) -> list[Piece]:
         pieces: list[Piece] = []
@@ -290,11 +290,11 @@ class EventLines:
                 continue
             rows = np.flatnonzero(types == kind)
             plain = printer.texts(raw.values, starts[rows], sizes[rows])
-            made = [text.encode("latin-1") for text in (plain if printer.breaks_lines else _single_lines(plain))]
+            pieces = [text.encode("latin-1") for text in (plain if printer.breaks_lines else _single_lines(plain))]
             if len(rows) == len(texts):
-                texts = made
+                texts = pieces
             else:
-                for row, text in zip(rows.tolist(), made, strict=True):
+                for row, text in zip(rows.tolist(), pieces, strict=True):
                     texts[row] = text
         return [text if size else b"" for text, size in zip(texts, sizes.tolist(), strict=True)] if not sizes.all() else texts
 

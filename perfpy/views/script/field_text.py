@@ -122,7 +122,7 @@ class DataSourceTexts:
     """The field data_src: each value is as wide as the widest before it, as in perf."""
 
     def __init__(self) -> None:
-        self._known: dict[int, bytes] = {}
+        self._texts: dict[int, bytes] = {}
         self._widest = 0
 
     def piece(self, values: NDArray[np.uint64]) -> Piece:
@@ -131,9 +131,9 @@ class DataSourceTexts:
 
         texts = []
         for value in values.tolist():
-            text = self._known.get(value)
+            text = self._texts.get(value)
             if text is None:
-                text = self._known[value] = f"{value:16x} {memory_text(value)}"[:99].encode()
+                text = self._texts[value] = f"{value:16x} {memory_text(value)}"[:99].encode()
             self._widest = max(self._widest, len(text))
             texts.append(text.ljust(self._widest))
         return texts
@@ -176,9 +176,9 @@ def has_column(event: FileEvent, name: str) -> bool:
 
 def column(batch: Batch, event: FileEvent, name: str) -> NDArray[Any]:
     """Return a column of samples of one event, or perf's value for missing fields."""
-    found = batch.columns.get(name)
-    if found is not None and has_column(event, name):
-        array: NDArray[Any] = found
+    values = batch.columns.get(name)
+    if values is not None and has_column(event, name):
+        array: NDArray[Any] = values
         return array
     default = event.attr.sample_period if name == "period" else _ABSENT.get(name, 0)
     return np.full(len(batch), default, np.int32 if default == -1 else np.uint64)
@@ -186,11 +186,11 @@ def column(batch: Batch, event: FileEvent, name: str) -> NDArray[Any]:
 
 def times(batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.uint64]:
     """Return the time stamps of samples of any event; the largest number if they have none."""
-    found: NDArray[np.uint64] | None = batch.columns.get("time")
+    values: NDArray[np.uint64] | None = batch.columns.get("time")
     timed = [bool(event.attr.sample_type & flags.SampleType.TIME) for event in events]
-    if found is None or not any(timed):
+    if values is None or not any(timed):
         return np.full(len(batch), _NEVER, np.uint64)
-    return found if all(timed) else np.where(np.array(timed)[batch.event], found, np.uint64(_NEVER))
+    return values if all(timed) else np.where(np.array(timed)[batch.event], values, np.uint64(_NEVER))
 
 
 def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch: str) -> Piece:
@@ -240,10 +240,10 @@ def bpf_output_text(raw: bytes) -> bytes:
     for offset in range(0, len(raw), 8):
         data = raw[offset : offset + 8]
         head = b"BPF output:" if not offset else b"           "
-        shown = bytes(byte if 32 <= byte < 127 else 0x2E for byte in data)
+        printable = bytes(byte if 32 <= byte < 127 else 0x2E for byte in data)
         lines.append(
             b"%17s %04x:%s%s  %s%s\n"
-            % (head, offset, b"".join(b" %02x" % byte for byte in data), b"   " * (8 - len(data)), shown, b" " * (8 - len(data)))
+            % (head, offset, b"".join(b" %02x" % byte for byte in data), b"   " * (8 - len(data)), printable, b" " * (8 - len(data)))
         )
     text, nul, rest = raw.partition(b"\0")
     if nul and all(32 <= byte < 127 for byte in text) and not rest.strip(b"\0"):

@@ -88,7 +88,7 @@ class FieldSet:
         self.invalid = invalid
         self.chosen = False
         self.wildcard = False
-        self.asked: set[str] = set()
+        self.requested: set[str] = set()
         self.dropped: set[str] = set()
 
 
@@ -210,7 +210,7 @@ class OutputFields:
         for name, bits, label, aux_may_lack in _NEEDS:
             if name not in one.fields or sample_type & bits:
                 continue
-            if name not in one.asked:
+            if name not in one.requested:
                 one.fields.discard(name)
                 self.skipped.append(f"Samples for '{event.name}' event do not have {label} attribute set. Skipping '{name}' field.")
                 if name == "tid":
@@ -224,14 +224,14 @@ class OutputFields:
 
     def _add_pipe_chains(self, events: Sequence[FileEvent]) -> None:
         """Add ip and symbol to events with stacks in a pipe, as perf does for any kind."""
-        seen: set[int] = set()
+        kinds: set[int] = set()
         combined = 0
         for event in events:
             combined |= event.attr.sample_type
             kind = kind_of(event)
-            if kind in seen or kind == OTHER:
+            if kind in kinds or kind == OTHER:
                 continue
-            seen.add(kind)
+            kinds.add(kind)
             stacks = SampleType.REGS_USER | SampleType.STACK_USER
             if combined & (SampleType.CALLCHAIN | SampleType.BRANCH_STACK) or combined & stacks == stacks:
                 one = self.sets[kind]
@@ -256,9 +256,9 @@ def _check_branches(one: FieldSet, events: Iterable[FileEvent]) -> None:
     recorded = 0
     for event in events:
         recorded |= event.attr.branch_sample_type
-    if one.asked & {"brstackinsn", "brstackinsnlen", "brstackdisasm"} and not recorded & BranchSample.ANY:
+    if one.requested & {"brstackinsn", "brstackinsnlen", "brstackdisasm"} and not recorded & BranchSample.ANY:
         raise PerfError("-F brstackinsn: it needs all branches between two samples: perfpy record -b")
-    if "brcntr" in one.asked and not recorded & BranchSample.COUNTERS:
+    if "brcntr" in one.requested and not recorded & BranchSample.COUNTERS:
         raise PerfError("-F brcntr: branches were recorded without counters: perfpy record -j any,counter")
 
 
@@ -274,5 +274,5 @@ def _put(one: FieldSet, name: str, removes: bool, *, by_name: bool) -> None:
     else:
         one.fields.add(name)
     if by_name:  # perf remembers it only for fields of all kinds
-        (one.dropped if removes else one.asked).add(name)
-        (one.asked if removes else one.dropped).discard(name)
+        (one.dropped if removes else one.requested).add(name)
+        (one.requested if removes else one.dropped).discard(name)

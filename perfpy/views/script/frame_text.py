@@ -115,18 +115,18 @@ class FrameTexts:
             inlined = self._are_inlined(done)
             return [b"" if hidden else ends[dso] for dso, hidden in zip(frames.dso[done:].tolist(), inlined, strict=True)]
         # the kernel's path is shown only while it has no symbols
-        named = set(frames.dso[frames.symbol >= 0].tolist())
-        plain = [dso.kernel and number in named for number, dso in enumerate(dsos)] + [True]
+        with_symbol = set(frames.dso[frames.symbol >= 0].tolist())
+        plain = [dso.kernel and number in with_symbol for number, dso in enumerate(dsos)] + [True]
         pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
-        found = [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
-        return [b"" if inlined else text for text, inlined in zip(found, self._are_inlined(done), strict=True)]
+        texts = [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
+        return [b"" if inlined else text for text, inlined in zip(texts, self._are_inlined(done), strict=True)]
 
     def _are_inlined(self, done: int) -> list[bool]:
         """Return which frames, from one on, are inlined calls; these have no dso."""
         symbols = self._symbolizer.symbols
-        inlined = np.array([symbols.inlined(number) for number in range(len(symbols))] + [False], np.bool_)
-        found: list[bool] = inlined[self._symbolizer.frames.symbol[done:]].tolist()
-        return found
+        inlined = np.array([symbols.is_inlined(number) for number in range(len(symbols))] + [False], np.bool_)
+        is_inlined: list[bool] = inlined[self._symbolizer.frames.symbol[done:]].tolist()
+        return is_inlined
 
 
 def _plain_name(dso: Dso) -> str:
@@ -164,7 +164,7 @@ def outermost_first(frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDA
     return frames[np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames))]
 
 
-def shortened(frames: NDArray[np.int32], counts: NDArray[np.int64], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def truncate_chains(frames: NDArray[np.int32], counts: NDArray[np.int64], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Truncate callchains to the first `most` frames."""
     if not len(counts) or int(counts.max()) <= most:
         return frames, counts

@@ -35,12 +35,12 @@ class InstructionTexts:
 
     def piece(self, batch: Batch) -> Piece:
         """Return the text of each sample."""
-        texts = self._sampled(batch) if self._fields else [b""] * len(batch)
+        texts = self._sampled_bytes(batch) if self._fields else [b""] * len(batch)
         if self._branches is None or "branch_stack" not in batch.columns:
             return texts
         return [text + after for text, after in zip(texts, self._branches.texts(batch), strict=True)]
 
-    def _sampled(self, batch: Batch) -> list[bytes]:
+    def _sampled_bytes(self, batch: Batch) -> list[bytes]:
         symbolizer = self._context.symbolizer
         pid, ip = column(batch, self._event, "pid"), column(batch, self._event, "ip")
         ids = symbolizer.frame_ids(pid, ip, batch.key, batch.columns["cpumode"]).tolist()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.analysis.samples.fingerprints import combined, row_fingerprints
+from perfpy.analysis.samples.fingerprints import combine_columns, row_fingerprints
 from perfpy.analysis.samples.task_dimensions import TaskStates
 from perfpy.symbols.interning import IdTable
 
@@ -38,12 +38,12 @@ class KnownChains:
     ) -> list[bytes]:
         """Return the lines of each sample's callchain; `make` formats those of the samples with the given rows."""
         space = TaskStates(self._timeline, pid, pid, key).space()
-        ids, new = self._table.ids_and_new(combined([space, row_fingerprints(chains)]))
+        ids, new = self._table.ids_and_new(combine_columns([space, row_fingerprints(chains)]))
         if len(new):
-            made = make(new)
-            self._lines += made
-            self._size += sum(map(len, made))
-        found = list(map(self._lines.__getitem__, ids.tolist()))
+            new_lines = make(new)
+            self._lines += new_lines
+            self._size += sum(map(len, new_lines))
+        lines = list(map(self._lines.__getitem__, ids.tolist()))
         if self._size > _MOST_BYTES:
             self._forget()
-        return found
+        return lines

@@ -61,7 +61,7 @@ class LineContext:
 
     def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
         """Return the texts of all frames in a style; shared by all events, of which there may be thousands."""
-        found = self._frame_texts.get((style, before, after))
-        if found is None:
-            found = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)
-        return found
+        texts = self._frame_texts.get((style, before, after))
+        if texts is None:
+            texts = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)
+        return texts

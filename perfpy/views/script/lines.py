@@ -71,7 +71,7 @@ class ScriptLines:
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
 
-    def made(self, batch: Batch, makers: _Makers) -> tuple[int, list[bytes]]:
+    def make_lines(self, batch: Batch, makers: _Makers) -> tuple[int, list[bytes]]:
         """Return the number and the texts of samples without side-band lines between them."""
         texts, printed = list[bytes](), 0
         for part in _parts(batch):
@@ -100,11 +100,11 @@ class ScriptLines:
 
     def _each_of(self, part: Batch, side: list[SideLine], makers: _Makers) -> Iterator[tuple[SideLine | None, bytes | None]]:
         positions = positions_among(side, part)
-        shown, side_times = self._shown_times(field_text.times(part, self.events), side, positions)
-        texts: list[bytes | None] = [*(self._flat(part, shown, makers).lines() or [b""] * len(part))]
+        sample_times, side_times = self._shown_times(field_text.times(part, self.events), side, positions)
+        texts: list[bytes | None] = [*(self._flat(part, sample_times, makers).lines() or [b""] * len(part))]
         if not self.sample_filter.is_open:
             view = self._view(part)
-            for row in np.flatnonzero(~self.sample_filter.kept(view)).tolist():
+            for row in np.flatnonzero(~self.sample_filter.passing_mask(view)).tolist():
                 texts[row] = b""
             for row in np.flatnonzero(~self.sample_filter.by_time_and_cpu(view)).tolist():
                 texts[row] = None
@@ -133,10 +133,10 @@ class ScriptLines:
         return EventLines(event, one.fields, one.chosen, self.context, self.trace)
 
     def _filter(self, batch: Batch) -> Batch:
-        kept = None if self.sample_filter.is_open else self.sample_filter.kept(self._view(batch))
+        mask = None if self.sample_filter.is_open else self.sample_filter.passing_mask(self._view(batch))
         if self.sample_filter.switch is not None:  # last, because samples that are not printed switch nothing
-            kept = self.sample_filter.switch.mask(batch.event, kept)
-        return batch if kept is None or kept.all() else taken(batch, np.flatnonzero(kept))
+            mask = self.sample_filter.switch.mask(batch.event, mask)
+        return batch if mask is None or mask.all() else take_rows(batch, np.flatnonzero(mask))
 
     def _texts(self, batch: Batch, side: list[SideLine], makers: _Makers) -> list[bytes]:
         """Return the lines of a part of a batch, and of the records before or among them."""
@@ -144,8 +144,8 @@ class ScriptLines:
             return self._side_texts(side)
         positions = positions_among(side, batch)
         times = field_text.times(batch, self.events)
-        shown, side_times = self._shown_times(times, side, positions)
-        flat = self._flat(batch, shown, makers)
+        sample_times, side_times = self._shown_times(times, side, positions)
+        flat = self._flat(batch, sample_times, makers)
         texts: list[bytes] = []
         done = 0
         for line, position, time in zip(side, positions, side_times, strict=True):
@@ -167,11 +167,11 @@ class ScriptLines:
             return times, side_times
         timed = [row for row, line in enumerate(side) if line.has_time]
         merged = np.insert(times, [positions[row] for row in timed], np.array([side_times[row] for row in timed], np.uint64))
-        shown = self.relative.shown(merged)
+        printed = self.relative.printed_times(merged)
         index = np.array([positions[row] for row in timed], np.int64) + np.arange(len(timed))
-        for row, time in zip(timed, shown[index].tolist(), strict=True):
+        for row, time in zip(timed, printed[index].tolist(), strict=True):
             side_times[row] = time
-        return np.delete(shown, index), side_times
+        return np.delete(printed, index), side_times
 
     def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()
@@ -182,8 +182,8 @@ class ScriptLines:
         for number in present:
             rows = np.flatnonzero(batch.event == number)
             if not makers[number].is_silent:
-                made = makers[number].flat(taken(batch, rows), times[rows]).lines()
-                lines[rows] = np.fromiter(made, object, len(made))
+                sample_lines = makers[number].flat(take_rows(batch, rows), times[rows]).lines()
+                lines[rows] = np.fromiter(sample_lines, object, len(sample_lines))
         return Flat(lines.tolist(), 1)
 
 
@@ -204,7 +204,7 @@ class _Makers(dict[int, EventLines]):
         return maker
 
 
-def taken(batch: Batch, rows: NDArray[np.intp]) -> Batch:
+def take_rows(batch: Batch, rows: NDArray[np.intp]) -> Batch:
     """Return rows of a batch."""
     return Batch(batch.columns.take(rows), batch.event[rows], batch.key[rows], batch.offset[rows])
 
@@ -228,8 +228,8 @@ def positions_among(side: Sequence[SideLine], batch: Batch) -> list[int]:
     ends = np.searchsorted(batch.key, keys, side="right")
     for i in np.flatnonzero(positions != ends).tolist():
         positions[i] += int(np.searchsorted(batch.offset[positions[i] : ends[i]], side[i].offset))
-    found: list[int] = np.maximum.accumulate(positions).tolist()
-    return found
+    latest: list[int] = np.maximum.accumulate(positions).tolist()
+    return latest
 
 
 class _Waiting:
@@ -241,12 +241,12 @@ class _Waiting:
 
     def before(self, batch: Batch) -> list[SideLine]:
         """Return the records before the batch's last sample."""
-        found = []
+        records = []
         last = (int(batch.key[-1]), int(batch.offset[-1])) if len(batch) else (0, 0)
         while self._next is not None and (self._next.key, self._next.offset) < last:
-            found.append(self._next)
+            records.append(self._next)
             self._next = next(self._side, None)
-        return found
+        return records
 
     def rest(self) -> Iterator[SideLine]:
         """Return all remaining records."""

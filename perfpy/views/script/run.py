@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
 from perfpy.abi.startup import dataclass, field
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.perfdata.records.group_reads import carries_readings, delivered
+from perfpy.perfdata.records.group_reads import carries_readings, split_readings
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
 from perfpy.untrusted.files import opener
 from perfpy.untrusted.text import one_line
@@ -56,7 +56,7 @@ class ScriptOptions:
     """
 
     fields: OutputFields = field(default_factory=OutputFields)
-    shown: frozenset[str] = frozenset()
+    side_band_types: frozenset[str] = frozenset()
     callchains: bool = True
     max_stack: int = 127
     max_blocks: int = 0
@@ -123,23 +123,23 @@ class ScriptRun:
 
         makers = lines.makers()
 
-        def written(made: tuple[int, list[bytes]]) -> int:
-            write_texts(made[1], out)
+        def written(chunk: tuple[int, list[bytes]]) -> int:
+            write_texts(chunk[1], out)
             out.flush()
-            return made[0]
+            return chunk[0]
 
         def make(batch: Batch) -> tuple[int, list[bytes]]:
-            return lines.made(batch, makers)
+            return lines.make_lines(batch, makers)
 
         out.flush()
         if _is_shared(out):
-            return sum(divided.given(make, written, jobs))
-        return sum(map(written, divided.made(make, jobs)))
+            return sum(divided.outputs(make, written, jobs))
+        return sum(map(written, divided.results(make, jobs)))
 
     def _may_be_divided(self, lines: ScriptLines, side: Iterable[Any]) -> bool:
         """Whether no line depends on the lines before it."""
-        asked = set[str]().union(*(self._options.fields.sets[kind_of(event)].fields for event in self._recording.events))
-        return side == () and lines.relative is None and lines.sample_filter.switch is None and not asked & _NOT_DIVIDED
+        fields = set[str]().union(*(self._options.fields.sets[kind_of(event)].fields for event in self._recording.events))
+        return side == () and lines.relative is None and lines.sample_filter.switch is None and not fields & _NOT_DIVIDED
 
     def _may_unwind_apart(self, sample_filter: SampleFilter) -> bool:
         """Whether only the lines need callchains."""
@@ -158,9 +158,9 @@ class ScriptRun:
         return self._context()
 
     @property
-    def truncated(self) -> list[TruncatedStacks]:
+    def truncated_stacks(self) -> list[TruncatedStacks]:
         """Return the truncated stacks so far."""
-        return self._unwound.truncated if self._unwound else []
+        return self._unwound.truncated_stacks if self._unwound else []
 
     def dump_lines(self) -> tuple[DumpLines, str]:
         """Return script's lines for a dump of every record, and the dump's text for rounds."""
@@ -171,15 +171,15 @@ class ScriptRun:
         each = lines.each(self._batches(columns, self._unwinding(columns)), self._side_lines(lines.context))
         # perf ignores rounds if it does not sort records
         rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
-        shown = self._shown_types() | {int(RecordType.STAT_ROUND), int(RecordType.AUXTRACE_ERROR)}
-        return DumpLines(each, shown), rounds
+        types = self._shown_types() | {int(RecordType.STAT_ROUND), int(RecordType.AUXTRACE_ERROR)}
+        return DumpLines(each, types), rounds
 
     def _shown_types(self) -> frozenset[int]:
         from perfpy.views.script.side_band import SHOWN
 
-        return frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
+        return frozenset(int(kind) for name in self._options.side_band_types for kind in SHOWN[name])
 
-    def misordered(self) -> Iterator[tuple[int, int]]:
+    def misordered_samples(self) -> Iterator[tuple[int, int]]:
         """Yield (time before, its own time) of each sample that is delivered after a later one."""
         import numpy as np
 
@@ -279,7 +279,7 @@ class ScriptRun:
         events = self._recording.events
         if any(carries_readings(event) for event in events):
             columns = columns | {"read", "period"}
-        batches = delivered(self._recording.batches(columns, unwound), events)
+        batches = split_readings(self._recording.batches(columns, unwound), events)
         if not any("metric" in one.fields for one in self._options.fields.sets.values()):
             return batches
         from perfpy.views.script.metric_text import with_metrics
@@ -308,12 +308,12 @@ class ScriptRun:
 
     def _kernel_function(self, address: int) -> tuple[str, int] | None:
         """Return the kernel function at an address, and its start."""
-        found = _kernel_symbol(self._symbolizer, address)
-        return None if found is None else (one_line(found[0]), address - found[1])
+        symbol = _kernel_symbol(self._symbolizer, address)
+        return None if symbol is None else (one_line(symbol[0]), address - symbol[1])
 
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
         types = self._recording.data.record_index.type_counts
-        if not self._options.shown and not types[RecordType.STAT_ROUND] and not types[RecordType.AUXTRACE_ERROR]:
+        if not self._options.side_band_types and not types[RecordType.STAT_ROUND] and not types[RecordType.AUXTRACE_ERROR]:
             return ()
         from perfpy.views.script.side_band import SideBandLines
 
@@ -329,7 +329,7 @@ class ScriptRun:
             latency=self._options.latency,
         )
         # rounds are included only by name
-        return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
+        return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.side_band_types else None))
 
     def _switch(self) -> EventSwitch | None:
         options = self._options
@@ -352,10 +352,10 @@ def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:
     """Yield the rows of one event."""
     import numpy as np
 
-    from perfpy.views.script.lines import taken
+    from perfpy.views.script.lines import take_rows
 
     for batch in batches:
-        yield taken(batch, np.flatnonzero(batch.event == event))
+        yield take_rows(batch, np.flatnonzero(batch.event == event))
 
 
 def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | None:

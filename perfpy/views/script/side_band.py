@@ -13,7 +13,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.sample_id import SampleId
 from perfpy.abi.user_records import FinishedRound
 from perfpy.symbols.tasks.task_states import TaskNames
-from perfpy.views.records.record_text import KernelNamer, alternate, record_text, signed
+from perfpy.views.records.record_text import KernelNamer, alternate, record_text, signed_number
 from perfpy.views.records.swapped import as_perf_reads
 from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
@@ -60,7 +60,7 @@ class SideBandLines:
         self,
         events: Sequence[FileEvent],
         fields: OutputFields,
-        shown: frozenset[int],
+        types: frozenset[int],
         *,
         use_callchain: bool,
         clock: Callable[[int], bytes],
@@ -72,7 +72,7 @@ class SideBandLines:
         """Set what to show.
 
         Args:
-            shown: record types
+            types: record types
             clock: the time of day of a time stamp
             cpus: CPUs whose records are shown (None: all)
             endian: of the file
@@ -80,7 +80,7 @@ class SideBandLines:
         """
         self._events = events
         self._fields = fields
-        self._shown = shown
+        self._types = types
         self._use_callchain = use_callchain
         self._name_kernel = name_kernel
         self._clock = clock
@@ -115,7 +115,7 @@ class SideBandLines:
                 names.apply(record)
 
     def _is_shown(self, record: Any) -> bool:
-        return type(record).__module__ == records.__name__ and records.type_of(record) in self._shown
+        return type(record).__module__ == records.__name__ and records.type_of(record) in self._types
 
     def _line(self, side: SideRecord, names: TaskNames) -> SideLine | None:
         record = as_perf_reads(side.record) if self._is_foreign else side.record
@@ -128,7 +128,7 @@ class SideBandLines:
         if event is None and self._events:
             return SideLine(side.key, side.offset, kind, who.time, b"", text, False)
         fields = _WITHOUT_EVENTS if event is None else self._fields.sets[kind_of(event)].fields
-        tid = signed(record.tid) if isinstance(record, _OWN_TASK) else who.tid
+        tid = signed_number(record.tid) if isinstance(record, _OWN_TASK) else who.tid
         narrow = event is not None and "ip" in fields and has_callchain(event) and self._use_callchain
         form = comm_form(narrow=narrow, latency=self._latency)
         start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, form)
@@ -157,14 +157,14 @@ def _who(record: Any, event: FileEvent | None) -> _Who:
     if event is None or not event.attr.sample_id_all:
         time = record.time if isinstance(record, (records.Fork, records.Exit)) else 0
         if isinstance(record, _OWN_TASK):
-            return _Who(signed(record.pid), signed(record.tid), 0, time)
+            return _Who(signed_number(record.pid), signed_number(record.tid), 0, time)
         return _Who(-1, -1, 0, time)
-    given = record.sample_id or SampleId()
+    sample_id = record.sample_id or SampleId()
     return _Who(
-        -1 if given.pid is None else signed(given.pid),
-        -1 if given.tid is None else signed(given.tid),
-        -1 if given.cpu is None else signed(given.cpu),
-        _NEVER if given.time is None else given.time,
+        -1 if sample_id.pid is None else signed_number(sample_id.pid),
+        -1 if sample_id.tid is None else signed_number(sample_id.tid),
+        -1 if sample_id.cpu is None else signed_number(sample_id.cpu),
+        _NEVER if sample_id.time is None else sample_id.time,
     )
 
 
@@ -172,6 +172,6 @@ def _trace_error(record: AuxtraceError) -> str:
     """Return the text of a hardware trace error that perf inject recorded."""
     time = f"{record.time // 10**9}.{record.time % 10**9:09d}" if record.fmt and record.time else "0"
     guest = f" machine_pid {record.machine_pid} vcpu {record.vcpu}" if record.fmt >= 2 and record.machine_pid else ""
-    task = f"cpu {signed(record.cpu)} pid {signed(record.pid)} tid {signed(record.tid)}"
+    task = f"cpu {signed_number(record.cpu)} pid {signed_number(record.pid)} tid {signed_number(record.tid)}"
     name = _ERROR_NAMES.get(record.type, "unknown AUX")
     return f" {name} error type {record.type} time {time}{guest} {task} ip {alternate(record.ip)} code {record.code}: {record.msg}\n"

@@ -28,13 +28,13 @@ class SourceCode:
         self._sources = sources
         self._files: dict[str, list[bytes]] = {}
         self._last: dict[int, tuple[str, int]] = {}
-        self._known: dict[int, tuple[str, int] | None] = {}
+        self._lines: dict[int, tuple[str, int] | None] = {}
 
     def pieces(self, frames: NDArray[np.int32], tids: NDArray[np.int64]) -> list[bytes]:
         """Return the text below each sample; empty if the thread's last line was the same, or the file is missing."""
-        new = [frame for frame in dict.fromkeys(frames.tolist()) if frame not in self._known]
-        self._known.update(zip(new, self._sources.code(new), strict=True))
-        return [self._piece(self._known[frame], tid) for frame, tid in zip(frames.tolist(), tids.tolist(), strict=True)]
+        new = [frame for frame in dict.fromkeys(frames.tolist()) if frame not in self._lines]
+        self._lines.update(zip(new, self._sources.code(new), strict=True))
+        return [self._piece(self._lines[frame], tid) for frame, tid in zip(frames.tolist(), tids.tolist(), strict=True)]
 
     def _piece(self, source: tuple[str, int] | None, tid: int) -> bytes:
         if source is None or self._last.get(tid) == source:

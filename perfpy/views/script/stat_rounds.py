@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi import user_records
 from perfpy.untrusted.text import one_line
-from perfpy.views.records.record_text import signed
+from perfpy.views.records.record_text import signed_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,11 +38,11 @@ class StatRounds:
     def counts(self, record: Any) -> list[_Counted]:
         """Return the counts of a STAT_ROUND: each event's value, time enabled and time running by CPU and thread."""
         if isinstance(record, user_records.ThreadMap):
-            self._threads = tuple(signed(pid & 0xFFFFFFFF) for pid, _ in record.threads)
+            self._threads = tuple(signed_number(pid & 0xFFFFFFFF) for pid, _ in record.threads)
         elif isinstance(record, user_records.CpuMap):
             self._cpus = record.cpus
         elif isinstance(record, user_records.Stat) and record.id in self._event_of:
-            self._counts[self._event_of[record.id], signed(record.cpu), record.thread] = record
+            self._counts[self._event_of[record.id], signed_number(record.cpu), record.thread] = record
         elif isinstance(record, user_records.StatRound):
             counts = list(self._of_round())
             self._before = dict(self._counts)
@@ -66,7 +66,7 @@ class StatRounds:
 
     def _since(self, key: tuple[int, int, int]) -> tuple[int, int, int] | None:
         """Return a counter's increase since the previous round; counts in the file are totals."""
-        found, before = self._counts.get(key), self._before.get(key)
-        if found is None or before is None:
-            return found and (found.value, found.enabled, found.running)
-        return found.value - before.value, found.enabled - before.enabled, found.running - before.running
+        counts, before = self._counts.get(key), self._before.get(key)
+        if counts is None or before is None:
+            return counts and (counts.value, counts.enabled, counts.running)
+        return counts.value - before.value, counts.enabled - before.enabled, counts.running - before.running

@@ -29,8 +29,8 @@ def time_piece(times: NDArray[np.uint64], *, ns: bool) -> Piece:
         return []
     seconds = times // np.uint64(_SECOND)
     rest = (times - seconds * np.uint64(_SECOND)).astype(np.int64)
-    known, which = _distinct(seconds)
-    texts = [b"%5d." % second for second in known]
+    distinct_seconds, which = _distinct(seconds)
+    texts = [b"%5d." % second for second in distinct_seconds]
     if len({len(text) for text in texts}) != 1:
         return [time_text(time, ns=ns) for time in times.tolist()]
     fields: list[tuple[str, Any]] = [("seconds", np.array(texts)[which])]
@@ -52,8 +52,8 @@ def _distinct(seconds: NDArray[np.uint64]) -> tuple[list[int], NDArray[np.int64]
     low, high = int(seconds.min()), int(seconds.max())
     if high - low < 1 << 16:
         return list(range(low, high + 1)), (seconds - np.uint64(low)).astype(np.int64)
-    known, which = np.unique(seconds, return_inverse=True)
-    return known.tolist(), which.ravel()
+    distinct_seconds, which = np.unique(seconds, return_inverse=True)
+    return distinct_seconds.tolist(), which.ravel()
 
 
 class RelativeTimes:
@@ -64,7 +64,7 @@ class RelativeTimes:
         self._first = 0
         self._previous = 0
 
-    def shown(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def printed_times(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the values to print for the next times, in printing order."""
         if not len(times):
             return times

@@ -24,12 +24,12 @@ class FrameValues:
     """The dictionaries of frames, by frame id; grows with the symbolizer's table.
 
     Args:
-        shown: converts a name to the text for scripts
+        visible_text: converts a name to the text for scripts
     """
 
-    def __init__(self, symbolizer: Symbolizer, shown: Callable[[str], str]) -> None:
+    def __init__(self, symbolizer: Symbolizer, visible_text: Callable[[str], str]) -> None:
         self.symbolizer = symbolizer
-        self.shown = shown
+        self.visible_text = visible_text
         self._locations: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
         self._names: dict[int, str] = {}
@@ -42,43 +42,43 @@ class FrameValues:
         """Return ip, sym, sym_off and dso of every frame, as in a callchain."""
         return self._grow(self._calls, self._call)
 
-    def _grow(self, made: list[dict[str, Any]], make: Callable[[int, int, int, int], dict[str, Any]]) -> list[dict[str, Any]]:
+    def _grow(self, values: list[dict[str, Any]], make: Callable[[int, int, int, int], dict[str, Any]]) -> list[dict[str, Any]]:
         frames = self.symbolizer.resolve()
-        done = len(made)
+        done = len(values)
         if done < len(frames):
             columns = (frames.dso[done:], frames.symbol[done:], frames.symbol_offset[done:])
-            made.extend(map(make, range(done, len(frames)), *(column.tolist() for column in columns)))
-        return made
+            values.extend(map(make, range(done, len(frames)), *(column.tolist() for column in columns)))
+        return values
 
     def _location(self, frame: int, dso: int, symbol: int, offset: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        location: dict[str, Any] = {}
         if dso >= 0:
             frames = self.symbolizer.frames
-            found = {"dso": self.file(dso), "dso_bid": self.symbolizer.dsos[dso].build_id}
-            found |= {"dso_map_start": int(frames.map_start[frame]), "dso_map_end": int(frames.map_end[frame])}
-        return found | {"symbol": self.name(symbol), "symoff": offset} if symbol >= 0 else found
+            location = {"dso": self.file(dso), "dso_bid": self.symbolizer.dsos[dso].build_id}
+            location |= {"dso_map_start": int(frames.map_start[frame]), "dso_map_end": int(frames.map_end[frame])}
+        return location | {"symbol": self.name(symbol), "symoff": offset} if symbol >= 0 else location
 
     def _call(self, frame: int, dso: int, symbol: int, offset: int) -> dict[str, Any]:
-        found: dict[str, Any] = {"ip": int(self.symbolizer.frames.ip[frame])}
+        call: dict[str, Any] = {"ip": int(self.symbolizer.frames.ip[frame])}
         if symbol >= 0:
-            known = self.symbolizer.symbols
-            bounds = {"start": known.start(symbol), "end": known.end(symbol), "binding": known.binding(symbol)}
-            found["sym"] = {**bounds, "name": self.name(symbol)}
-            if not known.inlined(symbol):
-                found["sym_off"] = offset
+            symbols = self.symbolizer.symbols
+            bounds = {"start": symbols.start(symbol), "end": symbols.end(symbol), "binding": symbols.binding(symbol)}
+            call["sym"] = {**bounds, "name": self.name(symbol)}
+            if not symbols.is_inlined(symbol):
+                call["sym_off"] = offset
         if dso >= 0:
-            found["dso"] = self.file(dso)
-        return found
+            call["dso"] = self.file(dso)
+        return call
 
     def file(self, dso: int) -> str:
         """Return the name of a dso for scripts."""
         one = self.symbolizer.dsos[dso]
-        return self.shown(one.short_name if one.kind is DsoKind.MODULE and not one.listed else one.name)
+        return self.visible_text(one.short_name if one.kind is DsoKind.MODULE and not one.listed else one.name)
 
     def name(self, symbol: int) -> str:
         """Return the name of a symbol for scripts."""
         if symbol not in self._names:
-            self._names[symbol] = self.shown(self.symbolizer.symbols.name(symbol))
+            self._names[symbol] = self.visible_text(self.symbolizer.symbols.name(symbol))
         return self._names[symbol]
 
 

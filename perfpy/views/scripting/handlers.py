@@ -54,27 +54,34 @@ class TracepointArguments:
     """The arguments of one tracepoint's handler."""
 
     def __init__(
-        self, form: EventFormat, name: str, handler: Callable[..., Any], context: object, shown: Callable[[str], str], *, by_name: bool
+        self,
+        form: EventFormat,
+        name: str,
+        handler: Callable[..., Any],
+        context: object,
+        visible_text: Callable[[str], str],
+        *,
+        by_name: bool,
     ) -> None:
         """Set the handler.
 
         Args:
             name: SYSTEM__EVENT
             context: what the handler passes to perf_trace_context
-            shown: converts a text for scripts
+            visible_text: converts a text for scripts
             by_name: whether the fields are in one dictionary
         """
         self._form = form
         self._name = name
         self._context = context
-        self._shown = shown
+        self._visible_text = visible_text
         self._by_name = by_name
         self._not_text: set[str] = set()
         names = parameters(handler)
-        given = _BEFORE_FIELDS + len(form.fields) if not self._by_name else 3
+        argument_count = _BEFORE_FIELDS + len(form.fields) if not self._by_name else 3
         #: Whether the function has a parameter for the sample: one more than there are fields, and not named like a removed field.
-        self.wants_sample = names is not None and len(names) == given + 1 and (by_name or form.field(names[-1]) is None)
-        fits = by_name or names is None or len(names) == given + self.wants_sample
+        self.wants_sample = names is not None and len(names) == argument_count + 1 and (by_name or form.field(names[-1]) is None)
+        fits = by_name or names is None or len(names) == argument_count + self.wants_sample
         self._match_fields = None if fits or names is None else _match_fields(names, form.fields)
 
     def of(self, raw: Any, endian: str, head: Head) -> list[tuple[Any, ...]]:
@@ -108,16 +115,16 @@ class TracepointArguments:
         text = data.partition(b"\0")[0]
         if not data or not data.endswith(b"\0") or not _PRINTABLE.issuperset(text):
             self._not_text.add(field.name)
-        return self._shown(text.decode(errors="surrogateescape")) if field.name not in self._not_text else bytearray(data)
+        return self._visible_text(text.decode(errors="surrogateescape")) if field.name not in self._not_text else bytearray(data)
 
 
 def _match_fields(names: tuple[str, ...], fields: Sequence[TraceField]) -> list[int | None]:
     """Return the index of the field for each parameter after the common ones; None for a missing field."""
     number_of = {field.name: number for number, field in enumerate(fields)}
-    wanted = names[_BEFORE_FIELDS:]
-    taken = {number_of[name] for name in wanted if name in number_of}
-    free = [number if number < len(fields) and number not in taken else None for number in range(len(wanted))]
-    return [number_of.get(name, number) for name, number in zip(wanted, free, strict=True)]
+    parameters = names[_BEFORE_FIELDS:]
+    positions = {number_of[name] for name in parameters if name in number_of}
+    free = [number if number < len(fields) and number not in positions else None for number in range(len(parameters))]
+    return [number_of.get(name, number) for name, number in zip(parameters, free, strict=True)]
 
 
 def _data(field: TraceField, raw: Any, endian: str) -> list[bytes]:
@@ -126,9 +133,9 @@ def _data(field: TraceField, raw: Any, endian: str) -> list[bytes]:
     rows = [whole[begin:end] for begin, end in itertools.pairwise(bounds)]
     if not field.is_dynamic:
         return [row[field.offset : field.offset + field.size] for row in rows]
-    found = []
+    fields = []
     for row in rows:
         word = as_number(row[field.offset : field.offset + field.size], endian)
         begin = (word & 0xFFFF) + (field.offset + field.size if field.is_relative else 0)
-        found.append(row[begin : begin + (word >> 16)])
-    return found
+        fields.append(row[begin : begin + (word >> 16)])
+    return fields

@@ -52,14 +52,14 @@ class OtherRecords:
 
     def before(self, batch: Batch) -> list[tuple[int, Callable[[], None]]]:
         """Return (row, action) of each record before the batch's last sample; it precedes the sample in this row."""
-        found: list[tuple[int, Callable[[], None]]] = []
+        calls: list[tuple[int, Callable[[], None]]] = []
         while self._next is not None and len(batch) and (self._next.key, self._next.offset) < (int(batch.key[-1]), int(batch.offset[-1])):
             side, self._next = self._next, next(self._side, None)
             row = int(batch.key.searchsorted(side.key, side="right"))
             while row and int(batch.key[row - 1]) == side.key and int(batch.offset[row - 1]) > side.offset:
                 row -= 1
-            found.append((row, partial(self.tell, side)))
-        return found
+            calls.append((row, partial(self.tell, side)))
+        return calls
 
     def rest(self) -> Iterator[SideRecord]:
         """Return all remaining records."""

@@ -48,8 +48,8 @@ class ScriptProgram:
         """
         self.path = path
         self._module = ModuleType("__main__")
-        given = {name: one for module in modules for name, one in vars(module).items() if name in _GIVEN}
-        self._module.__dict__.update(__file__=path, **given)
+        builtins_of_perf = {name: one for module in modules for name, one in vars(module).items() if name in _GIVEN}
+        self._module.__dict__.update(__file__=path, **builtins_of_perf)
         self._args = [path, *args]
         self._modules = modules
         self._exec_path = exec_path
@@ -79,14 +79,14 @@ class ScriptProgram:
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """Return a function of the script; None if it does not define it."""
-        found = self._module.__dict__.get(name)
-        return found if callable(found) else None
+        value = self._module.__dict__.get(name)
+        return value if callable(value) else None
 
     def call_if_there(self, name: str, *args: Any) -> None:
         """Call a function of the script if it defines it."""
-        found = self.function(name)
-        if found is not None:
-            self.call(name, found, *args)
+        function = self.function(name)
+        if function is not None:
+            self.call(name, function, *args)
 
     def call(self, name: str, function: Callable[..., Any], *args: Any) -> None:
         """Call a function of the script. Raises ScriptFailedError; SystemExit passes through."""

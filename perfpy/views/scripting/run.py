@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.flags import PerfType
 from perfpy.views.script import field_text
-from perfpy.views.script.lines import taken
+from perfpy.views.script.lines import take_rows
 from perfpy.views.scripting.context import SampleContext
 from perfpy.views.scripting.frames import FrameValues
 from perfpy.views.scripting.handlers import Head, TracepointArguments
@@ -41,15 +41,15 @@ class ScriptedRun:
     """A run that calls a script's functions.
 
     Args:
-        shown: converts a text of the recording for scripts
+        visible_text: converts a text of the recording for scripts
     """
 
-    def __init__(self, recording: Recorded, run: ScriptRun, shown: Callable[[str], str]) -> None:
+    def __init__(self, recording: Recorded, run: ScriptRun, visible_text: Callable[[str], str]) -> None:
         self._recording = recording
         self._run = run
-        self._shown = shown
+        self._visible_text = visible_text
         self._line = run.context()
-        self._frames = FrameValues(self._line.symbolizer, shown)
+        self._frames = FrameValues(self._line.symbolizer, visible_text)
         self._comms: list[str] = []
         self.context = SampleContext(recording.data.tracing, self._source_line)
         self._makers: dict[int, _OfEvent] = {}
@@ -108,7 +108,7 @@ class ScriptedRun:
         calls: list[Call | None] = [None] * len(batch)
         for number in present:
             rows = np.flatnonzero(batch.event == number)
-            for row, call in zip(rows.tolist(), self._of(number, program).calls(taken(batch, rows)), strict=True):
+            for row, call in zip(rows.tolist(), self._of(number, program).calls(take_rows(batch, rows)), strict=True):
                 calls[row] = call
         return calls
 
@@ -127,12 +127,12 @@ class ScriptedRun:
         """Return the command of each sample."""
         timeline = self._line.timeline
         ids = timeline.comm_ids(batch.columns["tid"], batch.key) if "tid" in batch.columns else np.zeros(len(batch), np.int32)
-        self._comms += map(self._shown, timeline.comms[len(self._comms) :])
+        self._comms += map(self._visible_text, timeline.comms[len(self._comms) :])
         return [self._comms[number] for number in ids.tolist()]
 
-    def shown(self, text: str) -> str:
+    def visible_text(self, text: str) -> str:
         """Return a text of the recording as scripts get it."""
-        return self._shown(text)
+        return self._visible_text(text)
 
     def comms(self, batch: Batch) -> list[str]:
         """Return the command of each sample."""
@@ -141,13 +141,13 @@ class ScriptedRun:
     def _source_line(self, batch: Batch, row: int) -> tuple[str, int] | None:
         from perfpy.analysis.samples.source_texts import SourceTexts  # few scripts need it
 
-        one = taken(batch, np.array([row]))
+        one = take_rows(batch, np.array([row]))
         columns = one.columns
         ids = self._line.symbolizer.frame_ids(columns["pid"], columns["ip"], one.key, columns["cpumode"])
         self._line.symbolizer.resolve()
         text = next(iter(SourceTexts(self._line.symbolizer, full_paths=True, as_addr2line=True).in_files(ids.astype(np.int64))))
         file, colon, line = (text or "").rpartition(":")
-        return (self._shown(file), int(line)) if colon and line.isdigit() else None
+        return (self._visible_text(file), int(line)) if colon and line.isdigit() else None
 
 
 def _nothing() -> None:
@@ -178,7 +178,7 @@ class _OfEvent:
             self._name, self._function = "trace_unhandled", program.function("trace_unhandled")
         if self._function is not None:
             name = f"{form.system}__{form.name}"
-            self._arguments = TracepointArguments(form, name, self._function, run.context, run.shown, by_name=unhandled)
+            self._arguments = TracepointArguments(form, name, self._function, run.context, run.visible_text, by_name=unhandled)
 
     def calls(self, batch: Batch) -> list[Call | None]:
         """Return the call for each row; None if the script has no function for the event."""
@@ -186,7 +186,7 @@ class _OfEvent:
         if function is None:
             return [None] * len(batch)
         if self._arguments is None and self._run.tables is not None:
-            return [(name, function, values) for values in sample_rows(self._samples, batch, self._run.shown(self._event.name))]
+            return [(name, function, values) for values in sample_rows(self._samples, batch, self._run.visible_text(self._event.name))]
         if self._arguments is None:
             return [(name, function, (values,)) for values in self._samples.dictionaries(batch)]
         raw = batch.columns.get("raw")

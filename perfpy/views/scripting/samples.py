@@ -19,7 +19,7 @@ from perfpy.views.script.addresses import frames_of as address_frames
 from perfpy.views.script.event_lines import names_data_address
 from perfpy.views.script.field_text import branch_parts
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.frame_text import shortened
+from perfpy.views.script.frame_text import truncate_chains
 from perfpy.views.script.memory_text import memory_text
 from perfpy.views.scripting.frames import FrameValues, chain_lists
 
@@ -66,7 +66,7 @@ class SampleValues:
         self._context = context
         self._frames = frames
         self._comms = comms
-        self._name = frames.shown(event.name)
+        self._name = frames.visible_text(event.name)
         self._most_frames = context.max_stack * (2 if event.attr.sample_type & SampleType.STACK_USER else 1)
         self._data_sources: dict[int, str] = {}
 
@@ -81,27 +81,27 @@ class SampleValues:
         name, attr = self._name, self._attr
         return [
             {"ev_name": name, "attr": attr, "sample": sample, "raw_buf": raw, "comm": comm, **located, "callchain": chain,
-             "brstack": branches, "brstacksym": named, "iregs": iregs, "uregs": uregs}
-            for sample, raw, comm, located, chain, branches, named, iregs, uregs in zip(*columns, strict=True)
+             "brstack": branches, "brstacksym": branch_symbols, "iregs": iregs, "uregs": uregs}
+            for sample, raw, comm, located, chain, branches, branch_symbols, iregs, uregs in zip(*columns, strict=True)
         ]  # fmt: skip
 
     def samples(self, batch: Batch) -> list[dict[str, Any]]:
         """Return the numbers of each sample."""
-        made = {"values": self._readings, "id": self._ids}
-        columns = [made[key](batch) if key in made else self._numbers(batch, *where) for key, where in _NUMBERS.items()]
+        makers = {"values": self._readings, "id": self._ids}
+        columns = [makers[key](batch) if key in makers else self._numbers(batch, *where) for key, where in _NUMBERS.items()]
         columns += [self._served_from(columns[-1]), batch.columns["cpumode"].tolist()]
         keys = (*_NUMBERS, "datasrc_decode", "cpumode")
-        found = [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
+        samples_of_batch = [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
         if self._has_data_address:
-            for sample, located in zip(found, self._data_locations(batch), strict=True):
+            for sample, located in zip(samples_of_batch, self._data_locations(batch), strict=True):
                 sample["addr_correlates_sym"] = True
                 sample.update(located)
-        return found
+        return samples_of_batch
 
     def callchains(self, batch: Batch) -> list[list[dict[str, Any]]]:
         """Return the callchain of each sample, innermost frame first."""
-        found = self.chain_frames(batch)
-        return [[] for _ in range(len(batch))] if found is None else chain_lists(self._frames, *found)
+        frames = self.chain_frames(batch)
+        return [[] for _ in range(len(batch))] if frames is None else chain_lists(self._frames, *frames)
 
     def chain_frames(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
         """Return the frames of all callchains, and the length of each; None if samples have none."""
@@ -111,7 +111,7 @@ class SampleValues:
         from perfpy.analysis.samples.callchains import frames_of
 
         frames, counts = frames_of(columns["callchain"], field_text.column(batch, self._event, "pid"), batch.key, context.symbolizer)
-        return context.symbolizer.expanded(*shortened(frames, counts, self._most_frames))
+        return context.symbolizer.expand(*truncate_chains(frames, counts, self._most_frames))
 
     def _column(self, batch: Batch, name: str) -> NDArray[Any]:
         bits, absent = _ABSENT.get(name, (0, 0))
@@ -121,8 +121,8 @@ class SampleValues:
 
     def _numbers(self, batch: Batch, name: str, bits: int) -> Values:
         values = self._column(batch, name)
-        found: Values = (values.astype(np.int64) & 0xFFFFFFFF).tolist() if bits == 32 else values.astype(np.uint64).tolist()
-        return found
+        numbers: Values = (values.astype(np.int64) & 0xFFFFFFFF).tolist() if bits == 32 else values.astype(np.uint64).tolist()
+        return numbers
 
     def _ids(self, batch: Batch) -> Values:
         """Return the id of each sample's counter; for group readings, that of the row's reading."""
@@ -144,10 +144,10 @@ class SampleValues:
         return [rows[begin:end] for begin, end in itertools.pairwise(reads.offsets.tolist())]
 
     def _served_from(self, words: Values) -> Values:
-        known = self._data_sources
-        for word in {*words} - known.keys():
-            known[word] = memory_text(word)
-        return [known[word] for word in words]
+        texts = self._data_sources
+        for word in {*words} - texts.keys():
+            texts[word] = memory_text(word)
+        return [texts[word] for word in words]
 
     def frame_ids(self, batch: Batch) -> NDArray[np.int32]:
         """Return the frame of each sample's address."""
@@ -209,9 +209,9 @@ def branch_lists(batch: Batch, pid: NDArray[Any], context: LineContext, frames: 
         ends.append(list(map(frames.locations().__getitem__, ids.tolist())))
     numbers = [stacks.values[name].tolist() for name in ("from", "to", "flags")]
     plain = [_plain(*values) for values in zip(*numbers, *ends, strict=True)]
-    named = [_named(*values) for values in zip(numbers[2], *ends, strict=True)]
+    symbols = [_symbol_fields(*values) for values in zip(numbers[2], *ends, strict=True)]
     bounds = list(itertools.pairwise(stacks.offsets.tolist()))
-    return [plain[begin:end] for begin, end in bounds], [named[begin:end] for begin, end in bounds]
+    return [plain[begin:end] for begin, end in bounds], [symbols[begin:end] for begin, end in bounds]
 
 
 def _plain(source: int, target: int, word: int, left: dict[str, Any], entered: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def _plain(source: int, target: int, word: int, left: dict[str, Any], entered: d
     return {"from": source, "to": target, **flags, "cycles": parts["cycles"], **files}
 
 
-def _named(word: int, left: dict[str, Any], entered: dict[str, Any]) -> dict[str, Any]:
+def _symbol_fields(word: int, left: dict[str, Any], entered: dict[str, Any]) -> dict[str, Any]:
     parts, _ = branch_parts(word)
     guess = "P" if parts["predicted"] else "M" if parts["mispred"] else "-"
     flags = {"pred": guess, "in_tx": "X" if parts["in_tx"] else "-", "abort": "A" if parts["abort"] else "-"}

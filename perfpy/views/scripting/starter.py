@@ -60,9 +60,9 @@ _COMMON: Final = "event_name, context, common_cpu, common_secs, common_nsecs, co
 def starter(recording: Recorded) -> str:
     """Return the text of a script for this recording. It runs unchanged."""
     tracing = recording.data.tracing
-    known = tracing.formats if tracing else {}
-    numbers = dict.fromkeys(event.attr.config for event in recording.events if event.tracepoint and event.attr.config in known)
-    return _HEAD + "".join(line + "\n" for number in numbers for line in _function(known[number]))
+    formats = tracing.formats if tracing else {}
+    numbers = dict.fromkeys(event.attr.config for event in recording.events if event.tracepoint and event.attr.config in formats)
+    return _HEAD + "".join(line + "\n" for number in numbers for line in _function(formats[number]))
 
 
 def _function(form: EventFormat) -> Iterator[str]:
@@ -72,10 +72,10 @@ def _function(form: EventFormat) -> Iterator[str]:
         return
     words = {field: "flag_str" if isinstance(tree, Flags) else "symbol_str" for tree, field in worded_fields(form)}
     parameters = [field + "_" * keyword.iskeyword(field) for field in fields]
-    shown = ", ".join(f"{field}={{{_value(name, field, parameter, words)}}}" for field, parameter in zip(fields, parameters, strict=True))
+    text = ", ".join(f"{field}={{{_value(name, field, parameter, words)}}}" for field, parameter in zip(fields, parameters, strict=True))
     yield from ("", "", f"def {name}({', '.join([_COMMON, *parameters, 'perf_sample_dict'])}):")
     yield "    print_head(event_name, common_cpu, common_secs, common_nsecs, common_pid, common_comm)"
-    yield f"    print(f'{shown}')"
+    yield f"    print(f'{text}')"
     yield "    print_callchain(common_callchain)"
 
 

@@ -42,7 +42,7 @@ class TableRows:
         self._program = program
         self._frames = frames
         self._chains = program.asks_for("perf_db_export_callchains")
-        self.tasks = KnownTasks(frames.shown)
+        self.tasks = KnownTasks(frames.visible_text)
         self._events: dict[str, int] = {}
         self._machine = False
         self._dsos: dict[int, int] = {}
@@ -69,29 +69,29 @@ class TableRows:
             event = self._events[name] = len(self._events) + 1
             self._row("evsel", event, name)
         self._know_machine()
-        thread = self.tasks.thread(_signed(values["pid"], 32), _signed(values["tid"], 32))
+        thread = self.tasks.thread(_signed_number(values["pid"], 32), _signed_number(values["tid"], 32))
         program = self._know_task(thread)
-        known = self._last["symbol"]
+        last_symbol = self._last["symbol"]
         located = self._locate(frame)
         path = self._path(chain, frame) if chain else 0
-        data = (0, 0, 0) if data_frame is None else self._locate(data_frame, again=data_frame == frame and located[1] > known)
+        data = (0, 0, 0) if data_frame is None else self._locate(data_frame, again=data_frame == frame and located[1] > last_symbol)
         address = 0 if data_frame is None else values["addr"]
-        numbers = (values["ip"], values["time"], _signed(values["cpu"], 32), *data, address, values["period"])
+        numbers = (values["ip"], values["time"], _signed_number(values["cpu"], 32), *data, address, values["period"])
         memory = (values["weight"], values["transaction"], values["datasrc"])
         rest = (0, 0, path, 0, 0, 0, values["id"], values["stream_id"], values["ins_lat"])  # no branch: only hardware traces have them
         row = (self._next("sample"), event, _HOST, thread.row, program.row if program else 0, *located, *numbers, *memory, *rest)
-        self._row("sample", *map(_signed, row))
+        self._row("sample", *map(_signed_number, row))
 
     def switch(self, time: int, cpu: int, task: tuple[int, int], other: tuple[int, int] | None, *, out: bool, preempted: bool) -> None:
         """Write a context switch of a task to another task (`out`) or from it, if that is known."""
         self._know_machine()
         mine, others = self._of_switch(*task), (0, 0) if other is None else self._of_switch(*other)
         ends = (*mine, *others) if out else (*others, *mine)
-        self._row("context_switch", self._next("context_switch"), _HOST, _signed(time), cpu, *ends, out | preempted << 1)
+        self._row("context_switch", self._next("context_switch"), _HOST, _signed_number(time), cpu, *ends, out | preempted << 1)
 
     def _of_switch(self, pid: int, tid: int) -> tuple[int, int]:
         thread = self.tasks.thread(pid, tid)
-        if not thread.named:  # it has exited, and only its last switch follows
+        if not thread.is_named:  # it has exited, and only its last switch follows
             return 0, 0
         program = self._know_task(thread)
         return thread.row, program.row if program else 0
@@ -126,7 +126,7 @@ class TableRows:
 
     def _know_command(self, command: ThreadName, thread: Thread) -> None:
         command.row = self._next("comm")
-        self._row("comm", command.row, command.name, thread.row, _signed(command.since), int(command.by_exec))
+        self._row("comm", command.row, command.name, thread.row, _signed_number(command.since), int(command.by_exec))
 
     def _locate(self, frame: int, *, caller: bool = False, again: bool = False) -> tuple[int, int, int]:
         """Return the rows of a frame's dso and symbol, and the offset in the symbol.
@@ -143,19 +143,19 @@ class TableRows:
         if dso is None:
             dso = self._dsos[number] = len(self._dsos) + 1
             one = self._frames.symbolizer.dsos[number]
-            short, long = self._frames.shown(one.short_name), self._frames.shown(one.name)
+            short, long = self._frames.visible_text(one.short_name), self._frames.visible_text(one.name)
             self._row("dso", dso, _HOST, short, long, one.build_id or "")
         symbol = int(frames.symbol[frame])
         if symbol < 0:  # each address without a symbol is a symbol of its own
-            address = _signed(int(frames.ip[frame] if caller else frames.address[frame]))
+            address = _signed_number(int(frames.ip[frame] if caller else frames.address[frame]))
             row = None if again else self._unnamed.get((dso, address))
             if row is None:
                 row = self._new_symbol(dso, address, address, 0, "unknown")
             return dso, row if again else self._unnamed.setdefault((dso, address), row), 0
         if symbol not in self._symbols:
-            known = self._frames.symbolizer.symbols
-            bounds = _signed(known.start(symbol)), _signed(known.end(symbol))
-            self._symbols[symbol] = self._new_symbol(dso, *bounds, known.binding(symbol), self._frames.name(symbol))
+            symbols = self._frames.symbolizer.symbols
+            bounds = _signed_number(symbols.start(symbol)), _signed_number(symbols.end(symbol))
+            self._symbols[symbol] = self._new_symbol(dso, *bounds, symbols.binding(symbol), self._frames.name(symbol))
         return dso, self._symbols[symbol], int(frames.symbol_offset[frame])
 
     def _new_symbol(self, *described: Any) -> int:
@@ -171,7 +171,7 @@ class TableRows:
         calls = [(self._locate(frame, caller=frame != sampled)[1], int(frames.ip[frame])) for frame in reversed(chain)]
         path = self._known_path(0, 0, 0)
         for symbol, ip in calls:
-            path = self._known_path(path, symbol, 0 if symbol else _signed(ip))
+            path = self._known_path(path, symbol, 0 if symbol else _signed_number(ip))
         return path
 
     def _known_path(self, parent: int, symbol: int, ip: int) -> int:
@@ -211,7 +211,7 @@ def branch_types() -> list[tuple[int, str]]:
     return [*_BRANCHES.items(), *both, (4099 | _TRACE_BEGIN, "trace begin / vm exit"), (4099 | _TRACE_END, "vm exit / trace end")]
 
 
-def _signed(number: int, bits: int = 64) -> int:
+def _signed_number(number: int, bits: int = 64) -> int:
     """Return a number as perf passes it to table functions: signed."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
@@ -237,21 +237,21 @@ class ThreadName:
 class Thread:
     """A thread and its commands, newest last."""
 
-    __slots__ = ("commands", "named", "pid", "row", "tid")
+    __slots__ = ("commands", "is_named", "pid", "row", "tid")
 
     def __init__(self, pid: int, tid: int) -> None:
         self.pid = pid
         self.tid = tid
         self.commands = [ThreadName(f":{tid}" if tid else _SWAPPER, 0, by_exec=False)]
-        self.named = not tid  #: whether a record named it
+        self.is_named = not tid  #: whether a record named it
         self.row = 0
 
     def call(self, name: str, since: int, *, by_exec: bool) -> None:
         """Set the name from a time on."""
-        if not self.named:
+        if not self.is_named:
             self.commands.clear()
         self.commands.append(ThreadName(name, since, by_exec=by_exec))
-        self.named = True
+        self.is_named = True
 
     def program(self) -> ThreadName:
         """Return the name that the last exec set; without an exec the first name, which is the parent's if that was known at the start."""
@@ -266,11 +266,11 @@ class KnownTasks:
     """All threads at the current record.
 
     Args:
-        shown: converts a name to the text for scripts
+        visible_text: converts a name to the text for scripts
     """
 
-    def __init__(self, shown: Callable[[str], str]) -> None:
-        self._shown = shown
+    def __init__(self, visible_text: Callable[[str], str]) -> None:
+        self._visible_text = visible_text
         self._threads: dict[int, Thread] = {}
 
     def see(self, record: Any) -> None:
@@ -278,18 +278,18 @@ class KnownTasks:
         if isinstance(record, records.Fork):
             parent = self._threads.get(record.ptid)
             child = self._threads[record.tid] = Thread(record.pid, record.tid)
-            if parent is not None and parent.named:
+            if parent is not None and parent.is_named:
                 child.call(parent.commands[-1].name, record.sample_id.time or 0 if record.sample_id else record.time, by_exec=False)
         elif isinstance(record, records.Comm):
             since = record.sample_id.time if record.sample_id else None
-            name, by_exec = self._shown(record.comm), bool(record.misc & _EXEC)
+            name, by_exec = self._visible_text(record.comm), bool(record.misc & _EXEC)
             self.thread(record.pid, record.tid).call(name, _NO_TIME if since is None else since, by_exec=by_exec)
         elif isinstance(record, records.Exit):
             self._threads.pop(record.tid, None)
 
     def thread(self, pid: int, tid: int) -> Thread:
         """Return the thread of a sample."""
-        found = self._threads.get(tid)
-        if found is None:
-            found = self._threads[tid] = Thread(pid, tid)
-        return found
+        thread = self._threads.get(tid)
+        if thread is None:
+            thread = self._threads[tid] = Thread(pid, tid)
+        return thread

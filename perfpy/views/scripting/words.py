@@ -39,13 +39,13 @@ def worded_fields(form: EventFormat) -> list[tuple[Flags | Symbolic, str]]:
         arguments = parse_print_fmt(form).arguments
     except PrintFormatError:
         return []
-    found = []
+    fields = []
     for tree in (part for argument in arguments for part in _parts(argument)):
         if isinstance(tree, (Flags, Symbolic)):
             field = next((part.name for part in _parts(tree.value) if isinstance(part, FieldValue)), None)
             if field is not None:
-                found.append((tree, field))
-    return found
+                fields.append((tree, field))
+    return fields
 
 
 def _parts(tree: Any) -> Iterator[Any]:

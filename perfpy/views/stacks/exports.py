@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.code_sites import Source
 
 
-def folded(part: Stacks) -> Iterator[str]:
+def folded_lines(part: Stacks) -> Iterator[str]:
     """Yield a line for each stack, `comm;outer;...;inner weight`, in order of the text.
 
     Semicolons in names become colons and line breaks ^J, because the format has no escapes. Equal lines are added up.

@@ -59,7 +59,7 @@ class _Profile:
         self._tables = FrameTables()
         self._threads: dict[tuple[int, int, str], dict[str, Any]] = {}
         self._schemas: dict[str, list[str]] = {}
-        self._timed = [_timed(part) for part in parts]
+        self._timed = [_timed_samples(part) for part in parts]
         began = (_start_times(part, timed) for part, timed in zip(parts, self._timed, strict=True))
         self._zero = min((float(times.min()) for times in began if len(times)), default=0.0)
         self._interval = _median_interval(self._timed[0]) if parts else _MS
@@ -201,7 +201,7 @@ def _schema(event: str, fields: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _timed(part: Stacks) -> TimedSamples:
+def _timed_samples(part: Stacks) -> TimedSamples:
     if part.timed is None:
         raise ValueError("Firefox Profiler needs the samples' times")
     return part.timed

@@ -99,7 +99,7 @@ class FrameTables:
         """Return all tables, column by column."""
         below, frame = _columns(self._stacks, 2)
         lib, address, symbol, size = _columns(self._symbols, 4)
-        made: dict[str, Any] = {
+        tables: dict[str, Any] = {
             "stackTable": {"frame": frame, "prefix": [one if one >= 0 else None for one in below]},
             "frameTable": self._frame_table(),
             "funcTable": self._function_table(),
@@ -107,9 +107,9 @@ class FrameTables:
             "nativeSymbols": {"libIndex": lib, "address": address, "name": symbol, "functionSize": size},
             "sources": {"uuid": [None] * len(self._sources), "filename": [self.string(path) for path in self._sources]},
         }
-        for table in made.values():
+        for table in tables.values():
             table["length"] = len(next(iter(table.values())))
-        return {**made, "stringArray": list(self._strings)}
+        return {**tables, "stringArray": list(self._strings)}
 
     def _frame_table(self) -> dict[str, list[Any]]:
         function, category, address, depth, symbol, line = _columns(self._frames, 6)
@@ -211,7 +211,7 @@ class StackRows:
     def _category(self, function: Function, mapping: FileMapping | None) -> int:
         if function.kernel:
             return _KERNEL
-        if source_file(function.name) or (mapping and mapping.made):
+        if source_file(function.name) or (mapping and mapping.is_runtime_code):
             return _MADE
         if not function.dso:
             return _WAITING if self._part.off_cpu or (function.name.startswith("[") and function.name != "[unknown]") else _OTHER

@@ -78,7 +78,7 @@ class _Writer:
         comments = [self._string(comment) for comment in metadata.comments]
         out += [_message(6, text.encode("utf-8", "replace")) for text in self._strings]
         out += [_number(9, metadata.start), _number(10, metadata.duration), _message(11, period_type), _number(12, metadata.period or 1)]
-        return b"".join([*out, _packed(13, comments), _number(14, first)])
+        return b"".join([*out, _pack_numbers(13, comments), _number(14, first)])
 
     def _kinds(self) -> list[tuple[str, str]]:
         kinds = []
@@ -96,13 +96,13 @@ class _Writer:
         label = self._string("comm")
         for position, part in enumerate(self._parts):
             locations = _Locations(self, part)
-            chains = {chain: _packed(1, locations.of_chain(chain)) for chain in distinct(part.chain).tolist()}
+            chains = {chain: _pack_numbers(1, locations.of_chain(chain)) for chain in distinct(part.chain).tolist()}
             comms = [_message(3, _number(1, label) + _number(2, self._string(comm))) for comm in part.comms]
             rows = zip(part.chain.tolist(), part.comm.tolist(), part.count.tolist(), part.weight.tolist(), strict=True)
             for chain, comm, count, weight in rows:
                 values = [0] * (2 * len(self._parts))
                 values[2 * position : 2 * position + 2] = count, weight
-                yield chains[chain] + _packed(2, values) + comms[comm]
+                yield chains[chain] + _pack_numbers(2, values) + comms[comm]
 
     def location(self, site: _Location) -> int:
         """Return the id of a location."""
@@ -139,7 +139,7 @@ class _Locations:
     def __init__(self, writer: _Writer, part: Stacks) -> None:
         self._writer = writer
         self._part = part
-        self._known: dict[tuple[int, ...], int] = {}
+        self._ids: dict[tuple[int, ...], int] = {}
 
     def of_chain(self, chain: int) -> list[int]:
         """Return the location ids of a callchain, innermost first."""
@@ -161,14 +161,14 @@ class _Locations:
         return writer.location(_Location(writer.mapping(function.dso), 0, ((writer.function(function, file, 0), 0),)))
 
     def _of_sites(self, functions: list[int], numbers: list[int]) -> int:
-        location = self._known.get(tuple(numbers))
+        location = self._ids.get(tuple(numbers))
         if location is None:
             sites, last = self._part.sites, numbers[-1]
             assert sites is not None
             lines = tuple(self._line(function, sites.source_of(number)) for function, number in zip(functions, numbers, strict=True))
             mapping = int(sites.mapping[last])
             site = _Location(self._writer.mapping(sites.mappings[mapping]) if mapping >= 0 else 0, int(sites.address[last]), lines)
-            location = self._known[tuple(numbers)] = self._writer.location(site)
+            location = self._ids[tuple(numbers)] = self._writer.location(site)
         return location
 
     def _line(self, number: int, source: Source | None) -> tuple[int, int]:
@@ -192,8 +192,8 @@ def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
         mapping = of_chain[part.chain]
         hits = np.bincount(mapping[mapping >= 0], part.count[mapping >= 0], len(sites.mappings)).tolist()
         for one, weight in zip(sites.mappings, hits, strict=True):
-            named = one.path.startswith("/") and one.path.rpartition("/")[2].startswith(comms)  # the command python3 runs python3.11
-            weights[one] = weights.get(one, 0.0) + weight + named * 1e18
+            is_command = one.path.startswith("/") and one.path.rpartition("/")[2].startswith(comms)  # the command python3 runs python3.11
+            weights[one] = weights.get(one, 0.0) + weight + is_command * 1e18
     return sorted(weights, key=lambda one: -weights[one])
 
 
@@ -216,5 +216,5 @@ def _message(field: int, data: bytes) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(data)) + data
 
 
-def _packed(field: int, values: Sequence[int]) -> bytes:
+def _pack_numbers(field: int, values: Sequence[int]) -> bytes:
     return _message(field, b"".join(map(_varint, values)))

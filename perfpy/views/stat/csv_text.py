@@ -99,7 +99,7 @@ def _aggregate_fields(mode: Aggregation, aggregate_id: AggregateId, cells: int) 
 def _count_fields(line: TallyLine, with_cgroup: bool) -> list[str]:
     row = line.row
     event = row.event
-    if not row.counted:
+    if not row.was_counted:
         count = NOT_COUNTED if row.state.supported else NOT_SUPPORTED
     else:
         count = f"{row.amount:.0f}" if math.floor(event.scale) == event.scale else f"{row.amount:.2f}"

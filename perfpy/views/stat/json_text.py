@@ -80,7 +80,7 @@ def _aggregate(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> list
 def _count(line: TallyLine, with_cgroup: bool) -> list[str]:
     row = line.row
     event = row.event
-    count = f"{row.amount:f}" if row.counted else NOT_COUNTED if row.state.supported else NOT_SUPPORTED
+    count = f"{row.amount:f}" if row.was_counted else NOT_COUNTED if row.state.supported else NOT_SUPPORTED
     fields = [f'"counter-value" : "{count}"', f'"unit" : {_text(event.unit)}', f'"event" : {_text(line.name)}']
     if with_cgroup:
         fields.append(f'"cgroup" : {_text(event.cgroup or "")}')

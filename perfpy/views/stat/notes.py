@@ -20,7 +20,7 @@ _RUNS_FOR_FENCES: Final = 5
 
 def notes(tally: Tally) -> list[str]:
     """Return a line for each problem of a tally; none if all counts are reliable."""
-    return [*_missing(tally), *_multiplexed(tally), *_spread(tally)]
+    return [*_missing(tally), *_note_multiplexing(tally), *_spread(tally)]
 
 
 def _missing(tally: Tally) -> Iterator[str]:
@@ -36,7 +36,7 @@ def _missing(tally: Tally) -> Iterator[str]:
         yield f"{', '.join(names)}: {reason}"
 
 
-def _multiplexed(tally: Tally) -> Iterator[str]:
+def _note_multiplexing(tally: Tally) -> Iterator[str]:
     shares = {}
     for event in tally.events:
         rows = tally.rows[event]

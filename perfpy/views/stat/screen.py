@@ -72,7 +72,7 @@ class ScreenView(TextView):
         first, *more = line.ratios or (None,)
         cells[_RATIO], cells[_RATIO_UNIT] = _ratio(first)
         cells[_SPREAD] = f"+-{line.noise:.2f}%" if line.noise else ""
-        cells[_SHARE] = f"{row.running / row.enabled:.0%}" if row.counted and row.running != row.enabled else ""
+        cells[_SHARE] = f"{row.running / row.enabled:.0%}" if row.was_counted and row.running != row.enabled else ""
         yield cells
         for ratio in more:
             further = [""] * len(_HEADINGS)
@@ -80,7 +80,7 @@ class ScreenView(TextView):
             yield further
 
     def _count_alone(self, row: CountRow) -> str:
-        if not row.counted:
+        if not row.was_counted:
             return "not counted" if row.state.supported else "not supported"
         return self._number(row.amount, 0 if float(row.event.scale).is_integer() else 2)
 
@@ -100,7 +100,7 @@ def _aggregate(row: CountRow, mode: Aggregation) -> str:
 
 def _code(row: CountRow) -> str:
     """Return red for an event without a count, yellow for an estimate."""
-    if not row.counted:
+    if not row.was_counted:
         return _RED
     return _YELLOW if row.running < TRUSTED_SHARE * row.enabled else ""
 

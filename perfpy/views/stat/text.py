@@ -114,7 +114,7 @@ class TextView:
 
     def _count(self, line: TallyLine, unit_width: int) -> str:
         event = line.row.event
-        if not line.row.counted:
+        if not line.row.was_counted:
             count = NOT_COUNTED if line.row.state.supported else NOT_SUPPORTED
         else:
             count = self._number(line.row.amount, 0 if math.floor(event.scale) == event.scale else 2)

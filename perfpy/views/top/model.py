@@ -98,7 +98,7 @@ class TopModel:
         if table is None:
             return
         periods = table.entries.measures.get(WINDOW)
-        entries = table.shown()
+        entries = table.visible_entries()
         if periods is not None:
             own = periods[entries, 0]
             used = [(int(entry), int(period)) for entry, period in zip(entries, own, strict=True) if period > 0][:_MOST_ROWS]
@@ -127,13 +127,13 @@ class TopModel:
         table = self.table
         if table is None:
             return []
-        wanted, rows = self.filter.lower(), []
+        pattern, rows = self.filter.lower(), []
         cells = self._cells()
-        shown = table.shown()
-        for entry in (table.by_own(shown) if self.by_own else shown).tolist():
+        entries = table.visible_entries()
+        for entry in (table.by_own(entries) if self.by_own else entries).tolist():
             key = self._key(table, entry)
             texts = tuple(visible(at_a_glance(text).strip()) for text in key)
-            if wanted and not any(wanted in text.lower() for text in texts):
+            if pattern and not any(pattern in text.lower() for text in texts):
                 continue
             children = table.percent("children", entry) if "children" in table.entries.measures else None
             percent = table.percent("period", entry)
@@ -179,11 +179,11 @@ class TopModel:
     def verdict(self) -> str:
         """Return a sentence on the row that stands out; "" unless it is certain."""
         table = self.table
-        if table is None or len(table.shown()) < 2 or table.leader.samples < _FEWEST:
+        if table is None or len(table.visible_entries()) < 2 or table.leader.samples < _FEWEST:
             return ""
         if _is_mostly_python(table):
             return "most of this is CPython's own code; perfpy top --python shows the Python functions"
-        first, second = (int(entry) for entry in table.by_own(table.shown())[:2])
+        first, second = (int(entry) for entry in table.by_own(table.visible_entries())[:2])
         samples = table.leader.samples
         low, high = interval(min(table.percent("period", first) / 100, 1.0), samples)
         if low < _STANDS_OUT or low <= interval(min(table.percent("period", second) / 100, 1.0), samples).high:
@@ -197,7 +197,7 @@ def _is_mostly_python(table: Histogram) -> bool:
     """Whether most samples are in CPython's program or library."""
     if "dso" not in table.keys or "children" in table.entries.measures:
         return False
-    entries = [entry for entry in table.shown().tolist()[:_MOST_ROWS] if _PYTHON.fullmatch(table.text("dso", entry).strip())]
+    entries = [entry for entry in table.visible_entries().tolist()[:_MOST_ROWS] if _PYTHON.fullmatch(table.text("dso", entry).strip())]
     return sum(table.percent("period", entry) for entry in entries) > _MOSTLY
 
 

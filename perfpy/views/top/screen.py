@@ -73,7 +73,7 @@ class TopScreen:
         self._subject = subject
         self._most = most_rows
         self._rates: Rates | None = None
-        self._seen: list[TopRow] = []
+        self._displayed: list[TopRow] = []
         self._selected: tuple[str, ...] | None = None
         self._cursor = 0
         self._top = 0
@@ -90,7 +90,7 @@ class TopScreen:
     def clear(self) -> None:
         """Forget the rows: they have other keys from now on."""
         self.model.clear()
-        self._seen, self._selected, self._opened = [], None, set()
+        self._displayed, self._selected, self._opened = [], None, set()
         self._cursor = self._top = 0
 
     def update(self, rates: Rates, report: Report) -> None:
@@ -112,13 +112,13 @@ class TopScreen:
         if self._selected is not None:
             chosen = next((row for row in rows if row.key == self._selected), None)
             if chosen is None:
-                chosen = next((row for row in self._seen if row.key == self._selected), None)
+                chosen = next((row for row in self._displayed if row.key == self._selected), None)
                 chosen = chosen._replace(percent=0.0, children=None, entry=-1, has_risen=False) if chosen else None
             if chosen is not None:
                 rows = [row for row in rows if row.key != self._selected]
                 self._cursor = min(self._cursor, len(rows))
                 rows.insert(self._cursor, chosen)
-        self._seen = rows
+        self._displayed = rows
         self._cursor = max(min(self._cursor, len(rows) - 1), 0)
 
     # keys
@@ -163,14 +163,14 @@ class TopScreen:
         self._let_go()
 
     def _move(self, key: str) -> None:
-        if not self._seen:
+        if not self._displayed:
             return
-        moves = {"up": -1, "down": 1, "pageup": -self._height, "pagedown": self._height, "end": len(self._seen)}
+        moves = {"up": -1, "down": 1, "pageup": -self._height, "pagedown": self._height, "end": len(self._displayed)}
         if self._selected is not None:
-            self._cursor = max(0, min(self._cursor + moves[key], len(self._seen) - 1))
+            self._cursor = max(0, min(self._cursor + moves[key], len(self._displayed) - 1))
         elif key == "end":
-            self._cursor = len(self._seen) - 1
-        self._selected = self._seen[self._cursor].key
+            self._cursor = len(self._displayed) - 1
+        self._selected = self._displayed[self._cursor].key
 
     def _let_go(self) -> Request | None:
         if self._selected is None and self.zoomed:
@@ -182,7 +182,7 @@ class TopScreen:
 
     def _open(self, key: str) -> Request | None:
         """Open or close the calls of the selected row; without calls ask for its process."""
-        if self._selected is None or not self._seen:
+        if self._selected is None or not self._displayed:
             self.message = "choose a row first (up, down)"
             return None
         table = self.model.table
@@ -226,13 +226,13 @@ class TopScreen:
         """Return the lines of the screen, at most `height`, each at most `width` columns wide."""
         if self._shows_help:
             body = [[(f"  {keys:<18} {purpose}", PLAIN)] for keys, purpose in _KEYS]
-            return [_cut(line, width) for line in [[("perfpy top: keys", BOLD)], [], *body, [], [("any key returns", DIM)]][:height]]
+            return [_truncate(line, width) for line in [[("perfpy top: keys", BOLD)], [], *body, [], [("any key returns", DIM)]][:height]]
         self._height = max(height - _HEAD_LINES - 1, 1)
         body = self._visible_part(list(self._table_lines(width)))
         lines = [*self._head(width), *body]
         lines = lines[: max(height - 1, 0)]
         lines += [[] for _ in range(height - 1 - len(lines))]
-        return [_cut(line, width) for line in [*lines, self._status()]][:height]
+        return [_truncate(line, width) for line in [*lines, self._status()]][:height]
 
     def _head(self, width: int) -> list[Line]:
         rates, subject = self._rates, self._subject
@@ -259,7 +259,7 @@ class TopScreen:
         if table is None:
             return []
         names = [key.header.strip() for key in table.layout.keys]
-        rows = [row.texts for row in self._seen[self._top : self._top + self._height]]
+        rows = [row.texts for row in self._displayed[self._top : self._top + self._height]]
         widths = [max([len(name), *(cell_len(row[column]) for row in rows)]) for column, name in enumerate(names)]
         return [min(width, _WIDEST_KEY) for width in widths[:-1]] + widths[-1:]
 
@@ -267,7 +267,7 @@ class TopScreen:
         """Yield the lines of rows and their calls, each with the number of its row."""
         table = self.model.table
         widths = self._widths()
-        for number, row in enumerate(self._seen):
+        for number, row in enumerate(self._displayed):
             yield number, self._row(row, widths, width, is_selected=self._selected is not None and number == self._cursor)
             if table is not None and row.key in self._opened and row.entry >= 0:
                 yield from ((number, [(f"{' ' * 4}{text}", PLAIN)]) for text in _call_lines(table, row.entry))
@@ -306,8 +306,8 @@ class TopScreen:
             return [(f"filter: {self._prompt}", BOLD), (" (Enter keeps it, Esc removes it)", DIM)]
         if self.message:
             return [(self.message, YELLOW)]
-        kept = f"filter: {self.model.filter}  " if self.model.filter else ""
-        return [(kept, YELLOW), (_STATUS, DIM)]
+        filter_text = f"filter: {self.model.filter}  " if self.model.filter else ""
+        return [(filter_text, YELLOW), (_STATUS, DIM)]
 
 
 _MOVES: Final = ("up", "down", "pageup", "pagedown", "end")
@@ -339,7 +339,7 @@ def _ended(text: str, size: int) -> str:
     return text if cell_len(text) <= size else set_cell_size(text, max(size - 1, 0)) + "…"
 
 
-def _cut(line: Line, width: int) -> Line:
+def _truncate(line: Line, width: int) -> Line:
     """Truncate a line to a number of columns."""
     short: Line = []
     for text, style in line:

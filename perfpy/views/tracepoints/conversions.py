@@ -115,10 +115,10 @@ def field_formats(parsed: PrintFormat) -> dict[str, PrintFormat]:
     for literal, conversion in split(parsed.literal):
         if conversion is None or not conversion.takes_argument:
             continue
-        taken = [*islice(arguments, conversion.stars + 1)]
-        tree = taken[-1] if taken else None
+        arguments_of_one = [*islice(arguments, conversion.stars + 1)]
+        tree = arguments_of_one[-1] if arguments_of_one else None
         while isinstance(tree, Cast):
             tree = tree.item
         if isinstance(tree, FieldValue) and not conversion.stars:
-            formats.setdefault(tree.name, PrintFormat(f"{'0x' if literal.endswith('0x') else ''}{conversion.text}", (taken[0],)))
+            formats.setdefault(tree.name, PrintFormat(f"{'0x' if literal.endswith('0x') else ''}{conversion.text}", (arguments_of_one[0],)))
     return formats

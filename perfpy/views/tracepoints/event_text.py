@@ -70,7 +70,7 @@ class TraceText:
         rows = TraceRows(values, starts, sizes, self._runtime.endian)
         printer = self._printer
         if printer is None:
-            return self._within_bounds(([self._unparsed(raw)] for raw in rows.raws), len(rows))
+            return self._within_bounds(([self._unparsed_text(raw)] for raw in rows.raws), len(rows))
         if len(rows) * printer.fixed + int(sizes.sum()) * printer.growth <= _AT_ONCE:
             return printer.texts(rows)
         return self._within_bounds((printer.texts(part) for part in _parts(rows, printer)), len(rows))
@@ -87,7 +87,7 @@ class TraceText:
                 break
         return texts + [_LEFT_OUT] * (count - len(texts))
 
-    def _unparsed(self, raw: bytes) -> str:
+    def _unparsed_text(self, raw: bytes) -> str:
         """Return the text of a sample whose print format perf's library cannot parse."""
         return f"[FAILED TO PARSE]{self.raw_text(raw)}"
 
@@ -115,7 +115,7 @@ class TraceText:
         if field.is_array or (field.is_dynamic and field.is_string):
             return self._array_text(raw, field)
         if field.name in self._formats:
-            return self._formatted(raw, field.name)
+            return self._formatted_text(raw, field.name)
         value = self._runtime.read(raw, field.offset, field.size)
         bits = field.size * 8 if field.size in NUMBER_SIZES else 0
         if field.is_pointer or (field.is_long and not (field.is_signed and bits != 32)):
@@ -128,7 +128,7 @@ class TraceText:
     def _formats(self) -> dict[str, PrintFormat]:
         return {} if self._parsed is None else field_formats(self._parsed)
 
-    def _formatted(self, raw: bytes, name: str) -> str:
+    def _formatted_text(self, raw: bytes, name: str) -> str:
         if name not in self._of_field:
             self._of_field[name] = make_printer(self._formats[name], self._runtime)
         return self._of_field[name].texts(self._row(raw))[0]

@@ -46,11 +46,11 @@ def number_column(tree: Expression, long_size: int) -> NumberColumn:
     Args:
         long_size: bytes of a long on the recorded machine
     """
-    made = _compile(tree, long_size)
-    if isinstance(made, _Constant):
-        value = made.value
+    function = _compile(tree, long_size)
+    if isinstance(function, _Constant):
+        value = function.value
         return lambda rows: np.full(len(rows), value)
-    return made
+    return function
 
 
 class _Constant:
@@ -69,12 +69,12 @@ def _compile(tree: Expression, long_size: int) -> NumberColumn:
     return _Constant(0) if make is None else make(tree, long_size)
 
 
-def signed(values: Numbers, bits: int) -> NDArray[Any]:
+def signed_column(values: Numbers, bits: int) -> NDArray[Any]:
     """Return the lowest bits as signed numbers."""
     return values.astype(f"u{bits // 8}").view(f"i{bits // 8}")
 
 
-def unsigned(values: Numbers, bits: int) -> NDArray[Any]:
+def unsigned_column(values: Numbers, bits: int) -> NDArray[Any]:
     """Return the lowest bits as unsigned numbers."""
     return values.astype(f"u{bits // 8}", copy=False)
 

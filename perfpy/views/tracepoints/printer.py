@@ -34,7 +34,7 @@ from perfpy.perfdata.tracepoints.print_tree import (
 )
 from perfpy.views.tracepoints import values as trace_values
 from perfpy.views.tracepoints.conversions import Conversion, split, widest
-from perfpy.views.tracepoints.number_columns import NumberColumn, number_column, signed, unsigned
+from perfpy.views.tracepoints.number_columns import NumberColumn, number_column, signed_column, unsigned_column
 from perfpy.views.tracepoints.rows import TraceRows
 from perfpy.views.tracepoints.values import Runtime, Words
 
@@ -156,9 +156,9 @@ class _Maker:
         number, bits = self._number(argument), one.bits
         if one.kind == "c":
             self._out.may_hold_nul = True
-            return self._add(f"%{one.python_flags}c", *width, _listed(lambda rows: number(rows) & np.uint64(0xFF)))
-        cut = signed if one.kind in "di" else unsigned
-        values = _listed(lambda rows: cut(number(rows), bits))
+            return self._add(f"%{one.python_flags}c", *width, _list_column(lambda rows: number(rows) & np.uint64(0xFF)))
+        cut = signed_column if one.kind in "di" else unsigned_column
+        values = _list_column(lambda rows: cut(number(rows), bits))
         python = f"%{one.python_flags}{'d' if one.kind in 'diu' else one.kind}"
         if "#" not in one.flags:
             return self._add(python, *width, values)
@@ -174,7 +174,7 @@ class _Maker:
         if isinstance(tree, Conditional):
             return self._choose(self._number(tree.condition), self._text(tree.yes, python, width), self._text(tree.no, python, width))
         if isinstance(tree, (Flags, Symbolic)):
-            return self._named(tree, python, width)
+            return self._flag_names(tree, python, width)
         if isinstance(tree, HexBytes):
             return self._hex_bytes(tree)
         if isinstance(tree, NumberArray):
@@ -192,7 +192,7 @@ class _Maker:
             if_so if holds else otherwise for holds, if_so, otherwise in zip(condition(rows).tolist(), yes(rows), no(rows), strict=True)
         ]
 
-    def _named(self, tree: Flags | Symbolic, python: str, width: list[Column]) -> Column:
+    def _flag_names(self, tree: Flags | Symbolic, python: str, width: list[Column]) -> Column:
         """Return the names of __print_flags() and __print_symbolic(), each formatted by the conversion."""
         longest = max((len(name) for _, name in tree.names), default=0) + (_WIDEST if width else widest(python))
         if isinstance(tree, Flags):
@@ -203,8 +203,8 @@ class _Maker:
             word = trace_values.symbol_words(tree)
         number = self._number(tree.value)
         if width:
-            return lambda rows: [word(value, python, tuple(rest)) for value, *rest in _zip_columns(rows, _listed(number), *width)]
-        return _worded(number, Words(lambda value: word(value, python, ())))
+            return lambda rows: [word(value, python, tuple(rest)) for value, *rest in _zip_columns(rows, _list_column(number), *width)]
+        return _word_column(number, Words(lambda value: word(value, python, ())))
 
     def _hex_bytes(self, tree: HexBytes) -> Column:
         data_range, size = self._data_range(tree.array), self._number(tree.size)
@@ -249,7 +249,7 @@ class _Maker:
     def _field_text(self, one: TraceField) -> tuple[Column, bool]:
         if not one.is_array and one.size == self._runtime.long_size:
             self._grow(1024, 0)
-            address = _listed(lambda rows: rows.number(one.offset, one.size))
+            address = _list_column(lambda rows: rows.number(one.offset, one.size))
             return lambda rows: map(self._runtime.kernel_string, address(rows)), True
         self._grow(0, 1)
         words = self._runtime.strings
@@ -262,7 +262,7 @@ class _Maker:
         number = self._number(tree)
         self._grow(1024, 0)
         if kind and kind in "FSfs":
-            return _worded(number, self._runtime.symbol_offsets if kind in "FS" else self._runtime.functions)
+            return _word_column(number, self._runtime.symbol_offsets if kind in "FS" else self._runtime.functions)
         if not kind or kind not in "MmIiUh":
             return lambda rows: map(trace_values.pointer, number(rows).tolist())
         item = tree
@@ -273,9 +273,9 @@ class _Maker:
         wants_field = kind != "h" and not (kind in "Ii" and letters[1:2] == "S")
         if data_range is None or (wants_field and not is_field) or (kind == "h" and is_field):
             return _same(_argument_error(item, letters))
-        return self._pointed(kind, letters, data_range, width)
+        return self._pointed_data(kind, letters, data_range, width)
 
-    def _pointed(self, kind: str, suffix: str, data_range: _DataRange, width: list[NumberColumn]) -> Column:
+    def _pointed_data(self, kind: str, suffix: str, data_range: _DataRange, width: list[NumberColumn]) -> Column:
         """Return the data of a range in its kind's format."""
         if kind == "h":
             self._grow(0, 3)
@@ -309,11 +309,11 @@ def _same(text: str) -> Column:
     return lambda rows: repeat(text, len(rows))
 
 
-def _listed(values: Callable[[TraceRows], NDArray[Any]]) -> Column:
+def _list_column(values: Callable[[TraceRows], NDArray[Any]]) -> Column:
     return lambda rows: values(rows).tolist()
 
 
-def _worded(values: NumberColumn, words: Words[int]) -> Column:
+def _word_column(values: NumberColumn, words: Words[int]) -> Column:
     return lambda rows: map(words.__getitem__, values(rows).tolist())
 
 
@@ -323,7 +323,7 @@ def _zip_columns(rows: TraceRows, *columns: Column) -> Iterable[tuple[Any, ...]]
 
 def _as_width(values: NumberColumn, most: int) -> Column:
     """Return a width from the data; as in C, a negative width aligns to the left."""
-    return _listed(lambda rows: np.clip(signed(values(rows), 32), -most, most))
+    return _list_column(lambda rows: np.clip(signed_column(values(rows), 32), -most, most))
 
 
 def _strings(rows: TraceRows, one: TraceField, words: Words[bytes]) -> Iterable[str]:
@@ -344,7 +344,7 @@ def _read_sized(rows: TraceRows, data_range: _DataRange) -> Iterable[tuple[bytes
 
 def _truncate(rows: TraceRows, data_range: _DataRange, length: NumberColumn) -> list[bytes]:
     offsets, sizes = data_range(rows)
-    return rows.slices(offsets, np.minimum(sizes, unsigned(length(rows), 32).astype(np.int64)))
+    return rows.slices(offsets, np.minimum(sizes, unsigned_column(length(rows), 32).astype(np.int64)))
 
 
 # how perf's library names the kinds of arguments in messages

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.analysis.report.changed_rows import changed_rows, has_grown_or_shrunk, totals
-from perfpy.views.verdict.sentence import Sentence, beginning, called, listed, percent
+from perfpy.views.verdict.sentence import Sentence, beginning, function_text, join_names, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def _rows(difference: Difference, before: Amount) -> Iterator[Sentence]:
     names = {f"row {number}": " ".join(name or "" for name in row.names) for number, row in enumerate(largest)}
     direction = "more" if rows[0].change > 0 else "less"
     yield Sentence(
-        "rows", f"The largest change is in {listed(parts)}, which {'cost' if len(parts) > 1 else 'costs'} {direction}.", numbers, names
+        "rows", f"The largest change is in {join_names(parts)}, which {'cost' if len(parts) > 1 else 'costs'} {direction}.", numbers, names
     )
 
 
@@ -87,7 +87,7 @@ def _name(difference: Difference, row: ChangedRow) -> str:
     names = dict(zip(keys, row.names, strict=True))
     symbol = names.get("symbol") or ""
     text = symbol[len("[.] ") :] if symbol.startswith("[") else symbol
-    return called(text) if text and not text.startswith("0x") else " ".join(name for name in row.names if name) or "unnamed code"
+    return function_text(text) if text and not text.startswith("0x") else " ".join(name for name in row.names if name) or "unnamed code"
 
 
 def _noun(difference: Difference) -> str:

@@ -15,7 +15,7 @@ from perfpy.analysis.verdict.functions import PAGE_FAULTS
 from perfpy.analysis.verdict.shares import interval
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
-from perfpy.views.verdict.sentence import FEW_SAMPLES, Sentence, beginning, called, listed, number_word, percent, seconds, source
+from perfpy.views.verdict.sentence import FEW_SAMPLES, Sentence, beginning, function_text, join_names, number_word, percent, seconds, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,17 +97,17 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
     hottest = functions.hottest()
     first = hottest[0]
     if _is_named(first.charged, functions, STANDS_OUT):
-        yield from _named(evidence, functions, hottest)
+        yield from _named_function(evidence, functions, hottest)
     elif interpreted := _python_code(functions, hottest):
         yield from _without_own_code(evidence, functions, interpreted)
     elif interval(first.charged, functions.effective).high <= IS_SMALL:
         largest = max(hottest, key=lambda one: one.charged)
         numbers = {"charged": largest.charged, "high": interval(largest.charged, functions.effective).high}
-        name = f"{called(largest.name)}{_source(evidence, largest)}" if largest.name else f"unnamed code of {_shown_file(largest)}"
+        name = f"{function_text(largest.name)}{_source(evidence, largest)}" if largest.name else f"unnamed code of {_shown_file(largest)}"
         text = f"No function stands out: the largest, {name}, has {percent(largest.charged)} of {_noun(evidence)}."
         yield Sentence("no function stands out", text, numbers, {"function": largest.name})
     elif _is_named(first.charged, functions, IS_SECOND) and first.name:
-        text = f"{called(first.name)}{_source(evidence, first)} has the largest share of {_noun(evidence)}"
+        text = f"{function_text(first.name)}{_source(evidence, first)} has the largest share of {_noun(evidence)}"
         second = hottest[1].charged if len(hottest) > 1 else 0.0
         if interval(first.charged, functions.effective).low > interval(second, functions.effective).high:
             text += f", {_about(first.charged, functions)}."
@@ -120,7 +120,7 @@ def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) ->
     return code if code and _is_named(functions.by_category()[INTERPRETER], functions, HALF) else None
 
 
-def _named(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Iterator[Sentence]:
+def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Iterator[Sentence]:
     first = hottest[0]
     if not first.name and first.category not in (KERNEL, INTERPRETER, RUNTIME):
         yield from _without_symbols(evidence, functions, first)
@@ -131,8 +131,8 @@ def _named(evidence: Evidence, functions: SampledFunctions, hottest: list[Charge
     text, rule, numbers, names = _own_function(evidence, functions, first)
     further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
     if rule == "hot function" and further:
-        parts = [f"{_about(one.charged, functions)} in {called(one.name)}{_source(evidence, one)}" for one in further]
-        text = f"{text}, {listed(parts)}"
+        parts = [f"{_about(one.charged, functions)} in {function_text(one.name)}{_source(evidence, one)}" for one in further]
+        text = f"{text}, {join_names(parts)}"
         for number, one in enumerate(further):
             numbers[f"charged {number}"], names[f"function {number}"] = one.charged, one.name
     yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, numbers)}.", numbers, names)
@@ -146,25 +146,26 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
     if work is not None and work.share >= HALF * hot.charged and _is_named(work.share, functions, IS_SECOND):
         numbers["kernel work"], names["kernel work"] = work.share, work.name
         kind = "page faults" if work.name == PAGE_FAULTS else f"the system call {visible(work.name)}()"
-        text = f"{_start(work.share, functions)} of {measure} in {kind} of {called(hot.name)}{_source(evidence, hot)}"
+        text = f"{_start(work.share, functions)} of {measure} in {kind} of {function_text(hot.name)}{_source(evidence, hot)}"
         return _Beginning(text, "kernel work", numbers, names)
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
         numbers["callee"], names["callee"] = callee.share, callee.name
-        where = f"{called(callee.name)}, called from {called(hot.name)}{_source(evidence, hot)}"
+        where = f"{function_text(callee.name)}, called from {function_text(hot.name)}{_source(evidence, hot)}"
         return _Beginning(f"{_start(callee.share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
-        called_functions = [called(one.name) for one in hot.callees[:2] if one.name and one.share >= IS_SECOND * hot.charged]
-        which = f" ({listed(called_functions)})" if called_functions else ""
-        text = f"{_start(hot.charged, functions)} of {measure} in {called(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
+        called_functions = [function_text(one.name) for one in hot.callees[:2] if one.name and one.share >= IS_SECOND * hot.charged]
+        which = f" ({join_names(called_functions)})" if called_functions else ""
+        where = f"{function_text(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
+        text = f"{_start(hot.charged, functions)} of {measure} in {where}"
         return _Beginning(text, "hot function and callees", numbers, names)
     share = hot.charged if _is_python(hot) else hot.own
-    text = f"{_start(share, functions)} of {measure} in {called(hot.name)}{_source(evidence, hot)}"
+    text = f"{_start(share, functions)} of {measure} in {function_text(hot.name)}{_source(evidence, hot)}"
     if hot.is_recursive:
         text += ", which calls itself"
     if hot.caller is not None and hot.caller.share >= HALF * share and hot.caller.name:
         numbers["caller"], names["caller"] = hot.caller.share, hot.caller.name
         is_always = percent(hot.caller.share) == percent(share) or hot.caller.share > share
-        text += f", called from {called(hot.caller.name)}{'' if is_always else f' ({percent(hot.caller.share)})'}"
+        text += f", called from {function_text(hot.caller.name)}{'' if is_always else f' ({percent(hot.caller.share)})'}"
     return _Beginning(text, "hot function", numbers, names)
 
 
@@ -177,7 +178,7 @@ def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: Char
     measure, process = _measure(evidence), _of_process(evidence)
     if hot.name and hot.category != INTERPRETER and _is_named(hot.own, functions, STANDS_OUT):
         numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
-        text = f"{_start(hot.own, functions)} of {measure} in {called(hot.name)}{source(hot.name, None, _shown_file(hot))}{process}"
+        text = f"{_start(hot.own, functions)} of {measure} in {function_text(hot.name)}{source(hot.name, None, _shown_file(hot))}{process}"
         yield Sentence("function of others", f"{text}.", numbers, names)
     elif number != OWN and _is_named(share, functions, HALF):
         numbers = {"category": share, "number": float(number)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.counts.comparison import HIGHER, LOWER, TOO_FEW, TOO_SMALL
 from perfpy.counts.significance import runs_to_see
-from perfpy.views.verdict.sentence import Sentence, beginning, listed, percent
+from perfpy.views.verdict.sentence import Sentence, beginning, join_names, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,8 @@ _NAMES: Final = {
 def comparison_verdict(comparison: Comparison, letter: str = "B") -> list[Sentence]:
     """Return the sentence about one program beside the first: what differs, and what cannot be told."""
     counts = [count for name in _NAMES for count in comparison.counts if count.name.partition(":")[0] == name]
-    told = {_NAMES[count.name.partition(":")[0]]: count for count in reversed(counts)}
-    ordered = [*told.items()][::-1][:2]
+    count_of = {_NAMES[count.name.partition(":")[0]]: count for count in reversed(counts)}
+    ordered = [*count_of.items()][::-1][:2]
     certain = [(noun, count) for noun, count in ordered if count.verdict in (HIGHER, LOWER)]
     same = [(noun, count) for noun, count in ordered if count.verdict == TOO_SMALL]
     unclear = [(noun, count) for noun, count in ordered if count.verdict not in (HIGHER, LOWER, TOO_SMALL)]
@@ -36,7 +36,7 @@ def comparison_verdict(comparison: Comparison, letter: str = "B") -> list[Senten
     confidence = f", with {comparison.confidence * 100:g} % confidence"
     parts = [f"{' and '.join(differences)}{confidence}"] if differences else []
     start = f"{letter} differs from A by less than {percent(comparison.least_change)} in " if not parts else "the same "
-    parts += [f"{start}{listed([noun for noun, _ in same])}"] if same else []
+    parts += [f"{start}{join_names([noun for noun, _ in same])}"] if same else []
     parts += [_cannot_tell(comparison, [noun for noun, _ in unclear], unclear[0][1], is_first=not parts)] if unclear else []
     numbers = {noun: count.change.estimate or 0.0 for noun, count in certain}
     return [Sentence("comparison", f"{'; '.join(parts)}.", numbers)] if parts else []
@@ -56,7 +56,7 @@ def _difference(noun: str, count: ComparedCount, letter: str) -> str:
 
 
 def _cannot_tell(comparison: Comparison, nouns: Sequence[str], count: ComparedCount, *, is_first: bool) -> str:
-    subject = listed(nouns)
+    subject = join_names(nouns)
     text = f"{beginning(subject) if is_first else subject}: cannot tell"
     if count.verdict == TOO_FEW:
         return f"{text} from {count.a.runs} and {count.b.runs} runs"

@@ -61,7 +61,7 @@ def number_word(count: int) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
 
 
-def called(name: str) -> str:
+def function_text(name: str) -> str:
     """Return a function as a sentence names it.
 
     >>> called("checksum(char const*, int)"), called("py::Parser.parse:/srv/app.py"), called("std::vector<int>::size() const")
@@ -101,7 +101,7 @@ def beginning(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names.
 
     >>> listed(["a"]), listed(["a", "b", "c"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
-from perfpy.views.verdict.sentence import Sentence, beginning, called, number_word, seconds, source
+from perfpy.views.verdict.sentence import Sentence, beginning, function_text, number_word, seconds, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     if wait.function and wait.in_function >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
         names["function"], numbers["in function"] = wait.function, wait.in_function
         most = "" if wait.in_function >= 0.9 else "mostly "
-        text += f", {most}in {called(wait.function)}{source(wait.function, evidence.wait_line(wait.number))}"
+        text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait.number))}"
     yield Sentence("longest wait", f"{text}.", numbers, names)
 
 

@@ -66,7 +66,7 @@ def test_a_file_with_a_bad_line_is_left_as_it_is(own_file, capsys):
 
 def test_a_file_of_somebody_else_is_left_as_it_is(own_file, monkeypatch, capsys):
     own_file.write_text("[report]\nchildren = true\n")
-    monkeypatch.setattr(perfconfig, "trusted", lambda: (12345,))
+    monkeypatch.setattr(perfconfig, "trusted_file_owners", lambda: (12345,))
     assert cli.run(["config", "a.b=1"]) == 255
     assert "belongs to user" in capsys.readouterr().err
     assert own_file.read_text() == "[report]\nchildren = true\n"

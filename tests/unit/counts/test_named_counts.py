@@ -6,7 +6,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CountRow
-from perfpy.counts.named_counts import Count, Counts, named
+from perfpy.counts.named_counts import Count, Counts, named_count
 
 CYCLES = Count("cycles:u", 1000, 1000.0, "", 5, 5)
 CLOCK = Count("task-clock", 2_500_000, 2.5, "msec", 5, 5)
@@ -48,12 +48,12 @@ def test_the_first_of_two_equal_names_stays():
 
 def test_a_row_becomes_a_count_in_its_unit():
     event = CountedEvent("task-clock", EventAttr(), unit="msec", scale=1e-6)
-    assert named(CountRow(event, EVERYWHERE, 2_500_000, 5, 5, 1), 0.5) == Count("task-clock", 2_500_000, 2.5, "msec", 5, 5, 0.5)
+    assert named_count(CountRow(event, EVERYWHERE, 2_500_000, 5, 5, 1), 0.5) == Count("task-clock", 2_500_000, 2.5, "msec", 5, 5, 0.5)
 
 
 def test_a_row_that_was_not_counted_has_no_value():
     event = CountedEvent("cycles", EventAttr())
-    assert named(CountRow(event, EVERYWHERE, 0, 9, 0, 1)).value is None
+    assert named_count(CountRow(event, EVERYWHERE, 0, 9, 0, 1)).value is None
 
 
 def test_children_are_what_is_not_the_tasks_own():

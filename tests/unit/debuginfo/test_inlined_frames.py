@@ -58,7 +58,7 @@ class Chains:
     def names(self, *chains: tuple[int, ...], callers_first: bool = False) -> list[list[str]]:
         """The functions of each chain, inlined ones with a star."""
         ids = np.concatenate([self.ids(*chain) for chain in chains])
-        frames, counts = self.symbolizer.expanded(ids, np.array([len(chain) for chain in chains]), callers_first=callers_first)
+        frames, counts = self.symbolizer.expand(ids, np.array([len(chain) for chain in chains]), callers_first=callers_first)
         self.symbolizer.resolve()
         names = [self.name(frame) for frame in frames.tolist()]
         ends = np.cumsum(counts).tolist()
@@ -66,7 +66,7 @@ class Chains:
 
     def name(self, frame: int) -> str:
         symbols, number = self.symbolizer.symbols, int(self.symbolizer.frames.symbol[frame])
-        return "?" if number < 0 else symbols.name(number) + "*" * symbols.inlined(number)
+        return "?" if number < 0 else symbols.name(number) + "*" * symbols.is_inlined(number)
 
 
 def test_a_frame_expands_to_the_functions_at_its_address(root: Path) -> None:
@@ -114,9 +114,9 @@ def test_kernel_frames_expand_if_vmlinux_has_debug_information(tmp_path: Path, i
         np.full(2, 9, np.uint64),
         np.full(2, MISC_KERNEL, np.uint8),
     )
-    frames, counts = symbolizer.expanded(ids, np.array([2]))
+    frames, counts = symbolizer.expand(ids, np.array([2]))
     symbols = symbolizer.frames.symbol[frames].tolist()
-    assert [symbolizer.symbols.name(number) + "*" * symbolizer.symbols.inlined(number) for number in symbols] == expected
+    assert [symbolizer.symbols.name(number) + "*" * symbolizer.symbols.is_inlined(number) for number in symbols] == expected
     assert counts.tolist() == [len(expected)]
 
 
@@ -185,7 +185,7 @@ def test_a_function_with_its_symbols_name_is_not_marked_as_inlined(root: Path) -
 
 def test_frames_have_the_lines_of_inlined_calls(root: Path) -> None:
     chains = Chains(root, Inline.ALL)
-    frames, _ = chains.symbolizer.expanded(chains.ids(0x1018), np.array([1]))
+    frames, _ = chains.symbolizer.expand(chains.ids(0x1018), np.array([1]))
     called_from = chains.symbolizer.frames.called_from
     assert [called_from.get(frame) for frame in frames.tolist()] == [None, (0, 1, 9), (0, 1, 7)]
 
@@ -204,6 +204,6 @@ def test_frames_of_later_batches_have_numbers_of_their_own(root: Path) -> None:
 def test_one_name_inlined_into_one_symbol_is_one_symbol(root: Path) -> None:
     chains = Chains(root, Inline.ALL)
     ids = chains.ids(0x1018, 0x1019, 0x1110)
-    frames, _ = chains.symbolizer.expanded(ids, np.array([1, 1, 1]))
+    frames, _ = chains.symbolizer.expand(ids, np.array([1, 1, 1]))
     symbols = chains.symbolizer.frames.symbol[frames]
     assert symbols[0] == symbols[3] != symbols[6]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.debuginfo.sections import DebugSections, relocated
+from perfpy.debuginfo.sections import DebugSections, relocate_section
 from perfpy.symbols.files.elf import EM_AARCH64, EM_RISCV, EM_X86_64, ElfFile
 from tests.builders.elf import ALLOC, EXEC, Elf
 
@@ -54,5 +54,5 @@ def test_unsupported_machines_are_a_flaw() -> None:
     file = file_of([(0, FUNCTION, 2, 0)], EM_RISCV)
     section = file.section(".debug_info")
     assert section is not None
-    assert bytes(relocated(file, section, file.data(section))) == b"\xee" * 24
+    assert bytes(relocate_section(file, section, file.data(section))) == b"\xee" * 24
     assert file.flaws == ["debug information: its relocations, of machine 243, are not known"]

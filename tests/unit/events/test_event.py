@@ -7,7 +7,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.events import parse_events
-from perfpy.events.event import NO_TERMS, Event, EventTerms, changed, narrowed, natural_unit
+from perfpy.events.event import NO_TERMS, Event, EventTerms, change_events, combine_filters, natural_unit
 
 
 def event(name: str, leader: Event | None = None) -> Event:
@@ -32,7 +32,7 @@ def test_the_same_text_twice_is_two_events() -> None:
 def test_changed_events_are_in_the_groups_that_they_were_in() -> None:
     leader, alone = event("a"), event("c")
     events = [leader, event("b", leader), alone]
-    found = changed(events, lambda event: {"cgroup": "web"} if event is not alone else {})
+    found = change_events(events, lambda event: {"cgroup": "web"} if event is not alone else {})
     assert [(one.name, one.cgroup) for one in found] == [("a", "web"), ("b", "web"), ("c", None)]
     assert [one.leader for one in found] == [found[0], found[0], found[2]]
     assert [one.cgroup for one in events] == [None] * 3
@@ -45,8 +45,8 @@ def test_members_know_the_leader_that_was_made_in_the_end() -> None:
 
 
 def test_terms_tell_which_of_them_were_given() -> None:
-    assert EventTerms(period=0, time=False).given() == {"period": 0, "time": False}
-    assert NO_TERMS.given() == {}
+    assert EventTerms(period=0, time=False).present_terms() == {"period": 0, "time": False}
+    assert NO_TERMS.present_terms() == {}
 
 
 def test_clocks_have_a_unit_by_nature() -> None:
@@ -57,5 +57,5 @@ def test_clocks_have_a_unit_by_nature() -> None:
 
 
 def test_filters_are_joined() -> None:
-    assert narrowed("", "a > 1") == "a > 1"
-    assert narrowed("a > 1", "b") == "(a > 1) && (b)"
+    assert combine_filters("", "a > 1") == "a > 1"
+    assert combine_filters("a > 1", "b") == "(a > 1) && (b)"

@@ -232,7 +232,7 @@ def test_events_of_json_files(
 @pytest.mark.parametrize("text", ["cpu/l1d.replacement,freq=99/", "cpu/freq=99,l1d.replacement/"])
 def test_the_users_rate_goes_before_the_files(text: str, tmp_path: Path, event_folder: Path) -> None:
     (event,) = parse_events(text, machine=sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder))
-    assert event.terms.given() == {"freq": 99}
+    assert event.terms.present_terms() == {"freq": 99}
 
 
 def test_uncore_events_of_json_files_are_opened_on_each_unit(tmp_path: Path, event_folder: Path) -> None:

@@ -172,7 +172,7 @@ def test_breakpoints_have_perfs_default_lengths_and_access(machine: Machine) -> 
 
 def test_terms_of_an_event_are_kept_for_who_opens_it(machine: Machine) -> None:
     text = "cs/period=100,call-graph=dwarf,stack-size=4096,max-stack=5,no-inherit,overwrite,nr=3,time=0,percore/"
-    assert one(text, machine).terms.given() == {
+    assert one(text, machine).terms.present_terms() == {
         "period": 100,
         "call_graph": "dwarf",
         "stack_size": 4096,

@@ -12,7 +12,7 @@ import pytest
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet import cluster
-from perfpy.fleet.cluster import _awaited, _folded, _Folding, _seconds_each, cluster_address
+from perfpy.fleet.cluster import _await_task, _fold_on_worker, _Folding, _seconds_each, cluster_address
 from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merge_groups
 from perfpy.fleet.portable import RecordingProblem
 from perfpy.fleet.recordings import Recordings
@@ -21,15 +21,15 @@ from tests.builders.own_corpus import RECORDINGS
 # a separate program: a cluster has threads and processes, and warns of objects that it leaves to the garbage collector
 REPORTS = """
 import json, os, signal, sys, time
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.cluster import _client
 from perfpy.fleet.recordings import Recordings
 
-OPTIONS = ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), chains=ChainOptions(CallGraph(order="caller"), children=True))
+OPTIONS = ReportOptions(columns=ColumnOptions(sort="comm,dso,symbol"), chains=ChainOptions(CallGraph(order="caller"), children=True))
 
-def report(recordings, asked=None):
-    rows = [[list(row.texts.values()), row.period, row.samples] for row in recordings.report(options=OPTIONS, asked=asked)]
+def report(recordings, options_of=None):
+    rows = [[list(row.texts.values()), row.period, row.samples] for row in recordings.report(options=OPTIONS, options_of=options_of)]
     return rows, [path for path, _ in recordings.failed]
 
 class Evil:
@@ -157,12 +157,12 @@ def test_a_cluster_without_workers_fails():
     with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
         _Folding(Client([]), "tcp://here:1", REQUEST, ["a"]).results(None)
     with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
-        _awaited(Client([]), "tcp://here:1", Future(done=False))
+        _await_task(Client([]), "tcp://here:1", Future(done=False))
 
 
 def test_another_version_on_a_worker_is_an_error():
     with pytest.raises(PerfError, match=r"a worker has perfpy .*, this process 0\.0\.0; install the same version"):
-        _folded(["a"], REQUEST, "report", "0.0.0", 1.0)
+        _fold_on_worker(["a"], REQUEST, "report", "0.0.0", 1.0)
 
 
 @pytest.mark.parametrize("given", ["soon", "1,5"])

@@ -125,16 +125,16 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
     sides[1]["host2"] = {"b": 40, "idle": 39}
     before, after = (group(tmp_path / str(number), side) for number, side in enumerate(sides))
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.analysis.report.layout import Wanted
+    from perfpy.analysis.report.layout import ColumnOptions
     from perfpy.analysis.report.options import ReportOptions, RowOptions
 
     options = ReportOptions(
         rows=RowOptions(rows_filtered=False, relative_percentages=True),
-        wanted=Wanted(sort="comm"),
+        columns=ColumnOptions(sort="comm"),
         sample_filter=SampleFilter(comms=("a",)),
     )
     (found,) = perfpy.open_many(before).changes(
-        perfpy.open_many(after), options=options, asked=lambda _recording: (with_recordings(options), None)
+        perfpy.open_many(after), options=options, options_of=lambda _recording: (with_recordings(options), None)
     )
     assert found.rate is not None
     assert found.after.units == ["host0", "host1"]

@@ -7,19 +7,19 @@ import pytest
 import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
 from perfpy.fleet.late_symbols import add_local_symbols
 from perfpy.fleet.merged_profile import MergedProfile
-from perfpy.fleet.merging import merged
+from perfpy.fleet.merging import merge_profiles
 from perfpy.fleet.recordings import Recordings
 from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
-from perfpy.views.stacks.exports import folded, speedscope
+from perfpy.views.stacks.exports import folded_lines, speedscope
 from perfpy.views.stacks.pprof import pprof
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -92,7 +92,7 @@ def test_lines_are_those_of_each_build(hosts):
 
 def test_callers_are_functions_by_name(hosts):
     """`other` and the old `main` have the same address."""
-    options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), wanted=Wanted(sort="symbol"))
+    options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), columns=ColumnOptions(sort="symbol"))
     text = "\n".join(report_lines(hosts.report(options=options), TextOptions()))
     children = {line.split()[-1]: line.split()[0] for line in text.splitlines() if "[.]" in line}
     assert children == {"other": "57.14%", "work": "57.14%", "main": "57.14%"}
@@ -101,7 +101,7 @@ def test_callers_are_functions_by_name(hosts):
 
 def test_stacks_and_their_files(hosts):
     (stacks,) = hosts.stacks()
-    assert sorted(folded(stacks)) == [
+    assert sorted(folded_lines(stacks)) == [
         "prog;main;main 1000",
         "prog;main;work 2000",
         "prog;other;main 1000",
@@ -134,12 +134,12 @@ def test_symbols_that_workers_lack_are_found_by_build_id(hosts, tmp_path):
         (tmp_path / name / "prog").rename(folder / build_id[2:])
 
     def request_for(keys: str) -> FoldingRequest:
-        options = ReportOptions(wanted=Wanted(sort=keys))
+        options = ReportOptions(columns=ColumnOptions(sort=keys))
         return FoldingRequest(lambda _recording: (options, OPTIONS))
 
     for request in map(request_for, ("symbol", "build_id,symbol", "symbol,srcline")):
         parts = [fold_recording(path, request) for path in hosts.paths]
-        part = merged([one for one in parts if one is not None])
+        part = merge_profiles([one for one in parts if one is not None])
         assert not part.symbols.names
         named = add_local_symbols(part, OPTIONS._replace(buildid_dir=str(cache_of(tmp_path, elsewhere))))
         assert set(named.symbols.names) == {"main", "work", "other"}
@@ -164,12 +164,12 @@ def test_missing_symbols_of_a_cluster_are_resolved_here(hosts, tmp_path, monkeyp
         return merge_groups([fold_group([path], request) for path in paths])
 
     monkeypatch.setattr("perfpy.fleet.cluster.fold_on_cluster", folded_elsewhere)
-    options = ReportOptions(wanted=Wanted(sort="symbol"))
+    options = ReportOptions(columns=ColumnOptions(sort="symbol"))
     nothing = OPTIONS._replace(symfs=str(tmp_path / "nothing"))
     there = Recordings(hosts.paths, cluster="tcp://somewhere:1", symbols=OPTIONS)
-    here = rows(there.report(options=options, asked=lambda _recording: (options, nothing)))
+    here = rows(there.report(options=options, options_of=lambda _recording: (options, nothing)))
     assert here == rows(hosts.report(by="symbol"))
-    alone = rows(Recordings(hosts.paths, jobs=1).report(options=options, asked=lambda _recording: (options, nothing)))
+    alone = rows(Recordings(hosts.paths, jobs=1).report(options=options, options_of=lambda _recording: (options, nothing)))
     assert not set(alone) & set(here)
 
 

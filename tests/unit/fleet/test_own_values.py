@@ -11,19 +11,19 @@ import pytest
 
 from perfpy.abi.flags import SampleType
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.sortkeys.key_texts import MachineTexts
 from perfpy.capture.off_cpu.sources import TIME_ATTR
 from perfpy.errors import UsageError
-from perfpy.fleet.own_values import MergedValues, OwnWords, valued
+from perfpy.fleet.own_values import MergedValues, OwnWords, replace_numbers
 from perfpy.fleet.recordings import Recordings
 from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
-from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.exports import folded_lines
 from tests.builders.options import report_options
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -57,7 +57,7 @@ def unpacked(tmp_path_factory):
 
 
 def asked(keys, **more):
-    return report_options(group=False, wanted=Wanted(sort=keys), **more)
+    return report_options(group=False, columns=ColumnOptions(sort=keys), **more)
 
 
 def text(report):
@@ -98,7 +98,7 @@ def test_threads_of_one_number_are_one_row_where_they_have_one_name():
 
 def test_cgroups_are_identified_by_path():
     machine = MachineTexts(cgroup_name={5: "/a", 9: "/a", 6: "/b"}.get)
-    found = valued({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, [None]))
+    found = replace_numbers({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, [None]))
     assert found.values["cgroup"] == [0, "/a", "/b", ""]
     merged = MergedValues(found.dimensions, found.values, [])
     numbers = merged.dimensions["cgroup"].tolist()
@@ -160,8 +160,8 @@ def test_stacks_of_recordings_with_waits_and_without(unpacked, tmp_path):
     built.sample(1, misc=2, ip=0x1000, pid=7, tid=7, time=20, period=5000, callchain=(), weight=0, ins_lat=ord("S"), retire_lat=IS_WAIT)
     (tmp_path / "waits.data").write_bytes(built.file())
     both = Recordings([unpacked("chains"), str(tmp_path / "waits.data")], jobs=1)
-    stacks = {part.event: list(folded(part)) for part in both.stacks()}
+    stacks = {part.event: list(folded_lines(part)) for part in both.stacks()}
     assert not both.failed
     assert stacks[OFF_CPU_EVENT][0].endswith("[S (sleeping)] 5000")
     with Recording(unpacked("chains")) as recording:
-        assert stacks["task-clock"] == list(folded(recording.stacks()[0]))
+        assert stacks["task-clock"] == list(folded_lines(recording.stacks()[0]))

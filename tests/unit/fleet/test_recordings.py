@@ -9,20 +9,22 @@ import shutil
 import pytest
 
 import perfpy
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, fold_recording
-from perfpy.fleet.merging import merged
+from perfpy.fleet.merging import merge_profiles
 from perfpy.fleet.recordings import Recordings, find_recordings
 from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
-from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.exports import folded_lines
 from tests.builders.own_corpus import RECORDINGS
 
 NAMES = ("chains", "lost", "fork-exec", "arm64-chains", "zstd", "no-samples")
-CALLERS = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), wanted=Wanted(sort="comm,dso,symbol"))
+CALLERS = ReportOptions(
+    chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), columns=ColumnOptions(sort="comm,dso,symbol")
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def shares(report):
 
 
 @pytest.mark.parametrize("name", ["chains", "lost", "fork-exec", "arm64-chains"])
-@pytest.mark.parametrize("options", [CALLERS, ReportOptions(wanted=Wanted(sort="comm,pid,sym"))], ids=["callers", "tasks"])
+@pytest.mark.parametrize("options", [CALLERS, ReportOptions(columns=ColumnOptions(sort="comm,pid,sym"))], ids=["callers", "tasks"])
 def test_a_single_recording_has_its_own_report(folder, name, options):
     (path,) = paths(folder, name)
     with Recording(path) as recording:
@@ -74,7 +76,10 @@ def test_neighbours_may_be_merged_in_any_groups(folder):
     request = FoldingRequest(lambda _recording: (CALLERS, None))
     found = [fold_recording(path, request) for path in paths(folder, "chains", "lost", "fork-exec", "arm64-chains")]
     parts = [part for part in found if part is not None]
-    at_once, in_groups = merged(parts), merged([merged(parts[:1]), merged([merged(parts[1:3]), parts[3]])])
+    at_once, in_groups = (
+        merge_profiles(parts),
+        merge_profiles([merge_profiles(parts[:1]), merge_profiles([merge_profiles(parts[1:3]), parts[3]])]),
+    )
     assert pickle.dumps(at_once._replace(events=[])) == pickle.dumps(in_groups._replace(events=[]))
 
 
@@ -140,10 +145,10 @@ def test_recordings_of_branches_are_skipped_if_the_first_has_none(folder, tmp_pa
 
     def asked(recording):
         mode = Mode.BRANCH if recording.data.has_branches else Mode.NORMAL
-        return CALLERS._replace(wanted=CALLERS.wanted._replace(mode=mode)), None
+        return CALLERS._replace(columns=CALLERS.columns._replace(mode=mode)), None
 
     recordings = Recordings([*paths(folder, "chains"), str(branches)], jobs=1)
-    assert text(recordings.report(options=CALLERS, asked=asked)) == text(Recordings(paths(folder, "chains")).report(options=CALLERS))
+    assert text(recordings.report(options=CALLERS, options_of=asked)) == text(Recordings(paths(folder, "chains")).report(options=CALLERS))
     assert [failed.path for failed in recordings.failed] == [str(branches)]
 
 
@@ -154,7 +159,7 @@ def test_stacks_of_all(folder):
             single += [part.total for part in recording.stacks() if part.event == "task-clock"]
     together = Recordings(paths(folder, "chains", "lost")).stacks()
     assert [part.total for part in together if part.event == "task-clock"] == [sum(single)]
-    assert all(list(folded(part)) for part in together)
+    assert all(list(folded_lines(part)) for part in together)
 
 
 def test_names_are_paths_patterns_and_folders(folder):

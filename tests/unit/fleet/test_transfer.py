@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.errors import PerfError
-from perfpy.fleet.cluster import _unpacked
+from perfpy.fleet.cluster import _unpack
 from perfpy.fleet.folding import FoldedGroup, FoldingRequest, StackOptions, fold_group
 from perfpy.fleet.transfer import MAGIC, BadTransferError, pack, unpack
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -49,7 +49,9 @@ def folded(folder: Path, name: str, options: ReportOptions | StackOptions) -> Fo
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> FoldedGroup:
-    options = ReportOptions(wanted=Wanted(sort="comm,symbol,srcline"), chains=ChainOptions(CallGraph(order="caller"), children=True))
+    options = ReportOptions(
+        columns=ColumnOptions(sort="comm,symbol,srcline"), chains=ChainOptions(CallGraph(order="caller"), children=True)
+    )
     group = folded(tmp_path_factory.mktemp("group"), "chains", options)
     assert group.part is not None
     numbers, bits = np.zeros(1, np.uint64), np.zeros(1, np.bool_)
@@ -73,10 +75,13 @@ def data_of(tree: Any, arrays: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("chains", ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), chains=ChainOptions(CallGraph(order="caller"), children=True))),
+        (
+            "chains",
+            ReportOptions(columns=ColumnOptions(sort="comm,dso,symbol"), chains=ChainOptions(CallGraph(order="caller"), children=True)),
+        ),
         ("chains", StackOptions(sites=True)),
-        ("sched", ReportOptions(wanted=Wanted(sort="comm,trace"))),
-        ("fork-exec", ReportOptions(wanted=Wanted(sort="pid,cpu"))),
+        ("sched", ReportOptions(columns=ColumnOptions(sort="comm,trace"))),
+        ("fork-exec", ReportOptions(columns=ColumnOptions(sort="pid,cpu"))),
     ],
 )
 def test_a_profile_arrives_as_it_was(tmp_path: Path, name: str, options: ReportOptions | StackOptions) -> None:
@@ -87,7 +92,7 @@ def test_a_profile_arrives_as_it_was(tmp_path: Path, name: str, options: ReportO
 
 
 def test_options_arrive_as_they_were() -> None:
-    sent = ReportOptions(wanted=Wanted(sort="sym")), SymbolOptions(symfs="/there"), TextOptions(widths=(1, 2))
+    sent = ReportOptions(columns=ColumnOptions(sort="sym")), SymbolOptions(symfs="/there"), TextOptions(widths=(1, 2))
     assert unpack(pack(sent), tuple) == sent
 
 
@@ -97,7 +102,7 @@ def test_pickled_data_are_refused_and_not_run() -> None:
     assert vars(sys).pop("perfpy_ran")
     for sent in (data, zstd.compress(data), Evil(), [Evil()]):
         with pytest.raises(PerfError, match="a worker of tcp://there sent bad data"):
-            _unpacked(sent, FoldedGroup, "tcp://there")
+            _unpack(sent, FoldedGroup, "tcp://there")
     assert "perfpy_ran" not in vars(sys)
 
 

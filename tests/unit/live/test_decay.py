@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.merged_profile import MergedProfile
@@ -30,7 +30,7 @@ def profile_of(path: Path, rows: dict[int, int], sort: str = "comm,symbol") -> P
         chain = [USER_MARK & (1 << 64) - 1, ip, 0x9000]
         builder.sample(ip=ip, pid=ip, tid=ip, time=time, period=period, misc=2, callchain=chain)
     path.write_bytes(builder.file())
-    options = ReportOptions(wanted=Wanted(sort=sort), chains=ChainOptions(CallGraph()))
+    options = ReportOptions(columns=ColumnOptions(sort=sort), chains=ChainOptions(CallGraph()))
     profile = fold_recording(str(path), FoldingRequest(lambda _recording: (options, None)))
     assert profile is not None
     return profile

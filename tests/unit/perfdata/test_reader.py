@@ -337,7 +337,7 @@ def long_recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: 
 
 def test_a_part_of_a_file_gives_what_the_whole_gives_there(long_recording: PerfData) -> None:
     def rows(parts: range | None) -> list[list[Any]]:
-        batches = long_recording.stored(["ip", "callchain"], parts)
+        batches = long_recording.stored_batches(["ip", "callchain"], parts)
         return [[b.columns["ip"].tolist(), b.columns["callchain"].lengths.tolist(), b.key.tolist(), b.offset.tolist()] for b in batches]
 
     whole = rows(None)
@@ -362,7 +362,7 @@ def test_a_file_that_is_cut_while_it_is_read_ends_there(long_recording: PerfData
     count = sum(long_recording.record_index.sample_counts.values())
     os.truncate(path, os.path.getsize(path) // 2)
     assert 0 < sum(len(batch) for batch in long_recording.batches([])) < count
-    assert 0 < sum(len(batch.event) for batch in long_recording.stored([])) < count
+    assert 0 < sum(len(batch.event) for batch in long_recording.stored_batches([])) < count
     assert any("truncated" in warning for warning in long_recording.warnings)
 
 

@@ -72,6 +72,6 @@ def test_perf_data_implements_the_protocol(recording):
     source: SampleSource = recording.data
     assert source.sample_counts.total() == 20
     assert 0 < source.sample_times[0] < source.sample_times[1]
-    assert sum(len(batch.event) for batch in source.stored([], range(source.part_count))) == 20
+    assert sum(len(batch.event) for batch in source.stored_batches([], range(source.part_count))) == 20
     (*_, last) = source.batches([])
     assert 0 < source.share_read(last) <= 1

@@ -104,4 +104,4 @@ def test_the_idle_task_does_not_wait():
 def test_wakeups_of_unrecorded_threads_are_dropped():
     pairing = IntervalPairing()
     pairing.take_ended(NEVER, transitions(*((5, time, WOKEN, 7) for time in range(100))))
-    assert not len(pairing._kept.rows)
+    assert not len(pairing._pending.rows)

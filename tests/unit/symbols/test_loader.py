@@ -68,7 +68,7 @@ def with_kept(files: dict[str, bytes]) -> Symbolizer:
     section = encode(files, "<")
     kept = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda text: None)
     source = timeline((0, comm(PID, "node")), (0, mmap(PID, CODE, 0x1000, PROGRAM, pgoff=0x1000)))
-    return Symbolizer(source, SymbolOptions(cache=False), kept=kept)
+    return Symbolizer(source, SymbolOptions(cache=False), files=kept)
 
 
 def test_a_file_that_a_recording_brings_along_needs_no_path():

@@ -156,7 +156,7 @@ def test_a_file_in_the_build_id_cache_needs_no_original(root: Path):
 
 
 def test_the_build_id_cache_can_be_named(root: Path, tmp_path: Path):
-    put(tmp_path, paths.indexed("/cache", ID, "elf"), program("f", build_id=ID).build())
+    put(tmp_path, paths.build_id_path("/cache", ID, "elf"), program("f", build_id=ID).build())
     options = SymbolOptions(symfs=str(root), buildid_dir=str(tmp_path / "cache"))
     assert frames(mapped(build_id=ID), (1, 0x401004, 1), options=options)[0].symbol == "f"
 
@@ -510,7 +510,7 @@ def test_code_of_a_jit_compiler_is_told_both_ways_to_get_its_names():
 def test_code_that_a_map_does_not_name_is_not_told_to_record_what_was_recorded():
     section = encode({"/tmp/perf-1.map": b"402000 10 elsewhere\n"}, "<")
     kept = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda _text: None)
-    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), kept=kept)
+    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), files=kept)
     frames(symbolizer, (1, 0x401004, 1))
     (lost,) = symbolizer.missing(np.array([2]))
     assert "named no code" in lost.advice

@@ -21,12 +21,12 @@ STACKS = 1 << 13 | 1 << 12 | 1 << 5 | 0x187  # STACK_USER, REGS_USER, CALLCHAIN;
 CUT = """
 import os, sys
 from perfpy.perfdata.container.source import ByteSource
-mapped = ByteSource.mapped
+mapped = ByteSource.map_bytes
 def and_cut(source, offset, size):
     found = mapped(source, offset, size)
     os.truncate(source.path, 4096)
     return found
-ByteSource.mapped = and_cut
+ByteSource.map_bytes = and_cut
 from perfpy.cli import main
 sys.exit(main())
 """

@@ -33,13 +33,18 @@ def test_the_folder_may_be_the_root():
 
 @pytest.mark.parametrize("text", ["", "a", "ab", "../..", "AB" * 20, "ab" * 65, "xy" * 20, "abc", "/etc", "ab" * 19 + "/."])
 def test_only_hexadecimal_digits_are_a_build_id(text: str):
-    for make in (paths.build_id_hex, paths.index_parts, lambda text: paths.indexed("/c", text), lambda text: paths.home_parts("/x", text)):
+    for make in (
+        paths.build_id_hex,
+        paths.index_parts,
+        lambda text: paths.build_id_path("/c", text),
+        lambda text: paths.home_parts("/x", text),
+    ):
         with pytest.raises(UnsafeNameError):
             make(text)
 
 
 def test_paths_of_the_build_id_index():
-    assert paths.indexed("/c", ID, "elf") == f"/c/.build-id/ab/{ID[2:]}/elf"
+    assert paths.build_id_path("/c", ID, "elf") == f"/c/.build-id/ab/{ID[2:]}/elf"
     assert paths.debug_file("/usr/lib/debug", ID) == f"/usr/lib/debug/.build-id/ab/{ID[2:]}.debug"
 
 

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
-from perfpy.untrusted.terminal import Painted, Terminal, control, escape_of, guarded
+from perfpy.untrusted.terminal import Painted, Terminal, control, escape_of, guard_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Screen:
         modes[1] &= ~termios.OPOST
         termios.tcsetattr(slave, termios.TCSANOW, modes)
         self.plain = open(slave, "w", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115  # closed by close
-        self.stream: IO[str] = guarded(self.plain)
+        self.stream: IO[str] = guard_terminal(self.plain)
 
     def arrived(self) -> bytes:
         self.stream.flush()
@@ -88,13 +88,13 @@ def test_no_bytes_decode_to_the_prefix_of_control_sequences() -> None:
 
 def test_other_streams_are_returned_unchanged(tmp_path: object) -> None:
     memory = io.StringIO()
-    assert guarded(memory) is memory
+    assert guard_terminal(memory) is memory
     control(memory, "\r\x1b[K")
     assert memory.getvalue() == "\r\x1b[K"
     assert escape_of(memory) == "\x1b"
     with open(os.devnull, "w") as file:
-        assert guarded(file) is file
+        assert guard_terminal(file) is file
 
 
 def test_a_guarded_stream_is_returned_unchanged(screen: Screen) -> None:
-    assert guarded(screen.stream) is screen.stream
+    assert guard_terminal(screen.stream) is screen.stream

@@ -15,7 +15,7 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
 from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
 from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.unwind.callchains import UserCallchains, joined, limited
+from perfpy.unwind.callchains import UserCallchains, append_user_frames, limit_frames
 from perfpy.unwind.truncated_stacks import TruncatedStacks, larger, note
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
@@ -97,7 +97,7 @@ def test_batches_have_complete_callchains(recording, tmp_path):
     assert sorted(batch.columns) == ["callchain", "time"]
     assert as_recorded == [[], KERNEL, [], KERNEL]
     assert unwinding is not None
-    assert [(one.truncated, one.stacks, one.size) for one in unwinding.truncated] == [(1, 3, COPY)]
+    assert [(one.truncated, one.stacks, one.size) for one in unwinding.truncated_stacks] == [(1, 3, COPY)]
 
 
 @pytest.mark.parametrize("corrupt", [False, True])
@@ -127,7 +127,7 @@ def test_stacks_of_an_unknown_machine_are_reported(recording, tmp_path):
         unwinding = UserCallchains(attrs, "vax", opened.symbolizer(no_files(tmp_path)))
         (batch,) = opened.batches(["callchain"], unwinding)
     assert [row.tolist() for row in batch.columns["callchain"]] == [[], KERNEL, [], KERNEL]
-    assert unwinding.truncated == [TruncatedStacks(0, 3, 0, "vax")]
+    assert unwinding.truncated_stacks == [TruncatedStacks(0, 3, 0, "vax")]
 
 
 def test_stacks_are_complete_and_mark_lost_callers(recording, tmp_path):
@@ -165,14 +165,14 @@ def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
 def test_user_frames_follow_kernel_frames():
     chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 9], np.uint64), np.array([0, 3, 4]))
     users = Ragged(np.array([7, 8], np.uint64), np.array([0, 2]))
-    found = joined(chains, np.array([0]), users)
+    found = append_user_frames(chains, np.array([0]), users)
     assert [row.tolist() for row in found] == [[CONTEXT_KERNEL, 1, 2, CONTEXT_USER, 7, 8], [9]]
 
 
 @pytest.mark.parametrize(("callers_first", "kept"), [(False, [CONTEXT_KERNEL, 1, 2]), (True, [CONTEXT_KERNEL, 2, 3])])
 def test_a_truncated_chain_keeps_the_frames_that_are_read_first(callers_first, kept):
     chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 3, 9], np.uint64), np.array([0, 4, 5]))
-    assert [row.tolist() for row in limited(chains, 2, callers_first=callers_first)] == [kept, [9]]
+    assert [row.tolist() for row in limit_frames(chains, 2, callers_first=callers_first)] == [kept, [9]]
 
 
 @pytest.mark.parametrize(("order", "kernel"), [("callee", "k1"), ("caller", "k2")])
@@ -199,7 +199,7 @@ def test_samples_without_stack_columns_are_unchanged():
     unwinding = UserCallchains([usual_attr()], "x86_64", None)  # type: ignore[arg-type]
     columns = Columns(1, {"callchain": Ragged.empty(1, np.uint64)})
     assert not unwinding
-    assert unwinding.extended(columns, np.zeros(1, np.int32), np.zeros(1, np.uint64)) is columns
+    assert unwinding.extend(columns, np.zeros(1, np.int32), np.zeros(1, np.uint64)) is columns
 
 
 def test_the_suggested_size_grows_with_the_truncated_share_up_to_the_maximum():

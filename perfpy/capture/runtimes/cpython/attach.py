@@ -72,11 +72,11 @@ class RunningPython(NamedTuple):
 
 def interpreter_of(pid: int, proc: ProcFs | None = None) -> RunningPython | None:
     """Return the CPython that a process runs; None if there is none."""
-    found = [found for mapping in (proc or ProcFs()).maps(pid) if (found := _named(mapping.path))]
-    return min(found, key=lambda interpreter: interpreter.is_program, default=None)  # the library has the exact version
+    interpreters = [interpreters for mapping in (proc or ProcFs()).maps(pid) if (interpreters := _interpreter_at(mapping.path))]
+    return min(interpreters, key=lambda interpreter: interpreter.is_program, default=None)  # the library has the exact version
 
 
-def _named(path: str) -> RunningPython | None:
+def _interpreter_at(path: str) -> RunningPython | None:
     name = os.path.basename(path)
     match = _PROGRAM.fullmatch(name)
     return RunningPython((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
@@ -138,9 +138,9 @@ class Trampolines:
     def _run(self, line: str) -> None:
         """Make the request with an interpreter like the process's; retry for a while if the process is still starting."""
         end = time.monotonic() + _STARTING
-        while said := self._run_once(line):
-            if not said.startswith("RuntimeError") or time.monotonic() > end:
-                raise NoNamesError(self.pid, f"the request failed: {visible(said)}")
+        while reply := self._run_once(line):
+            if not reply.startswith("RuntimeError") or time.monotonic() > end:
+                raise NoNamesError(self.pid, f"the request failed: {visible(reply)}")
             time.sleep(0.05)
 
     def _run_once(self, line: str) -> str:

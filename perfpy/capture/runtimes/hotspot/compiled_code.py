@@ -72,12 +72,12 @@ class CodeBlob(NamedTuple):
         row = bisect.bisect_left(self.pcs, address - self.start)
         if row < len(self.pcs) and self.offsets[row]:
             for excess in (1, 0):
-                scopes = self._decoded(self.offsets[row], excess)
+                scopes = self._decode_scopes(self.offsets[row], excess)
                 if scopes and scopes[-1].method == self.method:
                     return scopes
         return [Scope(self.method, -1)]
 
-    def _decoded(self, offset: int, excess: int) -> list[Scope]:
+    def _decode_scopes(self, offset: int, excess: int) -> list[Scope]:
         scopes: list[Scope] = []
         while offset and len(scopes) < _DEEPEST:
             values = numbers(self.scopes, offset, 3, excess)
@@ -251,7 +251,7 @@ class _BlobLayout:
         if self._compilation:
             self._methods_of[start] = address, self._compilation.of(data) & 0xFFFFFFFF
         pcs, scopes = self._debug_information(memory, address, data)
-        described = sorted(self._described(pcs))
+        described = sorted(self._scope_offsets(pcs))
         return CodeBlob(
             start,
             end,
@@ -264,7 +264,7 @@ class _BlobLayout:
             self._methods(memory, address, data, size),
         )
 
-    def _described(self, pcs: bytes) -> Iterator[tuple[int, int]]:
+    def _scope_offsets(self, pcs: bytes) -> Iterator[tuple[int, int]]:
         """Yield the offsets of addresses, and of their scopes."""
         size = self._desc_size
         if not all(0 <= field.offset <= size - 4 for field in self._desc):

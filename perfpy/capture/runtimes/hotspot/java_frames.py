@@ -56,7 +56,7 @@ class JavaFrames:
         self._layout = IdLayout.of(event.attr, NATIVE_ENDIAN)
         self._identity = event.ids[0] if event.ids else 0
         self._procfs = ProcFs()
-        self._known: dict[int, JavaProcess] = {}
+        self._processes: dict[int, JavaProcess] = {}
         self._waiting: dict[int, _Pause] = {}
         self._refused: set[int] = set()
         self._mapped: dict[int, list[tuple[int, int]]] = {}
@@ -77,15 +77,15 @@ class JavaFrames:
                     process.look(stack_words(columns, row), pointer)
 
     def _process(self, pid: int) -> JavaProcess | None:
-        if pid in self._known:
-            return self._known[pid]
+        if pid in self._processes:
+            return self._processes[pid]
         now, waiting = time.monotonic(), self._waiting.get(pid, _Pause(0.0, _FIRST_PAUSE / 2))
         if now < waiting.until:
             return None
         library = library_of(pid, self._procfs)
         if library is not None:
             try:
-                return self._known.setdefault(pid, JavaProcess.of(pid, library))
+                return self._processes.setdefault(pid, JavaProcess.of(pid, library))
             except PermissionError:
                 self._refused.add(pid)
             except (OSError, LookupError, ValueError):
@@ -98,16 +98,16 @@ class JavaFrames:
 
     def rules(self, pid: int, addresses: Sequence[int]) -> list[FrameRules | None]:
         """Return the unwind rules for addresses in a process's code; None for unknown ones."""
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         return [None] * len(addresses) if process is None else process.rules(addresses)
 
-    def named(
+    def name_methods(
         self, columns: Columns, chains: Ragged, ip: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> tuple[Ragged, NDArray[np.uint64]]:
         """Return callchains, and sampled addresses, with a frame for each method. keys are delivery keys (times, if there are any)."""
         changed: dict[int, list[int]] = {}
         for pid in distinct(columns["pid"]).tolist():
-            if (process := self._known.get(pid)) is not None:
+            if (process := self._processes.get(pid)) is not None:
                 inside = (chains.values >= process.low) & (chains.values < process.high)
                 hits = np.add.reduceat(np.append(inside, False), chains.offsets[:-1]) if len(chains) else np.zeros(0)
                 for row in np.flatnonzero((columns["pid"] == pid) & (hits > 0) & (chains.lengths > 0)).tolist():
@@ -117,12 +117,12 @@ class JavaFrames:
                         self._first[pid] = min(self._first.get(pid, _NEVER), int(keys[row]))
         if not changed:
             return chains, ip
-        return _replaced(chains, changed), _leaves(chains, changed, ip)
+        return _replace_chains(chains, changed), _leaves(chains, changed, ip)
 
     def _chain(self, process: JavaProcess, chain: NDArray[np.uint64], stack: NDArray[np.uint64]) -> list[int]:
         values: list[int] = chain.tolist()
         begin = values.index(CONTEXT_USER) + 1 if CONTEXT_USER in values else 0
-        return values[:begin] + process.named(values[begin:], stack)
+        return values[:begin] + process.name_methods(values[begin:], stack)
 
     # data for readers
 
@@ -131,7 +131,7 @@ class JavaFrames:
         mappings, names, first = b"", {}, self._first
         self._first = {}
         for pid, moment in first.items():
-            methods = self._known[pid].new_methods()
+            methods = self._processes[pid].new_methods()
             for method in methods:
                 if not any(begin <= method.begin < end for begin, end in self._mapped.setdefault(pid, [])):
                     begin, end = self._memory_around(pid, method.begin, method.end)
@@ -143,7 +143,7 @@ class JavaFrames:
 
     def notes(self) -> list[str]:
         """Return notes for the user, at the end."""
-        refused = sorted(self._refused - self._known.keys())
+        refused = sorted(self._refused - self._processes.keys())
         if not refused:
             return []
         pids = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
@@ -153,13 +153,13 @@ class JavaFrames:
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which records would hide these mappings: those of JVMs' data, whose memory grows."""
         hides = np.zeros(len(rows), bool)
-        for number in np.flatnonzero(np.isin(chunk.types[rows], _MAPS)).tolist() if self._known else ():
+        for number in np.flatnonzero(np.isin(chunk.types[rows], _MAPS)).tolist() if self._processes else ():
             record = chunk.record(int(rows[number]))
             kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(record)
             if misc & MISC_MMAP_DATA:
                 mapping = records.decode(kind, misc, record[8:], NO_ID, NATIVE_ENDIAN)
                 assert isinstance(mapping, (records.Mmap, records.Mmap2))
-                hides[number] = mapping.pid in self._known and is_memory(mapping.filename)
+                hides[number] = mapping.pid in self._processes and is_memory(mapping.filename)
         return hides
 
     def _memory_around(self, pid: int, first: int, last: int) -> tuple[int, int]:
@@ -179,7 +179,7 @@ class JavaFrames:
 
 def _stack_pointers(columns: Columns, attr: EventAttr, rows: NDArray[np.intp]) -> Iterable[int]:
     """Return the addresses of the stack copies; 0 for samples without registers."""
-    registers = columns["user_regs"].gathered()
+    registers = columns["user_regs"].gather()
     index = (attr.sample_regs_user & ((1 << _STACK_POINTER) - 1)).bit_count()
     values = registers.values
     starts, lengths = registers.offsets[:-1][rows], registers.lengths[rows]
@@ -192,11 +192,11 @@ def stack_words(columns: Columns, row: int) -> NDArray[np.uint64]:
     if isinstance(stacks, Slices) and not int(stacks.starts[row]) & 7:
         start, length = int(stacks.starts[row]), int(stacks.lengths[row]) & ~7
         return stacks.words[start : start + length].view(np.uint64)
-    data = stacks.take(np.array([row])).gathered().values
+    data = stacks.take(np.array([row])).gather().values
     return np.frombuffer(data[: len(data) & ~7].tobytes(), np.uint64)
 
 
-def _replaced(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
+def _replace_chains(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
     rows = [np.array(changed[row], np.uint64) if row in changed else chains[row] for row in range(len(chains))]
     offsets = np.zeros(len(chains) + 1, np.int64)
     np.cumsum([len(row) for row in rows], out=offsets[1:])

@@ -49,14 +49,14 @@ class JavaProcess:
         self.low, self.high = self._code.low, self._code.high
         self._answers: dict[int, list[int]] = {}
         self._met: dict[int, JavaMethod] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     @classmethod
     def of(cls, pid: int, library: tuple[int, str]) -> JavaProcess:
         """Open the JVM of a pid, with its mapped library."""
         memory = ProcessMemory(pid)
         try:
-            return cls(memory, _exported(pid, library))
+            return cls(memory, _exported_addresses(pid, library))
         except BaseException:
             memory.close()
             raise
@@ -83,9 +83,9 @@ class JavaProcess:
                 if 0 <= slot < len(stack):
                     self._methods.find(int(stack[slot]))
             elif blob is not None and blob.method:
-                self._compiled(blob, word)
+                self._compiled_bytecodes(blob, word)
 
-    def named(self, chain: Sequence[int], stack: NDArray[np.uint64]) -> list[int]:
+    def name_methods(self, chain: Sequence[int], stack: NDArray[np.uint64]) -> list[int]:
         """Return a callchain with a frame for each method. chain is innermost first, callers one byte before the return address."""
         addresses: list[int] = []
         row = 0
@@ -97,9 +97,9 @@ class JavaProcess:
             elif blob is None:
                 addresses.append(value)
             elif blob.method:
-                addresses += self._compiled(blob, address) or [value]
+                addresses += self._compiled_bytecodes(blob, address) or [value]
             elif blob.is_interpreter and number + 1 < len(chain):
-                address, row = self._interpreted(stack, row, chain[number + 1] + 1)
+                address, row = self._interpreted_bytecode(stack, row, chain[number + 1] + 1)
                 addresses.append(address or value)
             else:
                 addresses.append(value)
@@ -112,12 +112,12 @@ class JavaProcess:
 
     def new_methods(self) -> list[JavaMethod]:
         """Return the methods found since the last call."""
-        methods = [method for method in self._met.values() if method.begin not in self._told]
-        self._told.update(self._met)
+        methods = [method for method in self._met.values() if method.begin not in self._reported]
+        self._reported.update(self._met)
         self._met = {}
         return methods
 
-    def _compiled(self, blob: CodeBlob, address: int) -> list[int]:
+    def _compiled_bytecodes(self, blob: CodeBlob, address: int) -> list[int]:
         """Return the bytecodes at an address, innermost first."""
         if address not in self._answers:
             if len(self._answers) >= _MOST_ANSWERS:
@@ -126,7 +126,7 @@ class JavaProcess:
             self._answers[address] = [self._bytecode(method, bci) for method, bci in scopes if method is not None]
         return self._answers[address]
 
-    def _interpreted(self, stack: NDArray[np.uint64], row: int, return_address: int) -> tuple[int, int]:
+    def _interpreted_bytecode(self, stack: NDArray[np.uint64], row: int, return_address: int) -> tuple[int, int]:
         """Return the bytecode of the next interpreted frame on a stack, 0 if there is none; and where to search for the following one.
 
         A frame is found by its return address, and confirmed if the words below it are a method and one of its bytecodes.
@@ -156,7 +156,7 @@ def library_of(pid: int, procfs: ProcFs) -> tuple[int, str] | None:
     return None
 
 
-def _exported(pid: int, library: tuple[int, str]) -> dict[str, int]:
+def _exported_addresses(pid: int, library: tuple[int, str]) -> dict[str, int]:
     """Return the addresses of the variables that lead to the tables."""
     base, name = library
     path = live_process.seen_by(pid, name)

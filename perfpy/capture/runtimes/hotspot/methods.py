@@ -62,22 +62,22 @@ class Methods:
         self._class_name = vm.field(("Klass", "_name"))
         self._length = vm.field(("Symbol", "_length"))
         self._body = vm.field(("Symbol", "_body[0]"), ("Symbol", "_body"))
-        self._known: dict[int, JavaMethod | None] = {}
+        self._methods: dict[int, JavaMethod | None] = {}
 
     def find(self, pointer: int) -> JavaMethod | None:
         """Return the method at a pointer; None if there is none."""
-        if pointer not in self._known:
-            if pointer & 7 or len(self._known) >= _MOST_METHODS:
+        if pointer not in self._methods:
+            if pointer & 7 or len(self._methods) >= _MOST_METHODS:
                 return None
             try:
-                self._known[pointer] = self._read(pointer)
+                self._methods[pointer] = self._read(pointer)
             except (OSError, ValueError):
-                self._known[pointer] = None
-        return self._known[pointer]
+                self._methods[pointer] = None
+        return self._methods[pointer]
 
     def forget_failures(self) -> None:
         """Drop failures, because the memory may be readable now."""
-        self._known = {pointer: method for pointer, method in self._known.items() if method is not None}
+        self._methods = {pointer: method for pointer, method in self._methods.items() if method is not None}
 
     def _read(self, pointer: int) -> JavaMethod:
         const = self._memory.number(pointer + self._const.offset)
@@ -98,9 +98,9 @@ class Methods:
 def external_name(of_class: str, name: str, descriptor: str) -> str:
     """Return a method's name in the format of the JVM's perf maps: void Main.main(java.lang.String[])."""
     parameters, _, result = descriptor.removeprefix("(").partition(")")
-    named = ", ".join(_types(parameters))
+    types = ", ".join(_types(parameters))
     before = "".join(_types(result)[:1])
-    return one_line(f"{before} {_class(of_class)}.{name}({named})"[:_LONGEST])
+    return one_line(f"{before} {_class(of_class)}.{name}({types})"[:_LONGEST])
 
 
 def _class(name: str) -> str:

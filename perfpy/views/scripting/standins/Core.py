@@ -43,12 +43,12 @@ def _words(words: dict[int, str], value: int) -> list[str]:
     """Return the names of the flags that are set; the name of 0 for none."""
     if not value:
         return [words[0]] if 0 in words else []
-    found = []
+    set_names = []
     for flag in sorted(words):
         if flag and value & flag == flag:
-            found.append(words[flag])
+            set_names.append(words[flag])
             value &= ~flag
-    return found
+    return set_names
 
 
 def flag_str(event_name: str, field_name: str, value: int) -> str:

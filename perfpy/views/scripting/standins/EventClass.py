@@ -57,5 +57,5 @@ class PebsNHM(PebsEvent):
 
 def create_event(name: str, comm: str, dso: str, symbol: str, raw_buf: bytes) -> PerfEvent:
     """Return a sample of the class that fits its raw data."""
-    made = {_PEBS: PebsEvent, _PEBS_LATENCY: PebsNHM}.get(len(raw_buf), PerfEvent)
-    return made(name, comm, dso, symbol, raw_buf)
+    event_class = {_PEBS: PebsEvent, _PEBS_LATENCY: PebsNHM}.get(len(raw_buf), PerfEvent)
+    return event_class(name, comm, dso, symbol, raw_buf)

@@ -51,13 +51,13 @@ def test_arrays_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     file = ScratchFile()
     first, second = file.write(np.arange(5, dtype=np.uint8)), file.write(np.arange(7, dtype=np.int64))
-    joined = file.joined((np.full(count, count, np.uint16) for count in (2, 0, 3)), np.uint16)
+    joined = file.append_joined((np.full(count, count, np.uint16) for count in (2, 0, 3)), np.uint16)
     place = file.keep({"a": np.arange(3)})
-    assert file.mapped(first).tolist() == [0, 1, 2, 3, 4]
+    assert file.map_array(first).tolist() == [0, 1, 2, 3, 4]
     assert file.read(second, 2, 5).tolist() == [2, 3, 4]
     assert joined.tolist() == [2, 2, 3, 3, 3]
-    assert file.kept(place)["a"].tolist() == [0, 1, 2]
-    assert file.mapped(file.write(np.zeros(0))).tolist() == []
+    assert file.load(place)["a"].tolist() == [0, 1, 2]
+    assert file.map_array(file.write(np.zeros(0))).tolist() == []
     assert not list(tmp_path.iterdir())  # it has no name
 
 
@@ -68,8 +68,8 @@ def test_arrays_are_in_memory_as_long_as_there_is_room(monkeypatch: pytest.Monke
     assert kept.keep(few) is few
     assert isinstance(kept.keep(many).base, np.memmap)
     assert kept.keep(many).tolist() == many.tolist()
-    assert isinstance(kept.joined([few, few], 20, np.int64).base, np.memmap)
-    assert kept.joined([few[:2]], 2, np.int64).base is None
+    assert isinstance(kept.store_joined([few, few], 20, np.int64).base, np.memmap)
+    assert kept.store_joined([few[:2]], 2, np.int64).base is None
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

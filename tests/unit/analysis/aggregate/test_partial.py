@@ -9,13 +9,13 @@ import signal
 import pytest
 
 from perfpy.analysis.aggregate import overflow, runs, scan
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions, TimeOptions
 from perfpy.perfdata.records.stream import RecordStream
 from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
-from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.exports import folded_lines
 from perfpy.views.stacks.pprof import pprof
 from tests.builders.own_corpus import RECORDINGS
 
@@ -24,9 +24,9 @@ GRAPH = CallGraph(order="caller")
 ASKED = {
     "default": ReportOptions(),
     "callers": ReportOptions(chains=ChainOptions(call_graph=GRAPH, children=True)),
-    "tasks": ReportOptions(names=NameOptions(verbose=True), wanted=Wanted(sort="comm,dso,sym,pid,cpu")),
-    "times": ReportOptions(times=TimeOptions(time_quantum=1000), wanted=Wanted(sort="time,sym")),
-    "tiers": ReportOptions(chains=ChainOptions(call_graph=GRAPH), names=NameOptions(tiers_as_one=True), wanted=Wanted(sort="sym")),
+    "tasks": ReportOptions(names=NameOptions(verbose=True), columns=ColumnOptions(sort="comm,dso,sym,pid,cpu")),
+    "times": ReportOptions(times=TimeOptions(time_quantum=1000), columns=ColumnOptions(sort="time,sym")),
+    "tiers": ReportOptions(chains=ChainOptions(call_graph=GRAPH), names=NameOptions(tiers_as_one=True), columns=ColumnOptions(sort="sym")),
 }
 
 
@@ -76,7 +76,7 @@ def test_reports_are_the_same(path, asked, parts):
 def test_stacks_are_the_same(path, parts):
     def lines(jobs):
         with Recording(path) as recording:
-            return [list(folded(part)) for part in recording.stacks(jobs=jobs)]
+            return [list(folded_lines(part)) for part in recording.stacks(jobs=jobs)]
 
     assert lines(3) == lines(1)
     assert parts[0] > 1
@@ -93,7 +93,7 @@ def test_stacks_with_addresses_are_the_same(path, parts):
 
 @pytest.mark.parametrize("path", ["sched"], indirect=True)
 def test_payloads_are_the_same(path, parts):
-    options = ReportOptions(wanted=Wanted(sort="trace"))
+    options = ReportOptions(columns=ColumnOptions(sort="trace"))
     assert text(path, options, 3) == text(path, options, 1)
     assert parts[0] > 1
 
@@ -106,7 +106,7 @@ def test_small_recordings_have_one_process(path, parts, monkeypatch):
 
 def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch):
 
-    here, stored = os.getpid(), scan.SampleScan._stored
+    here, stored = os.getpid(), scan.SampleScan._stored_samples
     alone = text(path, ReportOptions(), 1)
 
     def killed(self, turns):
@@ -114,7 +114,7 @@ def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch
             os.kill(os.getpid(), signal.SIGKILL)
         return stored(self, turns)
 
-    monkeypatch.setattr(scan.SampleScan, "_stored", killed)
+    monkeypatch.setattr(scan.SampleScan, "_stored_samples", killed)
     assert text(path, ReportOptions(), 3) == alone
 
 
@@ -160,7 +160,7 @@ def test_reports_beyond_memory_are_the_same(path, asked, jobs, parts, spilled):
 def test_stacks_beyond_memory_are_the_same(path, spilled):
     def lines():
         with Recording(path) as recording:
-            return [list(folded(part)) for part in recording.stacks()]
+            return [list(folded_lines(part)) for part in recording.stacks()]
 
     expected = lines()
     here, _ = spilled()
@@ -170,7 +170,7 @@ def test_stacks_beyond_memory_are_the_same(path, spilled):
 
 @pytest.mark.parametrize("path", ["sched"], indirect=True)
 def test_payloads_beyond_memory_are_the_same(path, spilled):
-    options = ReportOptions(wanted=Wanted(sort="trace"))
+    options = ReportOptions(columns=ColumnOptions(sort="trace"))
     expected = text(path, options, 1)
     here, _ = spilled()
     assert text(path, options, 1) == expected

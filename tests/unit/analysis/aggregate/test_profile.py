@@ -11,7 +11,7 @@ from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.aggregate import profile
 from perfpy.analysis.report import entries, rows, trees
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph
 from perfpy.perfdata.records import stream
 from perfpy.recording import Recording
@@ -45,7 +45,7 @@ def recording() -> bytes:
 
 
 def report(path: Path, **changes: Any) -> dict[str, Any]:
-    options = report_options(call_graph=CallGraph(), wanted=Wanted(sort="comm,dso,symbol,pid"), **changes)
+    options = report_options(call_graph=CallGraph(), columns=ColumnOptions(sort="comm,dso,symbol,pid"), **changes)
     with Recording(path) as opened:
         return opened.report(options=options).to_dict()
 
@@ -87,7 +87,7 @@ def in_two_functions(folder: Path) -> tuple[Path, SymbolOptions]:
 def test_places_in_one_function_are_one_row(tmp_path: Path, options: dict[str, Any]) -> None:
     """Whether or not the chains are separated by address, because addresses are shown."""
     path, symbols = in_two_functions(tmp_path)
-    wanted = report_options(children=True, wanted=Wanted(sort="symbol"), **{"call_graph": CallGraph(), **options})
+    wanted = report_options(children=True, columns=ColumnOptions(sort="symbol"), **{"call_graph": CallGraph(), **options})
     with Recording(path) as opened:
         table = opened.report(options=wanted, symbols=symbols).histograms[0]
     outer, inner = table.rows()

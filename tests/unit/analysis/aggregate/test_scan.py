@@ -12,14 +12,14 @@ import pytest
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate import scan
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.unwind.callchains import UserCallchains
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
-from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.exports import folded_lines
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
 from tests.builders.own_corpus import HERE, RECORDINGS
@@ -37,9 +37,11 @@ ASKED = {
     "default": ReportOptions(),
     "callers": ReportOptions(chains=ChainOptions(call_graph=CALLERS, children=True)),
     "callees": ReportOptions(
-        chains=ChainOptions(call_graph=CallGraph(order="callee")), names=NameOptions(verbose=True), wanted=Wanted(sort="comm,dso,sym,pid")
+        chains=ChainOptions(call_graph=CallGraph(order="callee")),
+        names=NameOptions(verbose=True),
+        columns=ColumnOptions(sort="comm,dso,sym,pid"),
     ),
-    "lines": ReportOptions(chains=ChainOptions(call_graph=CALLERS, children=True), wanted=Wanted(sort="srcline")),
+    "lines": ReportOptions(chains=ChainOptions(call_graph=CALLERS, children=True), columns=ColumnOptions(sort="srcline")),
 }
 SYMBOLS = SymbolOptions(
     symfs=str(HERE / "symfs"), inline=Inline.NONE, cache=False
@@ -128,7 +130,7 @@ def truncated_stacks(folder: Path, count: int) -> bytes:
 def test_folded_stacks_are_the_same(path: Path, parts: list[int]):
     def lines(jobs: int) -> list[list[str]]:
         with Recording(path) as recording:
-            return [list(folded(part)) for part in recording.stacks(SYMBOLS._replace(inline=Inline.ALL), jobs=jobs)]
+            return [list(folded_lines(part)) for part in recording.stacks(SYMBOLS._replace(inline=Inline.ALL), jobs=jobs)]
 
     assert lines(3) == lines(1)
     assert max(line.count(";") for line in lines(1)[0]) > 3
@@ -139,18 +141,18 @@ def test_reports_without_chains_unwind_nothing(path: Path, parts: list[int], mon
     def refuse(*_: object) -> None:
         raise AssertionError("stacks are unwound")
 
-    monkeypatch.setattr(UserCallchains, "extended", refuse)
+    monkeypatch.setattr(UserCallchains, "extend", refuse)
     assert shown(path, ReportOptions(), 3)[0]
 
 
 def test_a_part_whose_process_was_killed_is_unwound_here(path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
-    alone, here, extended = shown(path, ASKED["callers"], 1), os.getpid(), UserCallchains.extended
+    alone, here, extended = shown(path, ASKED["callers"], 1), os.getpid(), UserCallchains.extend
 
     def killed(self: UserCallchains, *args: object) -> object:
         if os.getpid() != here:
             os.kill(os.getpid(), signal.SIGKILL)
         return extended(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(UserCallchains, "extended", killed)
+    monkeypatch.setattr(UserCallchains, "extend", killed)
     assert shown(path, ASKED["callers"], 3) == alone
     assert parts[-1] > 1

@@ -14,7 +14,7 @@ from perfpy.analysis.filters.address_ranges import AddressRanges
 from perfpy.analysis.filters.event_switch import EventSwitch
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.filters.time_ranges import TimeRanges
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -66,7 +66,7 @@ def printed(recording: Recording, keep: SampleFilter, **switches: str) -> set[in
 
 def shown(recording: Recording, keep: SampleFilter) -> set[int]:
     """Return the seconds of the samples in a report's rows."""
-    found = recording.report(options=ReportOptions(wanted=Wanted(sort="time"), sample_filter=keep), symbols=NOWHERE_ELSE)
+    found = recording.report(options=ReportOptions(columns=ColumnOptions(sort="time"), sample_filter=keep), symbols=NOWHERE_ELSE)
     return {int(float(row.texts["time"])) for histogram in found.histograms for row in histogram.rows()}
 
 

@@ -10,7 +10,7 @@ import pytest
 import perfpy
 from perfpy.analysis.report.changed_rows import Amount, baseline_share, changed_rows, has_grown_or_shrunk, totals
 from perfpy.analysis.report.difference import Compute, Difference, differences
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.analysis.report.proportions import LEVEL, amount_chance
 from tests.builders.perfdata import PerfDataBuilder
@@ -30,7 +30,7 @@ def compared(folder: Path, before: Sequence[int], after: Sequence[int], periods:
                 built.sample(pid=100 + thread, tid=100 + thread, time=number + 1, period=period)
         (folder / name).write_bytes(built.file())
         with perfpy.open(folder / name) as recording:
-            reports.append(recording.report(options=ReportOptions(wanted=Wanted(sort="pid"))))
+            reports.append(recording.report(options=ReportOptions(columns=ColumnOptions(sort="pid"))))
     return next(differences(reports, Compute()))
 
 

@@ -10,7 +10,7 @@ import pytest
 import perfpy
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.difference import Compute, Difference, DifferenceRow, Part, differences
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions, RowOptions
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
@@ -102,7 +102,7 @@ def changes(folder: Path, baseline: Sequence[dict[str, int]], other: Sequence[di
             built.sample(number, pid=100 + number, tid=100 + number, time=number + 1, period=10)
         (folder / name).write_bytes(built.file())
         with perfpy.open(folder / name) as recording:
-            reports.append(recording.report(options=ReportOptions(rows=RowOptions(group=False), wanted=Wanted(sort="pid"))))
+            reports.append(recording.report(options=ReportOptions(rows=RowOptions(group=False), columns=ColumnOptions(sort="pid"))))
     return [
         [(table.event, str(row.names[0]).strip().split(":")[0], table.value(row, 1)) for row in table.changes]
         for table in differences(reports, Compute())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.report.host_differences import Design, Units, share_changes
-from perfpy.analysis.report.proportions import LEVEL, chance, corrected
+from perfpy.analysis.report.proportions import LEVEL, chance, correct_for_many_tests
 
 ROWS, SAMPLES = 40, 3000
 
@@ -34,7 +34,7 @@ def compared(before, after, *, same=False, equal=False):
 def marked_as_one_sample(before, after):
     """Whether a test of all hosts' samples together marks a row."""
     old, new = (side.sum(axis=1).tolist() for side in (before, after))
-    return min(corrected([chance(a, sum(old), b, sum(new)) for a, b in zip(old, new, strict=True)])) < LEVEL
+    return min(correct_for_many_tests([chance(a, sum(old), b, sum(new)) for a, b in zip(old, new, strict=True)])) < LEVEL
 
 
 @pytest.mark.parametrize(("before", "after", "same"), [(3, 3, False), (5, 5, False), (4, 8, False), (8, 8, True)])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from perfpy.analysis.report.proportions import LEVEL, chance, corrected, number_of_tests
+from perfpy.analysis.report.proportions import LEVEL, chance, correct_for_many_tests, number_of_tests
 
 
 def fisher(a: int, n: int, b: int, m: int) -> float:
@@ -43,12 +43,12 @@ def test_rows_that_cannot_be_significant_do_not_count() -> None:
     telling, hopeless = chance(100, 1000, 200, 1000), chance(1, 1000, 0, 1000)
     assert hopeless.least > LEVEL
     assert number_of_tests([telling] + [hopeless] * 500) == 1
-    assert corrected([telling, hopeless]) == [telling.p, 1.0]
+    assert correct_for_many_tests([telling, hopeless]) == [telling.p, 1.0]
     assert number_of_tests([telling] * 20) == 20
 
 
 def test_no_rows_are_no_tests() -> None:
-    assert corrected([]) == []
+    assert correct_for_many_tests([]) == []
 
 
 def test_two_recordings_of_the_same_thing_seldom_have_a_mark() -> None:
@@ -57,7 +57,7 @@ def test_two_recordings_of_the_same_thing_seldom_have_a_mark() -> None:
     marked = 0
     for _ in range(60):
         before, after = rng.multinomial(2000, odds).tolist(), rng.multinomial(2000, odds).tolist()
-        found = corrected([chance(a, 2000, b, 2000) for a, b in zip(before, after, strict=True)])
+        found = correct_for_many_tests([chance(a, 2000, b, 2000) for a, b in zip(before, after, strict=True)])
         marked += min(found) < LEVEL
     assert marked <= 7  # 3 expected
 
@@ -69,6 +69,6 @@ def test_a_function_that_doubled_is_marked_among_hundreds() -> None:
     changed = odds.copy()
     changed[0] = 0.1
     before, after = (rng.multinomial(3000, share / share.sum()).tolist() for share in (odds, changed))
-    found = corrected([chance(a, 3000, b, 3000) for a, b in zip(before, after, strict=True)])
+    found = correct_for_many_tests([chance(a, 3000, b, 3000) for a, b in zip(before, after, strict=True)])
     assert found[0] < LEVEL
     assert sum(p < LEVEL for p in found) <= 2

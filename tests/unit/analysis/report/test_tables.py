@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.records import Comm
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions, RowOptions
 from perfpy.analysis.report.quality import filtered_rows_notes
 from perfpy.recording import Recording
@@ -29,7 +29,7 @@ def report(tmp_path: Path, sample_filter: SampleFilter, *, rows_filtered: bool =
         built.sample(pid=pid, tid=pid, time=time + 1, ip=0x1000, period=10, cpu=0)
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())
-    options = ReportOptions(rows=RowOptions(rows_filtered=rows_filtered), wanted=Wanted(sort="cpu"), sample_filter=sample_filter)
+    options = ReportOptions(rows=RowOptions(rows_filtered=rows_filtered), columns=ColumnOptions(sort="cpu"), sample_filter=sample_filter)
     with Recording(str(path)) as recording:
         return recording.report(options=options)
 

@@ -5,7 +5,7 @@ import pytest
 
 from perfpy.abi.columns import Ragged, Slices
 from perfpy.analysis.samples import fingerprints
-from perfpy.analysis.samples.fingerprints import combined, row_fingerprints
+from perfpy.analysis.samples.fingerprints import combine_columns, row_fingerprints
 
 
 def ragged(*rows: list[int]) -> Ragged:
@@ -53,11 +53,11 @@ def test_millions_of_similar_chains_have_different_hashes() -> None:
 
 def test_exchanged_columns_have_different_hashes() -> None:
     one, two = np.array([1, 2, 0], np.int64), np.array([2, 1, 0], np.int64)
-    numbers = combined([one, two])
+    numbers = combine_columns([one, two])
     assert len(set(numbers.tolist())) == 3
-    assert numbers[0] != combined([two, one])[0]
+    assert numbers[0] != combine_columns([two, one])[0]
 
 
 def test_a_chain_is_not_taken_for_its_neighbour_column() -> None:
-    numbers = combined([row_fingerprints(ragged([5, 7], [5])), np.array([0, 7])])
+    numbers = combine_columns([row_fingerprints(ragged([5, 7], [5])), np.array([0, 7])])
     assert numbers[0] != numbers[1]

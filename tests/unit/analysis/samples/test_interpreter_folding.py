@@ -15,7 +15,7 @@ from perfpy.cli import run
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interpreters import has_python_image
-from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.exports import folded_lines
 from tests.builders.perfdata import simple_recording
 from tests.builders.python_recording import python_recording
 from tests.builders.terminals import on_terminal
@@ -60,7 +60,7 @@ def test_stacks_have_the_functions_and_what_embeds_the_interpreter(recording: Pa
     with Recording(str(recording)) as opened:
         (part,) = opened.stacks(FOLDED)
     found = {}
-    for line in folded(part):
+    for line in folded_lines(part):
         stack, _, weight = line.rpartition(" ")
         found[";".join(frame.partition(":/")[0] for frame in stack.split(";")[1:])] = int(weight)
     assert found["py::main;py::spin"] == 6000

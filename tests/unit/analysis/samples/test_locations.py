@@ -10,7 +10,7 @@ import pytest
 import perfpy
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import NameOptions, ReportOptions
 from perfpy.cli import run
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -46,7 +46,7 @@ def recorded(tmp_path: Path) -> Path:
     ],
 )
 def test_rows_are_of_functions(as_one: bool, rows: dict[str, int], recorded: Path) -> None:  # a parameter
-    options = ReportOptions(names=NameOptions(tiers_as_one=as_one), wanted=Wanted(sort="symbol"))
+    options = ReportOptions(names=NameOptions(tiers_as_one=as_one), columns=ColumnOptions(sort="symbol"))
     with perfpy.open(recorded / "perf.data") as recording:
         report = recording.report(options=options, symbols=SymbolOptions(symfs=str(recorded), cache=False))
     assert {row.texts["symbol"]: row.values["samples"][0] for row in report.top()} == rows
@@ -70,7 +70,7 @@ def injected(tmp_path: Path) -> Path:
 
 def test_pieces_of_a_jitdump_are_rows_of_functions_of_one_process(injected: Path) -> None:
     def rows(*, as_one: bool) -> dict[tuple[str, str], int]:
-        options = ReportOptions(names=NameOptions(tiers_as_one=as_one), wanted=Wanted(sort="dso,symbol"))
+        options = ReportOptions(names=NameOptions(tiers_as_one=as_one), columns=ColumnOptions(sort="dso,symbol"))
         with perfpy.open(injected / "perf.data") as recording:
             report = recording.report(options=options, symbols=SymbolOptions(symfs=str(injected), cache=False))
         return {(row.texts["dso"], row.texts["symbol"]): row.values["samples"][0] for row in report.top()}

@@ -10,7 +10,7 @@ from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Exit, Switch, SwitchCpuWide
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.errors import PerfError
 from perfpy.perfdata.container.feature_values import CpuCount
@@ -57,11 +57,11 @@ def two_threads() -> PerfDataBuilder:
     return built
 
 
-def report(built: PerfDataBuilder, folder: Path, wanted: Wanted, sample_filter: SampleFilter | None = None) -> Report:
+def report(built: PerfDataBuilder, folder: Path, wanted: ColumnOptions, sample_filter: SampleFilter | None = None) -> Report:
     path = folder / "perf.data"
     path.write_bytes(built.file())
     with Recording(path) as recording:
-        return recording.report(options=ReportOptions(wanted=wanted, sample_filter=sample_filter or SampleFilter()))
+        return recording.report(options=ReportOptions(columns=wanted, sample_filter=sample_filter or SampleFilter()))
 
 
 def rows(found: Report, *metrics: str) -> list[tuple[Any, ...]]:
@@ -70,12 +70,12 @@ def rows(found: Report, *metrics: str) -> list[tuple[Any, ...]]:
 
 
 def test_samples_are_parted_by_the_threads_that_ran(tmp_path: Path) -> None:
-    found = report(two_threads(), tmp_path, Wanted(sort="parallelism"))
+    found = report(two_threads(), tmp_path, ColumnOptions(sort="parallelism"))
     assert [(texts, row.values["samples"]) for texts, row in zip(rows(found), found.top(), strict=True)] == [(("1",), [4]), (("2",), [4])]
 
 
 def test_shares_of_the_wall_clock_are_halved_while_two_threads_run(tmp_path: Path) -> None:
-    found = report(two_threads(), tmp_path, Wanted(sort="pid,parallelism", latency=True))
+    found = report(two_threads(), tmp_path, ColumnOptions(sort="pid,parallelism", latency=True))
     assert [entry.name for entry in found.layout.fields][:2] == ["latency", "overhead"]
     assert rows(found, "latency", "period") == [
         ("      7::7", "1", 66.7, 50.0),
@@ -85,14 +85,14 @@ def test_shares_of_the_wall_clock_are_halved_while_two_threads_run(tmp_path: Pat
 
 
 def test_json_has_shares_of_the_wall_clock_where_they_are_asked_for(tmp_path: Path) -> None:
-    row = report(two_threads(), tmp_path, Wanted(sort="parallelism", latency=True)).to_dict()["events"][0]["rows"][0]
+    row = report(two_threads(), tmp_path, ColumnOptions(sort="parallelism", latency=True)).to_dict()["events"][0]["rows"][0]
     assert (row["keys"], row["overhead"]) == ({"parallelism": "1"}, 50)
     assert row["latency"] == pytest.approx(200 / 3)
-    assert "latency" not in report(two_threads(), tmp_path, Wanted(sort="parallelism")).to_dict()["events"][0]["rows"][0]
+    assert "latency" not in report(two_threads(), tmp_path, ColumnOptions(sort="parallelism")).to_dict()["events"][0]["rows"][0]
 
 
 def test_only_samples_of_some_parallelism_are_shown(tmp_path: Path) -> None:
-    found = report(two_threads(), tmp_path, Wanted(sort="pid"), SampleFilter(parallelism=(2, 3)))
+    found = report(two_threads(), tmp_path, ColumnOptions(sort="pid"), SampleFilter(parallelism=(2, 3)))
     assert rows(found, "period") == [("      8::8", 37.5), ("      7::7", 12.5)]
 
 
@@ -101,7 +101,7 @@ def test_no_more_threads_run_than_there_are_cpus(tmp_path: Path) -> None:
     for tid in range(10, 15):
         built.record(switch(tid, tid, out=False))
     built.sample(pid=MAIN, tid=MAIN, time=100, ip=0x1000, period=1)
-    assert rows(report(built, tmp_path, Wanted(sort="parallelism"))) == [("2",)]
+    assert rows(report(built, tmp_path, ColumnOptions(sort="parallelism"))) == [("2",)]
 
 
 @pytest.mark.parametrize("records", [[], [SwitchCpuWide(0, 1, 1, at(5))]], ids=["none", "of whole CPUs"])
@@ -111,4 +111,4 @@ def test_without_switches_of_threads_there_is_no_latency(records: list[Any], tmp
         built.record(record)
     built.sample(pid=MAIN, tid=MAIN, time=100, ip=0x1000, period=1)
     with pytest.raises(PerfError, match="record with --latency, without -a"):
-        report(built, tmp_path, Wanted(latency=True))
+        report(built, tmp_path, ColumnOptions(latency=True))

@@ -50,7 +50,7 @@ def weighted_view() -> SampleView:
 
 
 def test_what_samples_stand_for_stays_with_some_of_them_and_with_other_columns() -> None:
-    weighted = weighted_view().weighted()
+    weighted = weighted_view().with_weights()
     assert weighted.period().tolist() == [5, 1, 7]
     assert weighted.take(np.array([2, 0])).period().tolist() == [7, 5]
     assert weighted.take(slice(None)).period().tolist() == [5, 1, 7]
@@ -60,7 +60,7 @@ def test_what_samples_stand_for_stays_with_some_of_them_and_with_other_columns()
 
 def test_samples_that_others_are_made_of_stay_as_they_are() -> None:
     samples = weighted_view()
-    samples.weighted()
+    samples.with_weights()
     assert samples.counted_once().period().tolist() == [1, 1, 1]
     assert samples.period().tolist() == [0, 0, 0]
 

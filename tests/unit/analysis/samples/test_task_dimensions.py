@@ -60,5 +60,5 @@ def test_numbers_for_several_are_equal_where_all_of_these_are(names: tuple[str, 
     found = states(Timeline(), pid, tid, key)
     ways = {"comm": found.comm(), "mode_space": found.mode_space(mode), "space": found.space()}
     expected = list(zip(*(ways[name].tolist() for name in names), strict=True))
-    numbers = found.combined(names, mode).tolist()
+    numbers = found.combine(names, mode).tolist()
     assert len(set(numbers)) == len(set(expected)) == len(set(zip(numbers, expected, strict=True)))

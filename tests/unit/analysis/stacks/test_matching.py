@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfpy.analysis.stacks.matching import matched
+from perfpy.analysis.stacks.matching import match_names
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.symbols.demangling.short_names import without_instance
 
@@ -24,7 +24,7 @@ def stacks(comm: str, dso: str, *chains: tuple[str, ...]) -> Stacks:
 
 def paths(before: Stacks, after: Stacks, **options: object) -> list[tuple[str, list[float]]]:
     """Return each node of the merged tree: its name, and its own weight before and after."""
-    first, second = matched([before], [after], **options)  # type: ignore[arg-type]
+    first, second = match_names([before], [after], **options)  # type: ignore[arg-type]
     tree = StackTree.build(first[0], second[0])
     return [(tree.names[name].name, [own[node] for own in tree.own]) for node, name in enumerate(tree.name)]
 

@@ -10,7 +10,7 @@ from perfpy.abi.records import Comm, Switch
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.recording import Recording
-from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.exports import folded_lines
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def recording(tmp_path: Path) -> Recording:
 
 
 def lines(recording: Recording, sample_filter: SampleFilter | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
-    return [line for part in recording.stacks(sample_filter=sample_filter, timed=timed, latency=latency) for line in folded(part)]
+    return [line for part in recording.stacks(sample_filter=sample_filter, timed=timed, latency=latency) for line in folded_lines(part)]
 
 
 def test_every_sample_is_in_a_stack(recording: Recording) -> None:

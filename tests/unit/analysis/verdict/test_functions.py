@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.analysis.verdict.functions import Share, sampled_functions
 from perfpy.perfdata.container.feature_values import EventDesc
@@ -41,7 +41,7 @@ def test_the_caller_of_a_wait_is_not_a_function_of_the_kernel(tmp_path: Path):
     (tmp_path / "perf.data").write_bytes(built.file())
     with Recording(str(tmp_path / "perf.data")) as recording:
         report = recording.report(
-            options=ReportOptions(wanted=Wanted(sort="symbol", children=True), chains=ChainOptions(CallGraph(), children=True))
+            options=ReportOptions(columns=ColumnOptions(sort="symbol", children=True), chains=ChainOptions(CallGraph(), children=True))
         )
         (histogram,) = report.histograms
         functions = sampled_functions(report, histogram)

@@ -235,4 +235,4 @@ def test_a_recording_without_events_says_so(recording: Recording, tmp_path: Path
 
 def test_damaged_mappings_are_left_out(recording: Recording):
     mapper = BuildIdMapper(recording.data, {}, only_these=True)
-    assert mapper.changed(RecordType.MMAP2, 2, struct.pack("<IHH", RecordType.MMAP2, 2, 8)) == b""
+    assert mapper.map_record(RecordType.MMAP2, 2, struct.pack("<IHH", RecordType.MMAP2, 2, 8)) == b""

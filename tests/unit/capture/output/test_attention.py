@@ -62,9 +62,9 @@ def test_a_signal_is_seen_though_there_is_no_time_to_wait(attend, number):
     attention = attend()
     attention.look(wait=False)
     os.kill(os.getpid(), number)
-    assert attention.called
+    assert attention.has_signal
     attention.look(wait=False)
-    assert (attention.stopping, attention.signal, attention.called) == (True, number, False)
+    assert (attention.stopping, attention.signal, attention.has_signal) == (True, number, False)
 
 
 def test_without_a_signal_the_kernel_is_asked_once_in_a_moment(attend, monkeypatch):

@@ -109,7 +109,7 @@ def test_the_oldest_files_go(tmp_path):
     switch = OutputSwitch(SwitchOutput(), 2)
     for name in "abc":
         put(str(tmp_path / name), b"")
-        switch.finished(str(tmp_path / name))
+        switch.add_file(str(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == ["b", "c"]
 
 

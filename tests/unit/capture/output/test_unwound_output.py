@@ -279,5 +279,5 @@ def test_a_full_disk_ends_unwinding_and_is_told(tmp_path):
 def test_bytes_taken_are_those_of_the_rings(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.ring(RECORD * 3)
-    assert recording.output.taken == 48
+    assert recording.output.bytes_read == 48
     recording.end()

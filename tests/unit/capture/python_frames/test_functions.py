@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.python_code import FIRST_ADDRESS
 from perfpy.capture.python_frames import functions as functions_module
-from perfpy.capture.python_frames.answers import Answer, FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused, packed
+from perfpy.capture.python_frames.answers import (
+    Answer,
+    FoundChain,
+    FoundCode,
+    FoundProcess,
+    IncomingAnswers,
+    ReadUpTo,
+    Refused,
+    encode_message,
+)
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.notes import PythonSummary, notes
 from perfpy.symbols.files.elf import SHT_SYMTAB, ElfFile
@@ -111,7 +120,7 @@ def test_answers_survive_the_pipe_in_pieces():
         ReadUpTo(8),
         Refused(9, "why"),
     ]
-    data = b"".join(map(packed, answers))
+    data = b"".join(map(encode_message, answers))
     incoming, found = IncomingAnswers(), list[Answer]()
     for begin in range(0, len(data), 7):
         incoming.add(data[begin : begin + 7])

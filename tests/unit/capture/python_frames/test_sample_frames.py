@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.attr import EventAttr
 from perfpy.capture.python_frames import sample_frames
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, packed
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, encode_message
 from perfpy.capture.python_frames.sample_frames import PythonFrames
 from perfpy.perfdata.container.events import FileEvent
 
@@ -27,7 +27,7 @@ def receiving(*answers: Answer) -> Iterator[PythonFrames]:
     with open(end, "rb"), open(other, "wb") as pipe:
         frames = PythonFrames(FileEvent(EventAttr(), (1,), "cpu-clock", 0), end, None)
         for answer in answers:
-            pipe.write(packed(answer))
+            pipe.write(encode_message(answer))
             pipe.flush()
             frames.receive()
         yield frames

@@ -81,7 +81,7 @@ def test_records_can_be_left_out():
     one, other = (encode_sample(attr, {**with_stack([], bytes(64)), "pid": pid}, NATIVE_ENDIAN) for pid in (1, 2))
     rewriting = Rewriting(chunk := chunk_of(one + other))
     rewriting.replace(np.arange(2), parts_of(attr, chunk), chains_of([9], [10, 11]))
-    rewriting.kept[0] = False
+    rewriting.kept_records[0] = False
     assert b"".join(rewriting.written()) == encode_sample(plain_attr(attr), {**VALUES, "pid": 2, "callchain": [10, 11]}, NATIVE_ENDIAN)
 
 

@@ -171,15 +171,15 @@ def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch
     monkeypatch.setattr("os.path.exists", lambda path: False)
     one = unwinding()
     one.learn(chunk_of(array(mapped(1, 1))))
-    (key, found), *_ = one._replay._found.items()
+    (key, found), *_ = one._replay._files.items()
     one.take(chunk_of(array(mapped(2, 2) + sample(3, 2))))
-    assert one._replay._found[key] is found
+    assert one._replay._files[key] is found
     gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 4))) for pid in (1, 2)]
     one.take(chunk_of(array(b"".join(gone) + sample(9, 3))))
     monkeypatch.setattr(one._replay, "_forgotten_at", 1)
     one.take(chunk_of(array(encoded(records.Comm(0, 3, 3, "x", SampleId(3, 3, 10))))))
     one.rest()
-    assert one._replay._found == {}
+    assert one._replay._files == {}
 
 
 def test_methods_of_java_have_frames_of_their_own(monkeypatch):

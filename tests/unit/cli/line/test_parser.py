@@ -210,7 +210,7 @@ def test_a_value_of_the_wrong_kind_names_the_option(command, args, text):
 def test_what_is_not_given_has_its_default():
     values = run(sample)
     assert values == {
-        "_given": (),
+        "_occurrences": (),
         "all_cpus": False,
         "big_num": True,
         "call_graph": False,
@@ -272,15 +272,15 @@ def test_the_opposite_of_what_is_lacking_may_be_asked_for():
 
 
 def test_groups_come_before_a_command_s_own_options():
-    assert [found.name for found in SampleOptions.declared()][:4] == ["all_cpus", "big_num", "count", "event"]
-    assert [found.name for found in Targets.declared()] == ["all_cpus", "big_num", "count"]
+    assert [found.name for found in SampleOptions.declared_options()][:4] == ["all_cpus", "big_num", "count", "event"]
+    assert [found.name for found in Targets.declared_options()] == ["all_cpus", "big_num", "count"]
 
 
 def test_what_was_read_stays_as_it_is():
     options = SampleOptions(repeat=3)
     with pytest.raises(AttributeError, match="repeat cannot be set"):
         options.repeat = 4
-    other = options.replaced(count=5)
+    other = options.replace(count=5)
     assert (other.repeat, other.count, options.count) == (3, 5, None)
     with pytest.raises(TypeError, match="SampleOptions has no field repaet"):
         SampleOptions(repaet=3)

@@ -86,7 +86,7 @@ def test_a_configuration_of_somebody_else_is_ignored_with_a_line(
     home: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert perfconfig.load(home) == {"buildid.dir": "/chosen"}
-    monkeypatch.setattr(perfconfig, "trusted", lambda: (12345,))
+    monkeypatch.setattr(perfconfig, "trusted_file_owners", lambda: (12345,))
     assert perfconfig.load(home) == {}
     assert re.fullmatch(r"Warning: .*/\.perfconfig: belongs to user \d+; ignoring this configuration file\n", capsys.readouterr().err)
     assert perfconfig.load({"PERF_CONFIG": home["HOME"] + "/.perfconfig"}) == {"buildid.dir": "/chosen"}  # it was named

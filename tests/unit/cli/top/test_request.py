@@ -24,12 +24,12 @@ def report(*words: str) -> ReportOptions:
 
 def test_without_options_rows_are_functions_of_files() -> None:
     options = report()
-    assert (options.wanted.sort, options.wanted.children, options.chains.call_graph) == ("dso,symbol", False, None)
+    assert (options.columns.sort, options.columns.children, options.chains.call_graph) == ("dso,symbol", False, None)
 
 
 def test_tracepoints_are_shown_with_their_text() -> None:
-    assert request().report_options(of_tracepoints=True).wanted.sort == "trace"
-    assert request("-s", "comm").report_options(of_tracepoints=True).wanted.sort == "comm"
+    assert request().report_options(of_tracepoints=True).columns.sort == "trace"
+    assert request("-s", "comm").report_options(of_tracepoints=True).columns.sort == "comm"
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_the_mode_of_call_graph_is_that_of_record() -> None:
 
 def test_python_functions_are_rows_with_trees_on_a_screen_or_on_request() -> None:
     text, screen = report("--python"), request("--python").report_options(of_tracepoints=False, is_screen=True)
-    assert (text.wanted.sort, text.wanted.children, text.chains.call_graph) == ("pyfunc", False, None)
-    assert (screen.wanted.sort, screen.wanted.children) == ("pyfunc", True)
+    assert (text.columns.sort, text.columns.children, text.chains.call_graph) == ("pyfunc", False, None)
+    assert (screen.columns.sort, screen.columns.children) == ("pyfunc", True)
     assert screen.chains.call_graph == report("--python", "-g").chains.call_graph == CallGraph(order="caller")
-    assert report("--python", "--children").wanted.children
+    assert report("--python", "--children").columns.children
     assert request("--python").symbol_options().fold_interpreters
     assert not request().symbol_options().fold_interpreters
 

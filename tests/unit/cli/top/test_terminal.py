@@ -33,5 +33,5 @@ def test_texts_of_lines_do_not_command_the_terminal(style: str) -> None:
     """Messages of errors can contain names of files."""
     terminal = object.__new__(KeyTerminal)
     terminal._coloured = True
-    shown = terminal._painted([(f"{ESC}]0;title\x07 \u202e\n", style)])
+    shown = terminal._paint([(f"{ESC}]0;title\x07 \u202e\n", style)])
     assert shown.removeprefix(f"{ESC}[{style}m").removesuffix(f"{ESC}[0m") == "^[]0;title^G \\u202e^J"

@@ -53,7 +53,7 @@ def ties(*records: tuple[int, int, int]) -> EqualTimes:
 
 def settled(of: EqualTimes, *places: tuple[int, int]) -> list[int]:
     keys, offsets = zip(*places, strict=True)
-    found: list[int] = of.settled(np.array(keys, np.uint64), np.array(offsets, np.int64)).tolist()
+    found: list[int] = of.settle(np.array(keys, np.uint64), np.array(offsets, np.int64)).tolist()
     return found
 
 
@@ -68,8 +68,8 @@ def test_a_late_record_comes_before_all_samples_of_its_key() -> None:
 
 def test_nothing_changes_without_ties() -> None:
     keys = np.array([1, 2], np.uint64)
-    assert ties((5, 5, 10)).settled(keys, np.array([1, 2])) is keys
-    assert ties().settled(keys[:0], np.array([], np.int64)).tolist() == []
+    assert ties((5, 5, 10)).settle(keys, np.array([1, 2])) is keys
+    assert ties().settle(keys[:0], np.array([], np.int64)).tolist() == []
 
 
 def test_a_sample_has_the_name_that_its_task_had_in_the_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.symbols.demangling.short_names import CUT, shortened
+from perfpy.symbols.demangling.short_names import CUT, shorten_name
 
 _LINES = [line for line in Path(__file__).with_name("short_names.tsv").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 KNOWN = [(whole, short) for whole, short in (line.split("\t") for line in _LINES)]
@@ -15,7 +15,7 @@ _STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocat
 
 
 def test_a_known_name_is_shown_as_chosen() -> None:
-    assert {whole: shortened(whole) for whole, _ in KNOWN} == dict(KNOWN)
+    assert {whole: shorten_name(whole) for whole, _ in KNOWN} == dict(KNOWN)
 
 
 def test_some_hundred_names_are_known() -> None:
@@ -24,13 +24,13 @@ def test_some_hundred_names_are_known() -> None:
 
 
 def test_a_short_name_is_as_short_as_it_gets() -> None:
-    names = [shortened(whole) for whole, _ in KNOWN]
-    assert [shortened(short) for short in names] == names
+    names = [shorten_name(whole) for whole, _ in KNOWN]
+    assert [shorten_name(short) for short in names] == names
 
 
 def test_a_short_name_says_nothing_new() -> None:
     plain = [whole for whole, _ in KNOWN if "basic_" not in whole]  # those are called std::string
-    assert [whole for whole in plain if not is_part(shortened(whole).replace(CUT, ""), whole)] == []
+    assert [whole for whole in plain if not is_part(shorten_name(whole).replace(CUT, ""), whole)] == []
 
 
 def is_part(short: str, whole: str) -> bool:
@@ -40,12 +40,12 @@ def is_part(short: str, whole: str) -> bool:
 
 
 def test_strings_are_called_by_their_name() -> None:
-    assert shortened(f"open({_STRING})") == "open(std::string)"
-    assert shortened(f"{_STRING}::reserve(unsigned long)") == "std::string::reserve(unsigned long)"
+    assert shorten_name(f"open({_STRING})") == "open(std::string)"
+    assert shorten_name(f"{_STRING}::reserve(unsigned long)") == "std::string::reserve(unsigned long)"
 
 
 def test_a_list_within_a_short_list_is_left_out() -> None:
-    assert shortened("f(std::vector<int, std::allocator<int> >&)") == "f(std::vector<…>&)"
+    assert shorten_name("f(std::vector<int, std::allocator<int> >&)") == "f(std::vector<…>&)"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_hostile_names_take_time_by_their_length_only(part: str) -> None:
         took = []
         for _ in range(3):  # the least: what else goes on in this process counts, too
             before = time.process_time()
-            shortened.__wrapped__(name)  # not what is remembered of it
+            shorten_name.__wrapped__(name)  # not what is remembered of it
             took.append(time.process_time() - before)
         return min(took)
 
@@ -69,5 +69,5 @@ def test_hostile_names_take_time_by_their_length_only(part: str) -> None:
 def test_a_cut_name_is_no_error() -> None:
     for whole, _ in KNOWN[:80]:
         for end in range(len(whole)):
-            assert len(shortened(whole[:end])) <= end, whole[:end]
-            shortened(whole[end:])
+            assert len(shorten_name(whole[:end])) <= end, whole[:end]
+            shorten_name(whole[end:])

@@ -116,11 +116,11 @@ def test_nobody_else_can_read_or_change_what_is_kept(tmp_path: Path, program: st
 def test_a_file_that_another_user_could_change_is_copied(tmp_path: Path, program: str):
     cache = BuildIdCache(str(tmp_path / "cache"))
     cache.keep(program, ID)
-    assert os.stat(paths.indexed(cache.folder, ID, "elf")).st_ino == os.stat(program).st_ino
+    assert os.stat(paths.build_id_path(cache.folder, ID, "elf")).st_ino == os.stat(program).st_ino
     cache.remove(ID)
     os.chown(program, UID, -1)
     cache.keep(program, ID)
-    kept = os.stat(paths.indexed(cache.folder, ID, "elf"))
+    kept = os.stat(paths.build_id_path(cache.folder, ID, "elf"))
     assert (kept.st_ino != os.stat(program).st_ino, kept.st_uid, kept.st_mode & 0o777) == (True, 0, 0o600)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.symbols.files.symbol_cache import SymbolCache
-from perfpy.symbols.symbol_table import Symbols, named
+from perfpy.symbols.symbol_table import Symbols, symbols_of_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def table(*names: bytes) -> Symbols:
     start = np.arange(len(names), dtype=np.uint64) * np.uint64(16)
-    return named(start, start + np.uint64(16), list(names))
+    return symbols_of_names(start, start + np.uint64(16), list(names))
 
 
 def names(symbols: Symbols) -> list[bytes]:
@@ -31,7 +31,7 @@ def names(symbols: Symbols) -> list[bytes]:
 
 def test_what_was_stored_comes_back(tmp_path: Path):
     cache = SymbolCache(str(tmp_path / "new" / "folder"))
-    joined = table(b"one", b"two").joined(table(b"three"))
+    joined = table(b"one", b"two").concat(table(b"three"))
     cache.store("key", joined, module=np.array([1, 2, 3]))
     kept = cache.load("key")
     assert kept is not None

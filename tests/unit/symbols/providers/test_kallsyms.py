@@ -94,8 +94,8 @@ def test_a_compact_table_has_the_same_symbols():
 
 
 def test_addresses_that_the_kernel_hides_are_recognised():
-    assert kallsyms.parse(b"0000000000000000 T _text\n0000000000000000 t helper\n").restricted
-    assert not kallsyms.parse(TEXT).restricted
+    assert kallsyms.parse(b"0000000000000000 T _text\n0000000000000000 t helper\n").is_restricted
+    assert not kallsyms.parse(TEXT).is_restricted
 
 
 def test_addresses_of_32_bit_kernels_are_shorter():

@@ -12,7 +12,7 @@ import perfpy
 from perfpy.abi.records import Comm
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.report.difference import Compute, differences
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.cli import run
 from perfpy.views.diff.screen import Side, show_differences
@@ -44,7 +44,7 @@ def shown(folder: Path, before: Mapping[str, int], after: Mapping[str, int], wid
     reports = []
     for name, counts in (("old.data", before), ("new.data", after)):
         with perfpy.open(recorded(folder / name, counts)) as recording:
-            reports.append(recording.report(options=ReportOptions(wanted=Wanted(sort="comm"))))
+            reports.append(recording.report(options=ReportOptions(columns=ColumnOptions(sort="comm"))))
     file = io.StringIO()
     sides = [Side("old.data", "make all", 0.25), Side("new.data", "make all", 0.5)]
     console = Console(file=file, width=width, no_color=True, highlight=False, markup=False)

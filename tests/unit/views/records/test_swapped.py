@@ -9,7 +9,7 @@ from perfpy.abi.flags import MISC_MMAP_BUILD_ID
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import SampleId
 from perfpy.views.dump.user_records import user_record_text
-from perfpy.views.records.swapped import as_perf_reads, swapped
+from perfpy.views.records.swapped import as_perf_reads, swap_record
 from tests.builders.specimens import USER
 
 EXECUTABLE = 5
@@ -20,14 +20,14 @@ def test_numbers_are_swapped_one_by_one(record: user_records.UserRecord) -> None
     written, meant = user_records.encode(record, ">"), user_records.encode(record, "<")
     kind, misc, _ = HEADER[">"].unpack_from(written)
     guest = 8 if isinstance(record, auxtrace_records.AuxtraceError) else 0  # perf does not swap the numbers of a guest at the end
-    assert swapped(kind, misc, written) == meant[: len(meant) - guest] + written[len(written) - guest :]
+    assert swap_record(kind, misc, written) == meant[: len(meant) - guest] + written[len(written) - guest :]
 
 
 def test_the_flags_after_a_time_conversion_are_bytes() -> None:
     record = user_records.TimeConv(0, 1, 2, 3, 4, 5, 1, 0)
     written = user_records.encode(record, ">")
     kind, misc, _ = HEADER[">"].unpack_from(written)
-    assert swapped(kind, misc, written) == user_records.encode(record, "<")
+    assert swap_record(kind, misc, written) == user_records.encode(record, "<")
 
 
 @pytest.mark.parametrize("misc", [0, MISC_MMAP_BUILD_ID])

@@ -10,10 +10,10 @@ import perfpy
 from perfpy.abi.flags import SampleType
 from perfpy.abi.records import Mmap2
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.report.call_lines import call_lines, folded
+from perfpy.views.report.call_lines import call_lines, fold_repetitions
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def test_consecutive_names_are_counted() -> None:
-    assert list(folded(["main", "walk", "walk", "walk", "leaf", "walk"])) == ["main", "walk  (3 times)", "leaf", "walk"]
-    assert list(folded([])) == []
+    assert list(fold_repetitions(["main", "walk", "walk", "walk", "leaf", "walk"])) == ["main", "walk  (3 times)", "leaf", "walk"]
+    assert list(fold_repetitions([])) == []
 
 
 @pytest.fixture
@@ -46,13 +46,15 @@ def recursive(tmp_path: Path) -> Path:
 
 def histogram(recording: Path, *, as_one: bool, order: str, style: str = "graph") -> Histogram:
     graph = CallGraph(order=order, style=style)
-    options = ReportOptions(chains=ChainOptions(call_graph=graph, children=True, recursion_as_one=as_one), wanted=Wanted(sort="symbol"))
+    options = ReportOptions(
+        chains=ChainOptions(call_graph=graph, children=True, recursion_as_one=as_one), columns=ColumnOptions(sort="symbol")
+    )
     with perfpy.open(recording / "perf.data") as opened:
         return opened.report(options=options, symbols=SymbolOptions(symfs=str(recording), cache=False)).histograms[0]
 
 
 def lines(rows: Histogram, function: str) -> list[str]:
-    return call_lines(rows, next(entry for entry in rows.shown().tolist() if rows.text("symbol", entry) == f"[.] {function}"))
+    return call_lines(rows, next(entry for entry in rows.visible_entries().tolist() if rows.text("symbol", entry) == f"[.] {function}"))
 
 
 def shape(nodes: list[CallNode]) -> list[object]:
@@ -80,7 +82,7 @@ def test_merging_recursion_keeps_shares(recursive: Path) -> None:
 @pytest.mark.parametrize("style", ["graph", "fractal"])
 def test_one_rows_tree_is_the_same_without_the_others(recursive: Path, style: str) -> None:
     alone, together = (histogram(recursive, as_one=False, order="caller", style=style) for _ in range(2))
-    entries = alone.shown().tolist()
+    entries = alone.visible_entries().tolist()
     for entry in entries:
         assert shape(alone.calls(entry, alone=True)) == shape(together.calls(entry))
     assert alone.calls(entries[0], alone=True) is alone.calls(entries[0], alone=True), "made once"

@@ -10,7 +10,7 @@ from perfpy.analysis.sortkeys.names import sort_key
 from perfpy.analysis.sortkeys.sort_key import ColumnCell
 from perfpy.untrusted.terminal import Terminal, escape_of
 from perfpy.views.report.column_text import KeyColumnText, TextOptions, _set, _set_function
-from perfpy.views.report.table_text import _filled
+from perfpy.views.report.table_text import _pad_column
 
 if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
@@ -37,7 +37,7 @@ def test_headings_above_very_long_names_end_like_perfs():
 def test_coloured_numbers_are_padded_beside_shorter_ones() -> None:
     """Colours begin with a character that no encoding has: columns are padded without it."""
     cells = [f"{escape_of(Terminal.__new__(Terminal))}[31m 12.00%\x1b[m", " 0.10%"]
-    assert _filled(cells, 9, numbers=True) == [cells[0], " 0.10%   "]
+    assert _pad_column(cells, 9, numbers=True) == [cells[0], " 0.10%   "]
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from perfpy.views.report.fitting import OF_OTHERS, fitted, fitted_path
+from perfpy.views.report.fitting import OF_OTHERS, fit_text, fitted_path
 
 NAMES = st.text(st.sampled_from("ab_:é…世界<>"), min_size=1, max_size=40)
 
 
 @given(NAMES, st.integers(0, 50))
 def test_text_fits_and_is_unchanged_if_it_fits_already(name: str, width: int) -> None:
-    text = fitted(name, width)
+    text = fit_text(name, width)
     assert cell_len(text) <= width
     assert (text == name) == (cell_len(name) <= width)
 
@@ -27,8 +27,8 @@ def test_paths_fit_and_count_the_missing_names(names: list[str], width: int) -> 
 
 
 def test_the_end_of_a_functions_name_and_the_beginning_of_a_files_are_kept() -> None:
-    assert fitted("std::__shared_count<…>::__shared_count(…)", 20) == "std::__…d_count(…)"[:7] + "…" + "red_count(…)"
-    assert fitted("libpython3.11.so.1.0", 12, OF_OTHERS) == "libpyth….1.0"
+    assert fit_text("std::__shared_count<…>::__shared_count(…)", 20) == "std::__…d_count(…)"[:7] + "…" + "red_count(…)"
+    assert fit_text("libpython3.11.so.1.0", 12, OF_OTHERS) == "libpyth….1.0"
 
 
 def test_a_path_keeps_its_first_and_its_last_names() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ChainOptions, ReportOptions
 from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature, encode_feature
@@ -52,7 +52,7 @@ def lines(folder: Path, width: int, *, own_first: bool = True) -> list[str]:
         built.sample(1, period=9_000_000 - number, weight=0, ins_lat=ord(state), retire_lat=IS_WAIT, **usual)
     (folder / "perf.data").write_bytes(built.file())
     options = ReportOptions(
-        wanted=Wanted(sort="state,comm,dso,symbol", children=True, metrics=("seconds",)), chains=ChainOptions(children=True)
+        columns=ColumnOptions(sort="state,comm,dso,symbol", children=True, metrics=("seconds",)), chains=ChainOptions(children=True)
     )
     screen = io.StringIO()
     with Recording(str(folder / "perf.data")) as recording:

@@ -60,7 +60,7 @@ def listed(path: Path, jobs: int, *fields: str, **more):
     with Recording(path) as recording:
         run = ScriptRun(recording, ScriptOptions(fields=asked, jobs=jobs, symbols=symbols, **more))
         out = io.BytesIO()
-        return run.write(out), out.getvalue(), run.truncated, recording.warnings
+        return run.write(out), out.getvalue(), run.truncated_stacks, recording.warnings
 
 
 def test_listings_are_the_same(path, forked):
@@ -77,7 +77,7 @@ def test_listings_with_inlined_calls_are_the_same(path, forked, inline):
 
 
 @pytest.mark.parametrize("path", ["several"], indirect=True)
-@pytest.mark.parametrize("more", [{"reltime": True}, {"deltatime": True}, {"shown": frozenset(["task"])}])
+@pytest.mark.parametrize("more", [{"reltime": True}, {"deltatime": True}, {"side_band_types": frozenset(["task"])}])
 def test_lines_that_depend_on_earlier_lines_use_one_process(path, forked, more):
     assert listed(path, 3, **more) == listed(path, 1, **more)
     assert forked == []

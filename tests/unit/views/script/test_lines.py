@@ -16,7 +16,7 @@ from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.errors import UsageError
 from perfpy.perfdata.container.feature_values import EventGroup
 from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.records.group_reads import delivered
+from perfpy.perfdata.records.group_reads import split_readings
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.dump.recording import hex_lines, write_dump
@@ -66,7 +66,7 @@ def test_latency_format_has_short_commands_and_cpus(tmp_path: Path) -> None:
     attr = usual_attr(USUAL | SampleType.CPU)
     built = PerfDataBuilder(attrs=[attr]).record(records.Comm(0, 7, 7, "long-command", SampleId(pid=7, tid=7, time=1, cpu=3)))
     built.sample(ip=1, pid=7, tid=7, time=SECOND, period=1, misc=2, cpu=3)
-    assert script(tmp_path, built, "comm,tid,cpu", shown=frozenset(("task",)), latency=True) == [
+    assert script(tmp_path, built, "comm,tid,cpu", side_band_types=frozenset(("task",)), latency=True) == [
         "long-com       7   3 PERF_RECORD_COMM: long-command:7/7",
         "long-com       7   3 ",
     ]
@@ -125,7 +125,7 @@ def test_fields_are_chosen(tmp_path: Path) -> None:
 
 
 def test_side_band_is_in_order_of_time(tmp_path: Path) -> None:
-    lines = script(tmp_path, one_process(), "comm,tid,time", shown=frozenset(("task", "mmap")))
+    lines = script(tmp_path, one_process(), "comm,tid,time", side_band_types=frozenset(("task", "mmap")))
     assert lines == [
         "            work       7     1.000000: PERF_RECORD_COMM: work:7/7",
         "            work       7     1.000001: PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 08:01 5 0]: r-xp /bin/work",
@@ -135,7 +135,7 @@ def test_side_band_is_in_order_of_time(tmp_path: Path) -> None:
 
 
 def test_relative_times_count_the_records_between(tmp_path: Path) -> None:
-    lines = script(tmp_path, one_process(), "time", shown=frozenset(("task",)), deltatime=True)
+    lines = script(tmp_path, one_process(), "time", side_band_types=frozenset(("task",)), deltatime=True)
     assert [line[:14] for line in lines] == ["    0.000000: ", "    1.000000: ", "    1.000000: "]
 
 
@@ -196,7 +196,7 @@ def test_readings_are_delivered_as_samples_of_their_counters(tmp_path: Path) -> 
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())
     with Recording(str(path)) as recording:
-        batches = list(delivered(recording.batches(), recording.events))
+        batches = list(split_readings(recording.batches(), recording.events))
     rows = [
         (event, period) for batch in batches for event, period in zip(batch.event.tolist(), batch.columns["period"].tolist(), strict=True)
     ]
@@ -264,7 +264,9 @@ def test_rounds_are_shown_in_stored_order_like_all_records(tmp_path: Path) -> No
     for as_stored in (False, True):
         out = io.BytesIO()
         with Recording(str(path), as_stored=as_stored) as recording:
-            ScriptRun(recording, ScriptOptions(shown=frozenset(("round",)) if as_stored else frozenset(), symbols=NOWHERE)).write(out)
+            ScriptRun(recording, ScriptOptions(side_band_types=frozenset(("round",)) if as_stored else frozenset(), symbols=NOWHERE)).write(
+                out
+            )
         shown[as_stored] = out.getvalue().decode().splitlines()
     rounds = [row for row, line in enumerate(shown[True]) if line == "PERF_RECORD_FINISHED_ROUND"]
     assert rounds == [20, 41, 62]
@@ -282,7 +284,7 @@ def test_a_dump_shows_rounds_in_the_order_of_reading(tmp_path: Path, shown: tupl
     path.write_bytes(out_of_order().file())
     out = io.BytesIO()
     with Recording(str(path), as_stored=as_stored) as recording:
-        dump(recording, ScriptOptions(shown=frozenset(shown), symbols=NOWHERE), out)
+        dump(recording, ScriptOptions(side_band_types=frozenset(shown), symbols=NOWHERE), out)
     text = out.getvalue().decode()
     assert text.count("PERF_RECORD_FINISHED_ROUND" + behind) == 3
     ahead = text[: text.index("PERF_RECORD_FINISHED_ROUND")].count("PERF_RECORD_SAMPLE")
@@ -294,7 +296,7 @@ def dumped(folder: Path, built: PerfDataBuilder, *shown: str, **options: Any) ->
     path.write_bytes(built.file())
     out = io.BytesIO()
     with Recording(str(path)) as recording:
-        dump(recording, ScriptOptions(shown=frozenset(shown), symbols=NOWHERE, **options), out)
+        dump(recording, ScriptOptions(side_band_types=frozenset(shown), symbols=NOWHERE, **options), out)
     return out.getvalue().decode()
 
 

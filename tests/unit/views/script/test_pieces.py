@@ -78,8 +78,8 @@ def test_times_have_six_or_nine_decimals() -> None:
 
 def test_relative_times_count_from_the_first_that_is_not_zero() -> None:
     relative = RelativeTimes(delta=False)
-    assert relative.shown(np.array([0, 100, 150], np.uint64)).tolist() == [0, 0, 50]
-    assert relative.shown(np.array([400], np.uint64)).tolist() == [300]
+    assert relative.printed_times(np.array([0, 100, 150], np.uint64)).tolist() == [0, 0, 50]
+    assert relative.printed_times(np.array([400], np.uint64)).tolist() == [300]
 
 
 def test_chains_turned_round_stay_in_their_samples() -> None:
@@ -88,8 +88,8 @@ def test_chains_turned_round_stay_in_their_samples() -> None:
 
 def test_differences_of_times_go_on_from_batch_to_batch() -> None:
     delta = RelativeTimes(delta=True)
-    assert delta.shown(np.array([100, 150], np.uint64)).tolist() == [0, 50]
-    assert delta.shown(np.array([175], np.uint64)).tolist() == [25]
+    assert delta.printed_times(np.array([100, 150], np.uint64)).tolist() == [0, 50]
+    assert delta.printed_times(np.array([175], np.uint64)).tolist() == [25]
 
 
 def event(name: str, kind: int, sample_type: int) -> FileEvent:

@@ -20,20 +20,20 @@ console.log(JSON.stringify([valid(JSON.parse(fs.readFileSync(file))), valid.erro
 
 
 def test_folded_lines_are_sorted_and_summed() -> None:
-    assert list(exports.folded(stacks(PROFILE))) == ["ls 1", "ls;main 4", "sh;main;run 2", "sh;main;run;sys_read 3"]
-    assert list(exports.folded(stacks("a;f 1\na;f 2"))) == ["a;f 3"]
+    assert list(exports.folded_lines(stacks(PROFILE))) == ["ls 1", "ls;main 4", "sh;main;run 2", "sh;main;run;sys_read 3"]
+    assert list(exports.folded_lines(stacks("a;f 1\na;f 2"))) == ["a;f 3"]
 
 
 def test_a_semicolon_in_a_name_does_not_split_it() -> None:
     part = stacks("a;f 1")
     part = dataclasses.replace(part, functions=[part.functions[0]._replace(name="operator;")])
-    assert list(exports.folded(part)) == ["a;operator: 1"]
+    assert list(exports.folded_lines(part)) == ["a;operator: 1"]
 
 
 def test_a_line_break_in_a_name_does_not_end_the_line() -> None:
     part = stacks("a;f 1")
     part = dataclasses.replace(part, functions=[part.functions[0]._replace(name="f 7\nroot;forged")], comms=["a\r\nb"])
-    assert list(exports.folded(part)) == ["a^M^Jb;f 7^Jroot:forged 1"]
+    assert list(exports.folded_lines(part)) == ["a^M^Jb;f 7^Jroot:forged 1"]
 
 
 def test_speedscope_holds_every_stack_outermost_first() -> None:
@@ -57,6 +57,6 @@ PYTHON = "sh;py::main:/srv/app.py;run 5"
 
 def test_functions_of_python_have_their_names_and_files_in_viewers_and_are_folded_as_perf_prints_them() -> None:
     part = stacks(PYTHON)
-    assert list(exports.folded(part)) == [PYTHON]
+    assert list(exports.folded_lines(part)) == [PYTHON]
     frames = json.loads(exports.speedscope([part], "perf.data"))["shared"]["frames"]
     assert {"name": "main (app.py)", "file": "/srv/app.py"} in frames

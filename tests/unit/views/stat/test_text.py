@@ -102,7 +102,7 @@ def test_a_part_with_a_counter_that_never_ran_has_no_count() -> None:
     event = hardware("cycles", HardwareId.CPU_CYCLES)
     grouping = Grouping.by_part(Aggregation.SOCKET, {0: (0,), 1: (0,), 2: (1,)})
     rows = aggregate(event, [CounterCell(0, 0, 5, 9, 9), CounterCell(1, 0, 0, 9, 0), CounterCell(2, 0, 7, 9, 9)], grouping)
-    assert [(row.aggregate_id.label, row.counted, row.value, row.cells) for row in rows] == [("S0", False, 0, 2), ("S1", True, 7, 1)]
+    assert [(row.aggregate_id.label, row.was_counted, row.value, row.cells) for row in rows] == [("S0", False, 0, 2), ("S1", True, 7, 1)]
 
 
 def test_events_of_a_package_are_counted_once() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.views.top.model import CELLS, TopModel
 from perfpy.views.top.rates import WINDOW, Rates
@@ -39,7 +39,7 @@ class Machine:
                 builder.sample(ip=1, pid=tid, tid=tid, time=time + 10, period=1, misc=2)
         self._path.write_bytes(builder.file())
         with perfpy.open(self._path) as recording:
-            report = recording.report(options=ReportOptions(wanted=Wanted(sort="comm")))
+            report = recording.report(options=ReportOptions(columns=ColumnOptions(sort="comm")))
         for table in report.histograms:
             table.entries.measures[WINDOW] = table.entries.measures["period"]
         return report
@@ -114,7 +114,7 @@ def test_the_option_for_python_functions_is_told(python: int, other: int, is_tol
     """The interpreter's own functions say little about a program."""
     stacks = [Stack(("evaluate@python3.11",), python // 2), Stack(("allocate@python3.11",), python // 2), Stack(("work",), other)]
     with perfpy.open(sampled_program(tmp_path, stacks)) as recording:
-        report = recording.report(options=ReportOptions(wanted=Wanted(sort="dso,symbol")))
+        report = recording.report(options=ReportOptions(columns=ColumnOptions(sort="dso,symbol")))
     model = TopModel()
     model.update(report, Rates(SECONDS, python + other, 0, 0, 0, 0))
     assert ("perfpy top --python" in model.verdict()) is is_told

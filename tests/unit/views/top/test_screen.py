@@ -8,11 +8,11 @@ import pytest
 from rich.cells import cell_len
 
 import perfpy
-from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.views.top.model import CELLS, TopRow
 from perfpy.views.top.rates import WINDOW, Rates, Subject
-from perfpy.views.top.screen import Request, TopScreen, _cut
+from perfpy.views.top.screen import Request, TopScreen, _truncate
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def report_of(path: Path, samples: Mapping[int, int], sort: str, *, chains: bool
     path.write_bytes(builder.file())
     graph = ChainOptions(CallGraph(), children) if chains or children else ChainOptions()
     with perfpy.open(path) as recording:
-        report = recording.report(options=ReportOptions(wanted=Wanted(sort=sort, children=children), chains=graph))
+        report = recording.report(options=ReportOptions(columns=ColumnOptions(sort=sort, children=children), chains=graph))
         assert report.histograms[0].trees is None or report.histograms[0].calls(0)
     for table in report.histograms:
         table.entries.measures[WINDOW] = table.entries.measures["period"]
@@ -213,7 +213,7 @@ def test_lines_fit_every_size(shown: Shown, width: int, height: int) -> None:
 def test_names_of_wide_characters_stay_on_their_line(shown: Shown, width: int, is_selected: bool) -> None:
     """A line that is too long for the terminal would be continued on the next row, over another name."""
     row = TopRow(("a",), ("喵" * 60, "[.] 漢字" * 30), 0, 50.0, None, " " * CELLS, has_risen=False)
-    line = _cut(shown.screen._row(row, [24, 100], width, is_selected=is_selected), width)
+    line = _truncate(shown.screen._row(row, [24, 100], width, is_selected=is_selected), width)
     assert sum(cell_len(text) for text, _ in line) <= width
     shown.screen.message = "喵" * 100
     assert all(sum(cell_len(text) for text, _ in line) <= width for line in shown.screen.lines(width, 24))

@@ -58,10 +58,10 @@ def test_what_was_inlined_has_frames(jvm: Jvm):
     process = JavaProcess(jvm.memory, jvm.exported)
     nothing = np.zeros(0, np.uint64)
     # a call is known by its return address, an interrupted instruction by what is described next
-    frames = process.named([start + 20, start + 31], nothing)
+    frames = process.name_methods([start + 20, start + 31], nothing)
     expected = [jvm.code_of(leaf) + 1, jvm.code_of(middle) + 20, jvm.code_of(outer)]
     assert frames == [*expected, *expected]  # of `outer` there are 100 bytecodes only
-    assert process.named([start + 4], nothing) == [jvm.code_of(outer)]
+    assert process.name_methods([start + 4], nothing) == [jvm.code_of(outer)]
     assert names(process, expected) == ["void App.leaf()", "void App.middle()", "void App.outer()"]
     assert process.new_methods() == []
 
@@ -70,7 +70,7 @@ def test_code_without_methods_stays(jvm: Jvm):
     stub = jvm.blob("StubRoutines (1)")
     process = JavaProcess(jvm.memory, jvm.exported)
     chain = [stub + 8, HEAP - 16, HEAP + 0xFF00, 0x1234]
-    assert process.named(chain, np.zeros(0, np.uint64)) == chain
+    assert process.name_methods(chain, np.zeros(0, np.uint64)) == chain
 
 
 def frame(jvm: Jvm, method: int, bytecode: int, caller: int, returns: int) -> list[int]:
@@ -90,7 +90,7 @@ def test_interpreted_methods_have_frames(jvm: Jvm):
     ]
     process = JavaProcess(jvm.memory, jvm.exported)
     inside = interpreter + 20
-    found = process.named([interpreter + 5, inside, inside, inside, 0x5000], np.array(words, np.uint64))
+    found = process.name_methods([interpreter + 5, inside, inside, inside, 0x5000], np.array(words, np.uint64))
     assert found == [jvm.code_of(native), jvm.code_of(first) + 7, jvm.code_of(second) + 9, inside, 0x5000]
 
 
@@ -106,7 +106,7 @@ def test_a_process_that_is_gone_is_known_as_far_as_it_was_looked_at(jvm: Jvm):
     expected = [jvm.code_of(compiled) + 5, jvm.code_of(interpreted) + 3, 0x5000, other + 15]
     jvm.memory.pieces.clear()
     process.refresh()
-    assert process.named([start + 15, interpreter + 32, 0x5000, other + 15], stack) == expected
+    assert process.name_methods([start + 15, interpreter + 32, 0x5000, other + 15], stack) == expected
 
 
 def test_code_in_the_place_of_other_code_is_looked_at_anew(jvm: Jvm):
@@ -114,11 +114,11 @@ def test_code_in_the_place_of_other_code_is_looked_at_anew(jvm: Jvm):
     start = jvm.compiled(before, [(16, [(before, 5)])])
     process = JavaProcess(jvm.memory, jvm.exported)
     nothing = np.zeros(0, np.uint64)
-    assert process.named([start + 15], nothing) == [jvm.code_of(before) + 5]
+    assert process.name_methods([start + 15], nothing) == [jvm.code_of(before) + 5]
     jvm._block = 0
     assert jvm.compiled(after, [(16, [(after, 7)])]) == start
     process.refresh()
-    assert process.named([start + 15], nothing) == [jvm.code_of(after) + 7]
+    assert process.name_methods([start + 15], nothing) == [jvm.code_of(after) + 7]
 
 
 def test_a_jvm_that_has_not_begun_is_refused(jvm: Jvm):
@@ -149,7 +149,7 @@ def test_memory_that_holds_anything_ends_nothing(jvm: Jvm, seed: int):
     process.refresh()
     process.look(stack, STACK)
     chain = [start + 15, interpreter + 20, start + 3, *words[:20]]
-    assert len(process.named(chain, stack)) >= len(chain)
+    assert len(process.name_methods(chain, stack)) >= len(chain)
     assert all("\n" not in method.name for method in process.new_methods())
 
 

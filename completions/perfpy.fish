@@ -265,6 +265,12 @@ complete -c perfpy -n '__fish_seen_subcommand_from trace' -s h -f -d 'show this 
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l help -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -x -a '(__fish_complete_subcommand --fcs-skip=2)'
 
+complete -c perfpy -n __fish_use_subcommand -f -a stacks -d 'print what the threads of a Python program do now'
+complete -c perfpy -n '__fish_seen_subcommand_from stacks' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'print the stacks of these processes'
+complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l json -f -d 'print one JSON object'
+complete -c perfpy -n '__fish_seen_subcommand_from stacks' -s h -f -d 'show this text'
+complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l help -f -d 'show this text'
+
 complete -c perfpy -n __fish_use_subcommand -f -a report -d 'read perf.data and show the profile'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s f -l force -f -d 'skip the file ownership check'
@@ -656,4 +662,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command or a topic'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace stacks report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster'

@@ -26,6 +26,7 @@ _perfpy() {
         'record:run a program and record its profile into perf.data'
         'top:show what runs now, as a live profile'
         'trace:print system calls as they happen, or of a recording'
+        'stacks:print what the threads of a Python program do now'
         'report:read perf.data and show the profile'
         'view:show the profile in the browser'
         'annotate:show the code of hot functions with samples per instruction'
@@ -392,6 +393,15 @@ _perfpy() {
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
+            ;;
+        stacks)
+            _arguments -s -S \
+                '*-p+[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--json[print one JSON object]' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*:file:_files'
             ;;
         report)
             _arguments -s -S \
@@ -956,7 +966,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

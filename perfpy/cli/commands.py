@@ -35,6 +35,7 @@ COMMANDS = {
     "record": Entry("perfpy.cli.record.command", "run a program and record its profile into perf.data"),
     "top": Entry("perfpy.cli.top.command", "show what runs now, as a live profile"),
     "trace": Entry("perfpy.cli.trace.command", "print system calls as they happen, or of a recording"),
+    "stacks": Entry("perfpy.cli.stacks", "print what the threads of a Python program do now", raises=True),
     "report": Entry("perfpy.cli.report.command", "read perf.data and show the profile", pages=True),
     "view": Entry("perfpy.cli.view", "show the profile in the browser"),
     "annotate": Entry("perfpy.cli.annotate.command", "show the code of hot functions with samples per instruction", pages=True),

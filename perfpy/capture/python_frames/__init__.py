@@ -32,5 +32,6 @@ merging          a callchain with its Python frames
 sample_frames    callchains with Python frames for batches of samples
 functions        Python functions as code at addresses
 image_file       the image's file, and its copy in finished recordings
+current_stacks   the stacks of all threads at this moment (perfpy stacks)
 notes            the note on the quality of Python frames
 """

@@ -38,7 +38,7 @@ def notes(summary: PythonSummary) -> list[str]:
     for pid, reason in sorted(summary.refused.items())[:3]:
         lines.append(f"warning: --python: {f'process {pid}: ' if pid else ''}{reason}")
     if not total and not summary.refused:
-        lines.append("note: --python: no sample was taken in CPython's evaluation loop")
+        lines.append("note: --python: no sample was taken in CPython's evaluation loop; perfpy stacks -p PID shows where a program waits")
     return lines
 
 

@@ -56,6 +56,10 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy trace -i perf.data",
         ),
     ),
+    "stacks": (
+        _example("show where a Python program hangs", "perfpy stacks -p 1234"),
+        _example("read the stacks in a program", "perfpy stacks -p 1234 --json | jq '.processes[0].threads'"),
+    ),
     "report": (
         _example("report perf.data", "perfpy report"),
         _example("print perf's text without rows below one percent", "perfpy report --stdio --percent-limit 1"),

@@ -1,0 +1,225 @@
+"""The Python stacks of all threads of a process at this moment, running or waiting, read from its memory.
+
+The process is not stopped: a stack that changes during the reading is read again, and marked if it still changes. A child process reads,
+because a page of a hostile program can block its reader for ever.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import json
+import os
+import select
+import signal
+import struct
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfpy.capture.python_frames.locating import RuntimeLocator
+from perfpy.capture.python_frames.process_memory import InterpreterMemory
+from perfpy.errors import PerfError
+from perfpy.interpreters.cpython.line_tables import decode_lines
+from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, read_word
+from perfpy.interpreters.cpython.process import PythonProcess
+from perfpy.kernel.procfs import ProcFs
+from perfpy.symbols.files import live_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from perfpy.interpreters.cpython.frames import PythonFrame, ThreadFrames
+
+_LONGEST: Final = 10.0  # seconds for one process
+_ATTEMPTS: Final = 5  # at a stack that changes, and at a thread without a stack pointer
+_PAUSE: Final = 0.002
+_READ: Final = 1 << 16
+_MOST: Final = 64 << 20  # bytes of an answer
+_STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for the disk", "T": "stopped", "t": "traced", "Z": "ended"}
+_LOCKED: Final = struct.Struct("=i")
+
+
+class CurrentFrame(NamedTuple):
+    """A function that runs, and its current line; line 0: unknown."""
+
+    function: str
+    file: str
+    line: int
+
+
+class ThreadStack(NamedTuple):
+    """A thread with Python frames, innermost first.
+
+    Attributes:
+        state: what the kernel says of it.
+        wait: the kernel function in which it waits; "" if it does not, or if that is hidden.
+        has_gil: whether it holds the global interpreter lock.
+        is_certain: whether it stood still during the reading.
+    """
+
+    tid: int
+    comm: str
+    state: str
+    wait: str
+    has_gil: bool
+    is_certain: bool
+    frames: list[CurrentFrame]
+
+
+class ProcessStacks(NamedTuple):
+    """A process: its command line, CPython's version, threads with Python frames, and the number of others."""
+
+    pid: int
+    command: str
+    version: str
+    threads: list[ThreadStack]
+    others: int
+
+
+def process_stacks(pid: int, procfs: ProcFs | None = None) -> ProcessStacks:
+    """Read the stacks in a child process. Raises PerfError."""
+    answer = _in_child(lambda: _read_process(pid, procfs or ProcFs()), _LONGEST)
+    if answer is None:
+        raise PerfError(f"process {pid}: its memory could not be read in {_LONGEST:.0f} s")
+    if "error" in answer:
+        raise PerfError(str(answer["error"]))
+    threads = [ThreadStack(**{**thread, "frames": [CurrentFrame(*frame) for frame in thread["frames"]]}) for thread in answer["threads"]]
+    return ProcessStacks(pid, answer["command"], answer["version"], threads, answer["others"])
+
+
+def _in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
+    """Return the result of work; None after the time, or if the child died."""
+    end, answer_end = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with open(answer_end, "wb") as answer:
+                answer.write(json.dumps(work()).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(answer_end)
+    try:
+        return _received(end, time.monotonic() + seconds)
+    finally:
+        os.close(end)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _received(end: int, deadline: float) -> dict[str, Any] | None:
+    data = b""
+    while len(data) < _MOST and select.select([end], [], [], max(deadline - time.monotonic(), 0))[0]:
+        piece = os.read(end, _READ)
+        if not piece:
+            with contextlib.suppress(ValueError):
+                found: dict[str, Any] = json.loads(data)
+                return found
+            return None
+        data += piece
+    return None
+
+
+def _read_process(pid: int, procfs: ProcFs) -> dict[str, Any]:
+    """Return the fields of ProcessStacks, or the error."""
+    status = procfs.status(pid)
+    if status is None:
+        return {"error": f"no process {pid}"}
+    located = RuntimeLocator(procfs).find(pid)
+    if located is None:
+        return {"error": f"process {pid} ({status.comm}) does not run CPython, or its files may not be read"}
+    try:
+        memory = InterpreterMemory(pid)
+        python = PythonProcess(memory, located.runtime, located.version, time.monotonic)
+    except PermissionError:
+        return {"error": f"process {pid}: its memory may not be read; run perfpy as root, or set kernel.yama.ptrace_scope to 0"}
+    except (OSError, ValueError, UnreadableMemoryError) as error:
+        return {"error": f"process {pid}: {str(error) or 'its interpreter cannot be read'}"}
+    found = {tid: _thread(python, procfs, pid, tid) for tid in procfs.threads(pid)}
+    if python.needs_stack_pointer:
+        missing = [tid for tid, stack in found.items() if stack is None]
+        found |= {tid: _thread(python, procfs, pid, tid, pointer) for tid, pointer in _remaining(python, found, missing)}
+    threads = [stack for stack in found.values() if stack is not None]
+    holder = _lock_holder(memory, python)
+    inner = {thread.tid: live_process.innermost_tid(pid, thread.tid) or thread.tid for thread in threads}
+    threads = [thread._replace(has_gil=holder != 0 and python.state_address(inner[thread.tid]) == holder) for thread in threads]
+    return {
+        "command": procfs.command_line(pid),
+        "version": "{}.{}".format(*python.layout.version),
+        "threads": [one._asdict() for one in threads],
+        "others": len(found) - len(threads),
+    }
+
+
+def _remaining(python: PythonProcess, found: Iterable[int], missing: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield threads that ran all the time, each with an address of its stack, before 3.11.
+
+    Their stack pointers are hidden. Thread states that no other thread has are theirs, in the order of creation, if there are as many.
+    """
+    taken = {python.state_address(tid) for tid in found}
+    states = [data for address, data in python.states.all() if address not in taken]
+    offset = python.layout.thread.thread_id
+    if len(states) == len(missing):
+        yield from zip(sorted(missing), (WORD.unpack_from(data, offset)[0] for data in reversed(states)), strict=True)
+
+
+def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_pointer: int = 0) -> ThreadStack | None:
+    """Return a thread's stack; None without Python frames. known_pointer: an address of its stack."""
+    frames: ThreadFrames | None = None
+    inner = live_process.innermost_tid(pid, tid) or tid
+    for _ in range(_ATTEMPTS):
+        pointer = known_pointer
+        if python.needs_stack_pointer and tid != pid and not pointer and not (pointer := _stack_pointer(procfs, pid, tid)):
+            time.sleep(_PAUSE)
+            continue
+        with contextlib.suppress(UnreadableMemoryError):
+            frames = python.frames(inner, pointer, is_main=tid == pid)
+        if frames is None or not frames.has_moved:
+            break
+        time.sleep(_PAUSE)
+    if frames is None or not frames.frames:
+        return None
+    state, wait = _state(procfs, pid, tid)
+    comm = _text(procfs, f"{pid}/task/{tid}/comm")
+    version = python.layout.version
+    is_certain = frames.is_whole and not frames.has_moved
+    return ThreadStack(tid, comm, state, wait, False, is_certain, [_frame(one, version) for one in frames.frames])
+
+
+def _frame(frame: PythonFrame, version: tuple[int, int]) -> CurrentFrame:
+    code = frame.code
+    lines = decode_lines(code.lines, code.first_line, version)
+    row = bisect.bisect_right(lines, (max(frame.offset, 0), 1 << 62)) - 1
+    return CurrentFrame(code.name, code.filename, lines[row][1] if row >= 0 else code.first_line)
+
+
+def _lock_holder(memory: InterpreterMemory, python: PythonProcess) -> int:
+    """Return the thread state that holds the GIL; 0 if none does, or if it cannot be read."""
+    holder, locked = python.states.gil_addresses()
+    try:
+        is_locked = holder and _LOCKED.unpack(memory.read(locked, _LOCKED.size))[0] == 1
+        return read_word(memory, holder) if is_locked else 0
+    except UnreadableMemoryError:
+        return 0
+
+
+def _state(procfs: ProcFs, pid: int, tid: int) -> tuple[str, str]:
+    fields = _text(procfs, f"{pid}/task/{tid}/stat").rpartition(")")[2].split()
+    wait = _text(procfs, f"{pid}/task/{tid}/wchan")
+    return _STATES.get(fields[0], fields[0]) if fields else "ended", "" if wait == "0" else wait
+
+
+def _stack_pointer(procfs: ProcFs, pid: int, tid: int) -> int:
+    """Return a waiting thread's stack pointer, the word before the last of /proc/PID/syscall; 0 while it runs."""
+    words = _text(procfs, f"{pid}/task/{tid}/syscall").split()
+    return int(words[-2], 16) if len(words) > 2 else 0
+
+
+def _text(procfs: ProcFs, path: str) -> str:
+    try:
+        with open(f"{procfs.root}/{path}", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(4096).rstrip("\n")
+    except OSError:
+        return ""

@@ -69,6 +69,8 @@ class ProbeEvents:
 
     def _write(self, text: str, *, is_kernel: bool, purpose: str) -> None:
         path = self._path(is_kernel=is_kernel)
+        if "\n" in text or "#" in text:
+            raise KernelRefusedError(f"cannot {purpose}: tracefs", EINVAL, cause="more than one line, or a comment", remedy="")
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             try:

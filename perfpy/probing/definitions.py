@@ -8,11 +8,16 @@ Layout: Documentation/trace/uprobetracer.rst and kprobetrace.rst.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import Final
 
 from perfpy.abi.startup import NamedTuple
+from perfpy.probing.problems import ProbeError
 
+#: bytes at which the kernel splits its input (isspace() of lib/ctype.c), and the beginning of a comment
+_SEPARATORS: Final = re.compile(rb"[\x00-\x20\x7f\xa0#]")
 _SHOWN: Final = re.compile(
     r"(?P<kind>[pr])\d*:(?P<group>[^/\s]+)/(?P<event>\S+) (?P<target>.+?):(?P<offset>0x[0-9a-fA-F]+)"
     r"(?:\(0x[0-9a-fA-F]+\))?(?: (?P<args>.*))?\Z"
@@ -41,8 +46,17 @@ class Definition(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The definition for the kernel."""
-        return " ".join((f"{'r' if self.is_return else 'p'}:{self.group}/{self.event}", self.target, *self.arguments))
+        """The definition for the kernel. Raises ProbeError for words that the kernel would take apart.
+
+        Paths and names of variables are others' data: a line feed in one would begin a second definition.
+        """
+        words = (f"{'r' if self.is_return else 'p'}:{self.group}/{self.event}", self.target, *self.arguments)
+        for word in words:
+            if _SEPARATORS.search(os.fsencode(word)):
+                raise ProbeError(
+                    f"the kernel's probes cannot have spaces, control characters or '#' in names and paths: '{word}'", errno.EINVAL
+                )
+        return " ".join(words)
 
     @property
     def name(self) -> str:

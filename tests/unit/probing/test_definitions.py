@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import pytest
+
 from perfpy.probing.definitions import Definition, parse_shown
+from perfpy.probing.problems import ProbeError
 
 
 def test_a_definition_is_one_line() -> None:
     assert Definition(False, "probe_shop", "cost", "/a/shop:0x114f", ("n=%si:s32",)).text == "p:probe_shop/cost /a/shop:0x114f n=%si:s32"
     assert Definition(True, "g", "e", "/a:0x1").text == "r:g/e /a:0x1"
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        Definition(False, "probe_bash", "cost", "/home/evil/x:0x1139\np:hijacked/bash /bin/bash:0x30000 #:0x1139"),
+        Definition(False, "g", "e", "/a b:0x1"),
+        Definition(False, "g", "e", "/a\xa0b:0x1"),
+        Definition(False, "g", "e", "/\N{LATIN SMALL LETTER A WITH GRAVE}:0x1"),  # its last byte is a space for the kernel
+        Definition(False, "g", "e", "/a#b:0x1"),
+        Definition(False, "g", "e", "/a:0x1", ("n\n-:g/other=%si:s32",)),
+        Definition(False, "g\t", "e", "/a:0x1"),
+    ],
+)
+def test_names_that_the_kernel_would_take_apart_are_refused(definition: Definition) -> None:
+    """Programs and the names of their variables belong to others: a line feed would begin a probe of their choice."""
+    with pytest.raises(ProbeError, match="the kernel's probes cannot have spaces"):
+        _ = definition.text
 
 
 def test_the_kernels_line_is_parsed() -> None:

@@ -7,15 +7,31 @@ Names are escaped as on screens (perfpy.untrusted.text), because browsers obey b
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+
+
+class Base64(str):
+    """Text in base64, which needs no escapes. Raises ValueError for any other text."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Check the text."""
+        if not _BASE64.fullmatch(text):
+            raise ValueError("no base64")
+        return super().__new__(cls, text)
+
+
 #: Characters that begin markup, in the element or where the data are copied to, and line ends in scripts.
-_ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+_MARKUP: Final = re.compile("[<>&\u2028\u2029]")
 
 
 def page_json(value: Mapping[str, Any]) -> str:
@@ -24,10 +40,13 @@ def page_json(value: Mapping[str, Any]) -> str:
     >>> page_json({"name": "</script>\u202e"})
     '{"name":"\\u003c/script\\u003e\\\\u202e"}'
     """
-    return json.dumps(_escape(value), separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
+    text = json.dumps(_escape(value), separators=(",", ":"), ensure_ascii=False)
+    return _MARKUP.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
 def _escape(value: Any) -> Any:
+    if isinstance(value, Base64):
+        return value
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):

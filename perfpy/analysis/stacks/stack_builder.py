@@ -232,15 +232,16 @@ class _Builder:
     def _timed_samples(self, is_of_event: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
         if self._timed is None:
             return None
-        timed = self._timed.take(is_of_event[self._timed.row])
+        is_selected = is_of_event[self._timed.row]
+        timed = self._timed if is_selected.all() else self._timed.take(is_selected)
         return TimedSamples(
             chain=chains.of_row[timed.row].astype(np.int32),
             comm=folded.dimensions["comm"][timed.row].astype(np.int32),
             pid=timed.pid,
             tid=timed.tid,
-            time=timed.time.astype(np.uint64),
+            time=timed.time.view(np.uint64),
             cpu=timed.cpu,
-            weight=timed.weight.astype(np.uint64),
+            weight=timed.weight.view(np.uint64),
             payload=folded.dimensions["raw"][timed.row].astype(np.int32) if "raw" in folded.dimensions else None,
             waits=folded.dimensions["state"][timed.row] != 0 if self._has_waits else None,
             count=timed.samples if bool((timed.samples > 1).any()) else None,

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.untrusted.page import Base64
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WIDEST: Final = 1 << 32
+_EFFORT: Final = 4  # a third of the time of zlib's default, for files 3 % larger
 
 
 def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
@@ -32,5 +35,5 @@ def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
     return {**column, "delta": 1} if ascending else column
 
 
-def _deflated(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
+def _deflated(data: bytes) -> Base64:
+    return Base64(base64.b64encode(zlib.compress(data, _EFFORT)).decode("ascii"))

@@ -27,6 +27,7 @@ from perfpy.analysis.samples.fingerprints import combine_columns
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.analysis.verdict.categories import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.managed_names import without_tier
+from perfpy.symbols.interning import IdTable
 from perfpy.views.page.marks import mark_data, task_of
 from perfpy.views.page.packing import packed
 from perfpy.views.readable import at_a_glance, source_file
@@ -101,8 +102,12 @@ class _Rows(NamedTuple):
     task: NDArray[np.int64]
     cpu: NDArray[np.int64]
 
-    def at_ticks(self, tick: int) -> _Rows:
-        """Return the samples in order of time, merged if equal within a tick."""
+    def at_ticks(self, tick: int, *, merged: bool) -> _Rows:
+        """Return the samples in order of time; merged: those equal within a tick become one."""
+        if not merged:
+            order = slice(None) if (self.time[1:] >= self.time[:-1]).all() else np.argsort(self.time, kind="stable")
+            rows = _Rows(*(column[order] if len(column) else column for column in self))
+            return rows._replace(time=rows.time // tick)
         keys = np.stack([self.time // tick, self.task, self.cpu, self.node])
         order = np.lexsort(keys[::-1])
         keys = keys[:, order]
@@ -125,7 +130,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = N
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
     rows = _rows_of(columns, folded, tree)
     tick, together = _tick(rows)
-    timed = [[one.at_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
+    timed = [[one.at_ticks(tick, merged=together) if len(one.time) else one for one in parts] for parts in rows]
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
     begin = _begin(columns[0])
     if marks is not None and len(tasks):
@@ -167,8 +172,9 @@ def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
 
 
 def _distinct(rows: Sequence[Sequence[_Rows]], name: str) -> NDArray[np.int64]:
-    """Return all values of a column."""
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for parts in rows for one in parts)]))
+    """Return all values of a column, sorted."""
+    values = [distinct(getattr(one, name)) for parts in rows for one in parts]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *values]))
 
 
 def _with_waits_apart(part: Stacks) -> list[Stacks]:
@@ -219,19 +225,21 @@ def _function_row(function: Function, category: int) -> list[Any]:
     return [function.name, source_file(function.name) or function.dso, category, *([short] if short != function.name else [])]
 
 
-def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int64]]:
+def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int32]]:
     """Return the distinct pairs of command and chain as rows of stacks, and the pair of each sample, or of each row without samples."""
     rows = part if part.timed is None else part.timed
     chains = len(part.offsets)
-    pairs, number = np.unique(rows.comm.astype(np.int64) * chains + rows.chain, return_inverse=True)
+    keys = rows.comm.astype(np.int64) * chains + rows.chain
+    number, first = IdTable().ids_and_new(keys.view(np.uint64))
+    pairs = keys[first]
     none = np.zeros(len(pairs), np.int64)
     folded = replace(part, comm=(pairs // chains).astype(np.int32), chain=(pairs % chains).astype(np.int32), weight=none.astype(np.uint64),
                      count=none)  # fmt: skip
-    return folded, number.ravel()
+    return folded, number
 
 
 def _rows_of(
-    columns: Sequence[Sequence[Stacks]], folded: Sequence[Sequence[tuple[Stacks, NDArray[np.int64]]]], tree: StackTree
+    columns: Sequence[Sequence[Stacks]], folded: Sequence[Sequence[tuple[Stacks, NDArray[np.int32]]]], tree: StackTree
 ) -> list[list[_Rows]]:
     all_rows, first = [], 0
     for parts, pairs in zip(columns, folded, strict=True):
@@ -294,9 +302,10 @@ def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], mark
             if part.timed is None:
                 continue
             key = part.timed.pid.astype(np.int64) << 32 | part.timed.tid.astype(np.int64) & 0xFFFFFFFF
-            distinct, last = np.unique(key[::-1], return_index=True)
-            rows = len(key) - 1 - last
-            comms.update((task, part.comms[comm]) for task, comm in zip(distinct.tolist(), part.timed.comm[rows].tolist(), strict=True))
+            backwards = np.ascontiguousarray(key[::-1])
+            _, last = IdTable().ids_and_new(backwards.view(np.uint64))
+            last_tasks, rows = backwards[last].tolist(), len(key) - 1 - last
+            comms.update((task, part.comms[comm]) for task, comm in zip(last_tasks, part.timed.comm[rows].tolist(), strict=True))
     return [[task >> 32, _sign(task & 0xFFFFFFFF), comms.get(task, "")] for task in tasks.tolist()]
 
 

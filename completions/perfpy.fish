@@ -636,6 +636,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from export' -l demangle-kernel -f
 complete -c perfpy -n '__fish_seen_subcommand_from export' -l fold-interpreters -f -d 'give an interpreters time to the functions it runs'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s q -l quiet -f -d 'print no warnings or messages'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s o -l parquet -l output -x -a '(__fish_complete_directories)' -d 'add the recordings to the tables in this folder'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l otlp -r -F -d 'write or send OpenTelemetry profiles'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s f -l force -f -d 'skip the file ownership check'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s h -f -d 'show this text'

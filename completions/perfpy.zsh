@@ -927,6 +927,7 @@ _perfpy() {
                 '*-o+[add the recordings to the tables in this folder]:directory: _files -/' \
                 '*--parquet=[add the recordings to the tables in this folder]:directory: _files -/' \
                 '*--output=[add the recordings to the tables in this folder]:directory: _files -/' \
+                '*--otlp=[write or send OpenTelemetry profiles]:file:_files' \
                 '*-i+[input file]:recording:_perfpy_recordings' \
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \

@@ -1,7 +1,8 @@
-"""`perfpy export`: write recordings as Parquet tables (see perfpy.views.parquet)."""
+"""`perfpy export`: write recordings as Parquet tables (see perfpy.views.parquet), or as OpenTelemetry profiles."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,23 @@ from perfpy.plurals import plural
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.recording import Recording
     from perfpy.views.parquet.export import Exported
 
 _FAILED = 255
+_PATIENCE = 60.0  # seconds, for a collector
+_OTLP_PATH = "/v1development/profiles"
+_URL = re.compile(r"https?://", re.IGNORECASE)
 
 
 class ExportCommandOptions(SymbolFileOptions, QuietOptions):
     """Options of `perfpy export`."""
 
     parquet: str = option("-o,--parquet,--output", Value(default=""), "add the recordings to the tables in this folder", metavar="<folder>")
+    otlp: str = option("--otlp", Value(default=""), "write or send OpenTelemetry profiles", metavar="<file|URL>")
     inputs: tuple[str, ...] = option(
         "-i,--input", Listed(), "input file; repeatable (default: perf.data; -: standard input)", metavar="<file>"
     )
@@ -30,9 +39,14 @@ class ExportCommandOptions(SymbolFileOptions, QuietOptions):
 
 
 def run(options: ExportCommandOptions) -> int:
-    """Write recordings as Parquet files, for DuckDB, Polars, Spark or BigQuery; `perfpy report -i FOLDER` reads them, too."""
+    """Write recordings as Parquet files, for DuckDB, Polars, Spark or BigQuery; `perfpy report -i FOLDER` reads them, too.
+
+    --otlp writes or sends one recording as OpenTelemetry profiles instead.
+    """
+    if options.otlp:
+        return _export_otlp(options)
     if not options.parquet:
-        fail("no output folder; usage: perfpy export --parquet FOLDER [-i FILE]...")
+        fail("no output folder; usage: perfpy export --parquet FOLDER [-i FILE]... or perfpy export --otlp FILE|URL [-i FILE]")
     failed = False
     for path in (*options.inputs, *options.files) or ("",):
         try:
@@ -48,6 +62,63 @@ def run(options: ExportCommandOptions) -> int:
             samples = f"{exported.samples} {plural(exported.samples, 'sample')}"
             print(one_line(f"[ perfpy export: wrote {name} as {exported.recording} ({samples}, {size:.3f} MB) ]"), file=sys.stderr)
     return _FAILED if failed else 0
+
+
+def _export_otlp(options: ExportCommandOptions) -> int:
+    """Write one recording as OpenTelemetry profiles to a file, or send it to a collector."""
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.cli.line.nothing_left import print_nothing_left
+    from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.line.output_files import write_bytes
+    from perfpy.cli.line.perfconfig import load
+    from perfpy.cli.line.symbol_values import symbol_options_of
+
+    paths = (*options.inputs, *options.files) or ("",)
+    if options.parquet or len(paths) > 1:
+        fail("--otlp takes one recording, and no --parquet")
+    is_url = _URL.match(options.otlp) is not None
+    with open_recording(paths[0], force=options.force, quiet=options.quiet) as recording:
+        symbols = symbol_options_of(options, load(), recording, force=options.force)
+        stacks = recording.stacks(symbols, timed=True, sites=True)
+        if not stacks:
+            print_nothing_left(recording, SampleFilter(), symbols)
+            return 0
+        data = _otlp_message(recording, stacks)
+    if is_url:
+        _send(options.otlp, data, quiet=options.quiet)
+    else:
+        write_bytes(options.otlp, data, quiet=options.quiet)
+    return 0
+
+
+def _otlp_message(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
+    from perfpy.cli.report.exports import start_time
+    from perfpy.version import __version__
+    from perfpy.views.stacks.otlp import Origin, otlp
+
+    header, times = recording.header, recording.times()
+    names = {"host.name": "hostname", "host.arch": "arch", "os.version": "osrelease"}
+    resource = {key: str(header.get(name) or "") for key, name in names.items()} | {
+        "os.type": "linux",
+        "process.command_line": recording.title,
+    }
+    return otlp(stacks, Origin(start_time(recording), times.first, max(times.last - times.first, 0), resource, __version__))
+
+
+def _send(url: str, data: bytes, *, quiet: bool) -> None:
+    """Send profiles to a collector; an address without a path gets that of the protocol."""
+    from urllib.parse import urlsplit
+
+    from perfpy.untrusted.download import post
+
+    if urlsplit(url).path in ("", "/"):
+        url = f"{url.rstrip('/')}{_OTLP_PATH}"
+    try:
+        post(url, data, "application/x-protobuf", _PATIENCE)
+    except (OSError, ValueError) as error:
+        raise OutputFailedError(url, str(error)) from None
+    if not quiet:
+        print(one_line(f"[ perfpy export: sent {len(data) / 1e6:.3f} MB to {url} ]"), file=sys.stderr)
 
 
 def _export(path: str, options: ExportCommandOptions) -> tuple[Exported, str]:

@@ -1,4 +1,4 @@
-"""Download over HTTP within a time limit.
+"""Download over HTTP, and send, within a time limit.
 
 An Answer is read in pieces, each with its own limit; None if the server does not have the file. A socket's timeout alone bounds nothing,
 because a server can send a byte now and then.
@@ -145,14 +145,36 @@ def get(url: str, seconds: float) -> Answer | None:
         raise
 
 
-def _opener(watch: _Watch) -> urllib.request.OpenerDirector:
-    """Return an opener for http and https only."""
+def post(url: str, data: bytes, kind: str, seconds: float) -> None:
+    """Send data to a server within a time limit; kind: the type of its content. Redirections are refused: the data are for this server.
+
+    Raises OSError, ValueError.
+    """
+    if not url.lower().startswith(("http://", "https://")):
+        raise ValueError(f"{url}: neither http nor https")
+    watch = _Watch(seconds)
+    try:
+        request = urllib.request.Request(url, data, {"Content-Type": kind, "User-Agent": "perfpy"}, method="POST")
+        _opener(watch, follows=False).open(request, timeout=seconds).close()
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        raise OSError(f"the server answers {refusal.code}") from None
+    except urllib.error.URLError as error:
+        raise OSError(f"too slow: no answer in {seconds:.0f} s" if watch.late else str(error.reason)) from None
+    except http.client.HTTPException as error:
+        raise OSError(f"too slow: no answer in {seconds:.0f} s" if watch.late else f"no HTTP answer: {error!r}") from None
+    finally:
+        watch.close()
+
+
+def _opener(watch: _Watch, *, follows: bool = True) -> urllib.request.OpenerDirector:
+    """Return an opener for http and https only; follows: redirections."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
         _Plain(watch),
         _Secure(watch),
-        _Redirections(),
+        *([_Redirections()] if follows else []),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.UnknownHandler(),

@@ -155,7 +155,7 @@ def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOpti
     header = recording.header
     system = " ".join(str(header[name]) for name in ("osrelease", "arch") if header.get(name))
     count = header.get("nrcpus")
-    heading = Heading(recording.title, _start_time(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
+    heading = Heading(recording.title, start_time(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
     words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
     return firefox(stacks, heading, words).encode(errors="replace")
 
@@ -165,7 +165,7 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
 
     times = recording.times()
     metadata = Metadata(
-        start=_start_time(recording),
+        start=start_time(recording),
         duration=max(times.last - times.first, 0),
         period=_period(recording.events[0].attr),
         comments=[recording.title, ", ".join(recording.environment)],
@@ -173,7 +173,7 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     return pprof(stacks, metadata)
 
 
-def _start_time(recording: Recording) -> int:
+def start_time(recording: Recording) -> int:
     """Return the first sample's time in ns since 1970, from the recorded clock, or else from the file's modification time."""
     times, clocks = recording.times(), recording.header.get("clock_data")
     if clocks is not None:

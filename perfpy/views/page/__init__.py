@@ -4,6 +4,9 @@ Modules:
 
 page          the HTML with style, scripts and data
 profile_data  stacks and samples for the scripts
+packing       columns as compressed text
+marks         forks, switches, faults and tracepoints
 code_data     code of hot functions and files
 verdict       notes on the accuracy of the profile
+scripts       model: arithmetic; views: what is drawn; main: joins them
 """

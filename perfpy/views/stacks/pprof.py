@@ -6,13 +6,13 @@ With sites, a location is an address in a mapping, with the lines of all functio
 from __future__ import annotations
 
 import gzip
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.views.readable import readable, source_file
+from perfpy.views.stacks.protobuf import message, number, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Function, Stacks
 
 _UNNAMED = "[unknown]"
-_NUMBERS_KEPT: Final = 1 << 16  # cached encodings of numbers
 
 
 class Metadata(NamedTuple):
@@ -66,19 +65,19 @@ class _Writer:
 
     def profile(self, metadata: Metadata) -> bytes:
         kinds = self._kinds()
-        out = [_message(1, self._value_type(*kind)) for kind in kinds]
-        out += [_message(2, sample) for sample in self._samples()]
+        out = [message(1, self._value_type(*kind)) for kind in kinds]
+        out += [message(2, sample) for sample in self._samples()]
         locations = [self._location(i, site) for site, i in self._locations.items()]
         functions = [self._function(i, *function) for function, i in self._functions.items()]
-        out += [_message(3, self._mapping(i, mapping)) for mapping, i in self._mappings.items()]
-        out += [_message(4, location) for location in locations]
-        out += [_message(5, function) for function in functions]
+        out += [message(3, self._mapping(i, mapping)) for mapping, i in self._mappings.items()]
+        out += [message(4, location) for location in locations]
+        out += [message(5, function) for function in functions]
         first = self._string(kinds[1][0]) if kinds else 0
         period_type = self._value_type(*kinds[1]) if kinds else b""
         comments = [self._string(comment) for comment in metadata.comments]
-        out += [_message(6, text.encode("utf-8", "replace")) for text in self._strings]
-        out += [_number(9, metadata.start), _number(10, metadata.duration), _message(11, period_type), _number(12, metadata.period or 1)]
-        return b"".join([*out, _pack_numbers(13, comments), _number(14, first)])
+        out += [message(6, text.encode("utf-8", "replace")) for text in self._strings]
+        out += [number(9, metadata.start), number(10, metadata.duration), message(11, period_type), number(12, metadata.period or 1)]
+        return b"".join([*out, packed(13, comments), number(14, first)])
 
     def _kinds(self) -> list[tuple[str, str]]:
         kinds = []
@@ -90,19 +89,19 @@ class _Writer:
         return self._strings.setdefault(text, len(self._strings))
 
     def _value_type(self, kind: str, unit: str) -> bytes:
-        return _number(1, self._string(kind)) + _number(2, self._string(unit))
+        return number(1, self._string(kind)) + number(2, self._string(unit))
 
     def _samples(self) -> Iterator[bytes]:
         label = self._string("comm")
         for position, part in enumerate(self._parts):
             locations = _Locations(self, part)
-            chains = {chain: _pack_numbers(1, locations.of_chain(chain)) for chain in distinct(part.chain).tolist()}
-            comms = [_message(3, _number(1, label) + _number(2, self._string(comm))) for comm in part.comms]
+            chains = {chain: packed(1, locations.of_chain(chain)) for chain in distinct(part.chain).tolist()}
+            comms = [message(3, number(1, label) + number(2, self._string(comm))) for comm in part.comms]
             rows = zip(part.chain.tolist(), part.comm.tolist(), part.count.tolist(), part.weight.tolist(), strict=True)
             for chain, comm, count, weight in rows:
                 values = [0] * (2 * len(self._parts))
                 values[2 * position : 2 * position + 2] = count, weight
-                yield chains[chain] + _pack_numbers(2, values) + comms[comm]
+                yield chains[chain] + packed(2, values) + comms[comm]
 
     def location(self, site: _Location) -> int:
         """Return the id of a location."""
@@ -117,20 +116,20 @@ class _Writer:
         return self._mappings.setdefault(mapping, len(self._mappings) + 1) if mapping else 0
 
     def _location(self, ident: int, site: _Location) -> bytes:
-        lines = b"".join(_message(4, _number(1, function) + _number(2, line)) for function, line in site.lines)
-        return _number(1, ident) + _number(2, site.mapping) + _number(3, site.address) + lines
+        lines = b"".join(message(4, number(1, function) + number(2, line)) for function, line in site.lines)
+        return number(1, ident) + number(2, site.mapping) + number(3, site.address) + lines
 
     def _function(self, ident: int, function: Function, file: str, begins: int) -> bytes:
         name, raw = self._string(readable(function.name) or _UNNAMED), self._string(function.name or _UNNAMED)
-        return _number(1, ident) + _number(2, name) + _number(3, raw) + _number(4, self._string(file)) + _number(5, begins)
+        return number(1, ident) + number(2, name) + number(3, raw) + number(4, self._string(file)) + number(5, begins)
 
     def _mapping(self, ident: int, mapping: FileMapping | str) -> bytes:
         if isinstance(mapping, str):
-            return _number(1, ident) + _number(5, self._string(mapping)) + _number(7, 1)
-        where = _number(2, mapping.start) + _number(3, mapping.end) + _number(4, mapping.offset)
-        names = _number(5, self._string(mapping.path)) + _number(6, self._string(mapping.build_id))
+            return number(1, ident) + number(5, self._string(mapping)) + number(7, 1)
+        where = number(2, mapping.start) + number(3, mapping.end) + number(4, mapping.offset)
+        names = number(5, self._string(mapping.path)) + number(6, self._string(mapping.build_id))
         symbols, lines = int(mapping.has_symbols), int(mapping.has_lines)
-        return _number(1, ident) + where + names + b"".join(_number(7 + i, flag) for i, flag in enumerate((symbols, lines, lines, lines)))
+        return number(1, ident) + where + names + b"".join(number(7 + i, flag) for i, flag in enumerate((symbols, lines, lines, lines)))
 
 
 class _Locations:
@@ -148,8 +147,8 @@ class _Locations:
             return [self._of_function(function) for function in functions]
         numbers, inlined = self._part.sites_of(chain).tolist(), sites.inlined
         locations, begun = [], 0
-        for position, number in enumerate(numbers):
-            if not inlined[number] or position == len(numbers) - 1:
+        for position, site in enumerate(numbers):
+            if not inlined[site] or position == len(numbers) - 1:
                 whole = slice(begun, position + 1)
                 locations.append(self._of_sites(functions[whole], numbers[whole]))
                 begun = position + 1
@@ -195,26 +194,3 @@ def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
             is_command = one.path.startswith("/") and one.path.rpartition("/")[2].startswith(comms)  # the command python3 runs python3.11
             weights[one] = weights.get(one, 0.0) + weight + is_command * 1e18
     return sorted(weights, key=lambda one: -weights[one])
-
-
-@lru_cache(_NUMBERS_KEPT)
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(field: int, value: int) -> bytes:
-    """Return a varint field; proto3 omits 0."""
-    return _varint(field << 3) + _varint(value) if value else b""
-
-
-def _message(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
-
-
-def _pack_numbers(field: int, values: Sequence[int]) -> bytes:
-    return _message(field, b"".join(map(_varint, values)))

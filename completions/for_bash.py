@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from values import only_attached, shown, values
+from values import actions, only_attached, shown, values
 
 from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.topics import TOPICS
@@ -99,7 +99,7 @@ _perfpy()
         _perfpy_offer "" @commands@ --help --version
         return
     fi
-    local options="" workload=""
+    local options="" workload="" actions=""
     case ${words[1]} in
 @cases@
     help)
@@ -120,6 +120,8 @@ _perfpy()
     fi
     if [[ $cur == -* ]]; then
         _perfpy_offer "" $options --help
+    elif [[ -n $actions ]] && ((cword == 2)); then
+        _perfpy_offer "" $actions
     elif [[ -n $workload ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
         compopt -o filenames 2>/dev/null
@@ -162,7 +164,9 @@ def bash() -> str:
 def _bash_case(name: str, command: PerfCommand) -> str:
     options = " ".join(spelling for option in shown(command) for spelling in option.spellings)
     workload = '        workload="yes"\n' if command.runs_workload else ""
-    return f'    {name})\n        options="{options}"\n{workload}        ;;'
+    names = actions(command)
+    words = f'        actions="{" ".join(names)}"\n' if names else ""
+    return f'    {name})\n        options="{options}"\n{workload}{words}        ;;'
 
 
 def _bash_values(name: str, command: PerfCommand) -> Iterator[str]:

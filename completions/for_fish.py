@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from values import DYNAMIC, quoted, short_help, shown, values
+from values import DYNAMIC, actions, quoted, short_help, shown, values
 
 from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.topics import TOPICS
@@ -55,6 +55,8 @@ def fish() -> str:
             lines.append(f"complete -c perfpy {seen} -f -a '{' '.join((*COMMANDS, *TOPICS))}'")
         if name in _FISH_WORDS:
             lines.append(f"complete -c perfpy {seen} {_FISH_WORDS[name]}")
+        if names := actions(command):
+            lines.append(f"complete -c perfpy {seen} -a '{' '.join(names)}'")
         if command.runs_workload:
             lines.append(f"complete -c perfpy {seen} -x -a '(__fish_complete_subcommand --fcs-skip=2)'")
     return FISH.format(lines="\n".join(lines))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from values import DYNAMIC, only_attached, quoted, short_help, shown, values
+from values import DYNAMIC, actions, only_attached, quoted, short_help, shown, values
 
 from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.topics import TOPICS
@@ -80,6 +80,8 @@ def _zsh_case(name: str, command: PerfCommand) -> str:
         specifications.append(f"'1:command:({' '.join((*COMMANDS, *TOPICS))})'")
     elif command.runs_workload:
         specifications += ["'(-)1:program: _command_names -e'", "'*::arguments:_normal'"]
+    elif actions(command):
+        specifications += [f"'1:action:({' '.join(actions(command))})'", "'*:file:_files'"]
     else:
         specifications.append(_ZSH_WORDS.get(name, "'*:file:_files'"))
     body = " \\\n".join(f"                {text}" for text in specifications)

@@ -136,6 +136,11 @@ _perfpy_value()
     "script --switch-on" | "script =--switch-on" | "script --switch-off" | "script =--switch-off") _perfpy_ask "," events ;;
     "script --symfs" | "script =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "script --kallsyms" | "script =--kallsyms" | "script -k" | "script --vmlinux" | "script =--vmlinux" | "script --py" | "script =--py") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "sched -i" | "sched --input" | "sched =--input") _perfpy_recordings ;;
+    "sched -s" | "sched --sort" | "sched =--sort") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline ;;
+    "sched -C" | "sched --CPU" | "sched =--CPU" | "sched --max-stack" | "sched =--max-stack" | "sched --time" | "sched =--time" | "sched --pid" | "sched =--pid" | "sched -t" | "sched --tid" | "sched =--tid" | "sched --cpu" | "sched =--cpu" | "sched --prio" | "sched =--prio" | "sched --comm" | "sched =--comm" | "sched --cpus" | "sched =--cpus" | "sched --task-name" | "sched =--task-name" | "sched --color-pids" | "sched =--color-pids" | "sched --color-cpus" | "sched =--color-cpus") : ;;
+    "sched -k" | "sched --vmlinux" | "sched =--vmlinux" | "sched --kallsyms" | "sched =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "sched --symfs" | "sched =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -170,10 +175,10 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe inject archive data export config check version help --help --version
         return
     fi
-    local options="" workload=""
+    local options="" workload="" actions=""
     case ${words[1]} in
     stat)
         options="-e --event --filter --event-files --cputype --pmu-filter -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --hide-zero-events --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --fail-if-slower --ignore-failure -h --help"
@@ -208,6 +213,10 @@ _perfpy()
     script)
         options="-i --input -f --force --jobs -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --max-blocks --stop-bt --full-source-path --show-kernel-path --call-trace --call-ret-trace --insn-trace --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet -s --script --py -g --gen-script -l --list -a --all-cpus --inline -h --help"
         workload="yes"
+        ;;
+    sched)
+        options="-i --input -f --force -v --verbose -D --dump-raw-trace -h --help -s --sort -C --CPU -p --pids -k --vmlinux --kallsyms -g --call-graph --max-stack --symfs --summary -S --with-summary -w --wakeups -n --next -M --migrations -V --cpu-visual -I --idle-hist --time --state --pid -t --tid --cpu --show-prio --prio -P --pre-migrations --comm --compact --cpus --task-name --fuzzy-name --color-pids --color-cpus"
+        actions="record latency timehist map script"
         ;;
     list)
         options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio -h --help"
@@ -246,7 +255,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac
@@ -263,6 +272,8 @@ _perfpy()
     fi
     if [[ $cur == -* ]]; then
         _perfpy_offer "" $options --help
+    elif [[ -n $actions ]] && ((cword == 2)); then
+        _perfpy_offer "" $actions
     elif [[ -n $workload ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
         compopt -o filenames 2>/dev/null

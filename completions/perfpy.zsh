@@ -32,6 +32,7 @@ _perfpy() {
         'annotate:show the code of hot functions with samples per instruction'
         'diff:compare recordings and mark changes beyond noise'
         'script:read perf.data and print every sample'
+        'sched:show delays and switches of threads'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
@@ -738,6 +739,64 @@ _perfpy() {
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
             ;;
+        sched)
+            _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-D[print every record as bytes and text first]' \
+                '*--dump-raw-trace[print every record as bytes and text first]' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*-s+[sort by  runtime, switch, avg, max]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by  runtime, switch, avg, max]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline' \
+                '*-C+[count migrations as on this CPU]:value: ' \
+                '*--CPU=[count migrations as on this CPU]:value: ' \
+                '*-p[one row per task instead of per name]' \
+                '*--pids[one row per task instead of per name]' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-g[show callchains of switches]' \
+                '*--call-graph[show callchains of switches]' \
+                '*--max-stack=[show at most n functions of a callchain]:value: ' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--summary[show only the summary of each thread]' \
+                '*-S[show the switches and the summary]' \
+                '*--with-summary[show the switches and the summary]' \
+                '*-w[show wakeups, too]' \
+                '*--wakeups[show wakeups, too]' \
+                '*-n[show the next thread]' \
+                '*--next[show the next thread]' \
+                '*-M[show migrations, too]' \
+                '*--migrations[show migrations, too]' \
+                '*-V[show a column for each CPU]' \
+                '*--cpu-visual[show a column for each CPU]' \
+                '*-I[show idle times only]' \
+                '*--idle-hist[show idle times only]' \
+                '*--time=[only this time  start,stop]:value: ' \
+                '*--state[show the state in which threads leave a CPU]' \
+                '*--pid=[only these processes]:value: ' \
+                '*-t+[only these threads]:value: ' \
+                '*--tid=[only these threads]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*--show-prio[show priorities]' \
+                '*--prio=[only threads with these priorities]:value: ' \
+                '*-P[show the wait before migrations]' \
+                '*--pre-migrations[show the wait before migrations]' \
+                '*--comm=[only threads with these names]:value: ' \
+                '*--compact[show only CPUs with switches]' \
+                '*--cpus=[only these CPUs]:value: ' \
+                '*--task-name=[only tasks with these names]:value: ' \
+                '*--fuzzy-name[task names may match in part]' \
+                '*--color-pids=[highlight these tasks]:value: ' \
+                '*--color-cpus=[highlight these CPUs]:value: ' \
+                '1:action:(record latency timehist map script)' \
+                '*:file:_files'
+            ;;
         list)
             _arguments -s -S \
                 '*-d[print event descriptions]' \
@@ -967,7 +1026,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.analysis.sortkeys.names import names as sort_keys
 from perfpy.capture import option_values
+from perfpy.cli.line.actions import CommandWithActions
 from perfpy.cli.line.kinds import Choice
 from perfpy.cli.report.call_graph import call_graph_words
 from perfpy.errors import UsageError
@@ -41,6 +42,11 @@ def only_attached(option: Option) -> bool:
 def shown(command: PerfCommand) -> list[Option]:
     """The options that help shows."""
     return [option for option in command.options if not option.hidden]
+
+
+def actions(command: PerfCommand) -> list[str]:
+    """The words that may be the first one of a command with actions; none for others."""
+    return list(command.actions) if isinstance(command, CommandWithActions) else []
 
 
 def short_help(option: Option) -> str:

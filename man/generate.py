@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from perfpy import __version__
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.actions import CommandWithActions, OtherCommand
 from perfpy.cli.line.examples import EXAMPLES
 from perfpy.cli.line.kinds import Flag
 from perfpy.cli.line.options import Option
@@ -28,7 +29,9 @@ from topic_pages import escape as _escape  # noqa: E402  # it lies beside this s
 from topic_pages import topic_page  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from perfpy.cli.line.actions import Action
 
 
 PERFPY_OPTIONS = (
@@ -44,14 +47,18 @@ def pages() -> dict[Path, str]:
     made = {HERE / "perfpy.1": whole}
     for name, entry in COMMANDS.items():
         command = load(name)
-        made[HERE / f"perfpy-{name}.1"] = _page(f"perfpy-{name}", entry.help, command.usage, command.options, list(_examples(name)))
+        is_family = isinstance(command, CommandWithActions)
+        options, actions = (command.own_options, command.actions) if is_family else (command.options, None)
+        made[HERE / f"perfpy-{name}.1"] = _page(f"perfpy-{name}", entry.help, command.usage, options, list(_examples(name)), actions)
     for name, summary in TOPICS.items():
         text = (HERE / "topics" / f"{name}.md").read_text()
         made[HERE / f"perfpy-{name}.7"] = topic_page(name, summary, text, __version__)
     return made
 
 
-def _page(name: str, summary: str, usage: str, options: Iterable[Option], extra: list[str]) -> str:
+def _page(
+    name: str, summary: str, usage: str, options: Iterable[Option], extra: list[str], actions: Mapping[str, Action] | None = None
+) -> str:
     title = name.replace("-", " ", 1)
     before, after = _prose(HERE / "prose" / f"{name}.txt")
     lines = [
@@ -65,11 +72,22 @@ def _page(name: str, summary: str, usage: str, options: Iterable[Option], extra:
         *extra,
         ".SH OPTIONS",
         *_options(options),
+        *(line for action, one in (actions or {}).items() for line in _action(f"{title} {action}", one)),
         *after,
         ".SH SEE ALSO",
         *_see_also(name),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _action(title: str, action: Action) -> Iterator[str]:
+    """The section of one action."""
+    yield f'.SH "{_escape(title.upper())}"'
+    yield _escape(f"{title} {action.usage}: {action.summary}.")
+    if isinstance(action, OtherCommand):
+        yield _escape(f"It takes the options of perfpy-{action.name}(1).")
+        return
+    yield from _options(action.options)
 
 
 def _command_list() -> list[str]:

@@ -9,5 +9,6 @@ recorded_counts  the counts of a `stat record` file as tallies
 counterparts     the same program under two names
 
 Packages: aggregate (fold samples), filters (select samples), samples (columns of samples), sortkeys (sort keys of reports),
-report (tables and call trees), stacks (whole stacks), annotation (shares within functions), verdict (the numbers of verdicts).
+report (tables and call trees), stacks (whole stacks), annotation (shares within functions), verdict (the numbers of verdicts),
+sched (switches, delays and run times).
 """

@@ -41,6 +41,7 @@ COMMANDS = {
     "annotate": Entry("perfpy.cli.annotate.command", "show the code of hot functions with samples per instruction", pages=True),
     "diff": Entry("perfpy.cli.diff.command", "compare recordings and mark changes beyond noise", pages=True),
     "script": Entry("perfpy.cli.script.command", "read perf.data and print every sample", pages=True),
+    "sched": Entry("perfpy.cli.sched.command", "show delays and switches of threads", pages=True),
     "list": Entry("perfpy.cli.list", "list the events of this machine", pages=True),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", pages=True),
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),

@@ -20,7 +20,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "kwork": ("perfpy record -a -e 'irq:*,workqueue:*' -- sleep 1", "perfpy script"),
     "lock": ("perfpy record -a -g -e 'lock:*' -- sleep 1", "perfpy report"),
     "mem": ("perfpy record -d -W -e EVENT -- COMMAND", "perfpy report --mem-mode"),
-    "sched": ("perfpy record --off-cpu -- COMMAND", "perfpy report --with-off-cpu"),
     "test": (),
     "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
 }

@@ -9,6 +9,7 @@ recording_folder    recordings that are folders (perf record --threads)
 copied_features     feature sections of one recording, encoded for another
 sample_columns      all samples as one column per field
 tracepoint_columns  all samples of one tracepoint, with its fields as columns
+tracepoint_rows     selected fields of several tracepoints, read in one pass
 thread_rates        periods of an event as nanoseconds on the CPU
 skeleton            a recording without its samples, and the reverse
 tables_folder       recognize folders of tables (perfpy export --parquet)

@@ -4,5 +4,7 @@ Modules:
 
 transitions   records and tracepoints of switches as rows of one table
 intervals     transitions paired to intervals off the CPU
+run_queue     delays between readiness and a CPU (sched latency)
+switch_times  run time, delay and wait before each switch (sched timehist)
 running       the time that threads ran, and the number of running threads
 """

@@ -4,6 +4,7 @@ Modules:
 
 parser              arguments -> values, by perf's option conventions
 options             a command's options as a class, and the command
+actions             commands with actions: sched latency
 kinds               kinds of options: flags, values, lists
 shared              groups of options that several commands have
 help_text           --help in click's layout; examples: command lines in it

@@ -17,6 +17,14 @@ def _example(wish: str, *lines: str) -> Example:
 
 
 EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
+    "sched": (
+        _example(
+            "record what the scheduler does, and show who waited for a CPU", "perfpy sched record -- make -j8", "perfpy sched latency"
+        ),
+        _example("show each switch with its times, and wakeups", "perfpy sched timehist -w"),
+        _example("show the time that each thread ran", "perfpy sched timehist -s"),
+        _example("show which thread each CPU ran", "perfpy sched map --compact"),
+    ),
     "stat": (
         _example("count the events of a program", "perfpy stat -- make -j4"),
         _example("count chosen events in user space, with their spread", "perfpy stat -e cycles:u,instructions:u -r 5 -- ./program"),

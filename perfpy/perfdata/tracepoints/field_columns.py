@@ -34,10 +34,11 @@ def trace_columns(form: EventFormat, raw: Ragged, endian: str = "<") -> dict[str
         raw: uint8 rows.
         endian: the recorded machine's.
     """
-    return {field.name: _column(field, raw, endian) for field in (*form.common_fields, *form.fields)}
+    return {field.name: field_column(field, raw, endian) for field in (*form.common_fields, *form.fields)}
 
 
-def _column(field: TraceField, raw: Ragged, endian: str) -> Any:
+def field_column(field: TraceField, raw: Ragged, endian: str) -> Any:
+    """Return the column of one field; see trace_columns."""
     if field.is_dynamic:
         data = _dynamic(field, raw, endian)
         return _texts(data) if "char" in field.type else data
@@ -46,10 +47,10 @@ def _column(field: TraceField, raw: Ragged, endian: str) -> Any:
         if field.is_string or size not in _NUMBERS:
             return _texts(_fixed_bytes(field, raw)) if field.is_string else _fixed_bytes(field, raw)
         count = max(field.size // size, 0)
-        return _bytes_at(raw, field.offset, count * size).view(_dtype(field, size, endian)).astype(_dtype(field, size, "="))
+        return bytes_at(raw, field.offset, count * size).view(_dtype(field, size, endian)).astype(_dtype(field, size, "="))
     if field.size in _NUMBERS:
         return (
-            _bytes_at(raw, field.offset, field.size).view(_dtype(field, field.size, endian)).ravel().astype(_dtype(field, field.size, "="))
+            bytes_at(raw, field.offset, field.size).view(_dtype(field, field.size, endian)).ravel().astype(_dtype(field, field.size, "="))
         )
     return _fixed_bytes(field, raw)
 
@@ -58,7 +59,7 @@ def _dtype(field: TraceField, size: int, endian: str) -> np.dtype[Any]:
     return np.dtype(f"{endian}{'i' if field.is_signed else 'u'}{size}")
 
 
-def _bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
+def bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
     """Return (rows, size) bytes from `offset` on in each row; 0 beyond its end."""
     positions = (raw.offsets[:-1] + offset)[:, None] + np.arange(size)
     inside = positions < raw.offsets[1:, None]
@@ -76,7 +77,7 @@ def _fixed_bytes(field: TraceField, raw: Ragged) -> Ragged:
 
 def _dynamic(field: TraceField, raw: Ragged, endian: str) -> Ragged:
     """Return the bytes that a dynamic field refers to."""
-    word = _bytes_at(raw, field.offset, 4).view(endian + "u4").ravel().astype(np.int64)
+    word = bytes_at(raw, field.offset, 4).view(endian + "u4").ravel().astype(np.int64)
     base = raw.offsets[:-1] + (field.offset + field.size if field.is_relative else 0)
     starts = np.minimum(base + (word & 0xFFFF), raw.offsets[1:])
     return _rows(raw, starts, np.minimum(starts + (word >> 16), raw.offsets[1:]))

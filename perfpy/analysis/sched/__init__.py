@@ -1,0 +1,12 @@
+"""The scheduler's tracepoints as tables: what `perfpy sched` prints.
+
+Modules:
+
+events        the tracepoints of a recording as columns
+latency       delays on the run queue, by task
+timehist      each switch, with its times
+narrowing     filters of timehist
+switch_map    the thread of each CPU over time
+threads       the threads of a recording in perf's order
+summary       run time and idle time of each thread
+"""

@@ -1,0 +1,174 @@
+"""The delays on the run queue of each task: the table of `sched latency`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.flags import RecordType
+from perfpy.scheduling.run_queue import (
+    CAME,
+    LEFT_BLOCKED,
+    LEFT_READY,
+    MIGRATED,
+    RAN,
+    WOKEN,
+    QueueTransitions,
+    count_wakeups,
+    run_queue_delays,
+)
+from perfpy.scheduling.switch_times import previous_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.sched.events import SchedEvents
+    from perfpy.perfdata.sample_source import SampleSource
+
+SORT_KEYS: Final = ("runtime", "switch", "avg", "max")
+DEFAULT_SORT: Final = ("avg", "max", "switch", "runtime")
+_STATE_BITS: Final = 0xFF  # of prev_state; higher bits mean preemption
+
+
+class TaskDelays(NamedTuple):
+    """The delays of one task, or of all tasks with one name.
+
+    Attributes:
+        comm: the name.
+        tid: of the task; of several the first one's.
+        tasks: the number of tasks.
+        runtime, total, longest: nanoseconds.
+        delays: their number.
+        begin, end: of the longest delay, nanoseconds.
+    """
+
+    comm: str
+    tid: int
+    tasks: int
+    runtime: int
+    delays: int
+    total: int
+    longest: int
+    begin: int
+    end: int
+
+    @property
+    def average(self) -> int:
+        """The average delay in nanoseconds, rounded down."""
+        return self.total // self.delays if self.delays else 0
+
+
+class Problems(NamedTuple):
+    """What makes delays doubtful.
+
+    Attributes:
+        wrong_switches: switches away from a thread that the CPU did not run.
+        wakeups: the number of wakeups that began a delay.
+        lost, chunks: lost records, and the records that report them.
+        records: all records and samples.
+    """
+
+    wrong_switches: int
+    wakeups: int
+    lost: int
+    chunks: int
+    records: int
+
+
+def problems(events: SchedEvents, source: SampleSource, *, one_cpu: bool = False) -> Problems:
+    """Return what makes the delays of a recording doubtful."""
+    switches = events.switches
+    before = previous_of(switches.cpu.astype(np.int64))
+    known = before >= 0
+    wrong = switches.fields["next_pid"][before[known]] != switches.fields["prev_pid"][known]
+    lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
+    records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) if lost else 0
+    wakeups = count_wakeups(_transitions(events, one_cpu=one_cpu), one_cpu=one_cpu)
+    return Problems(int(wrong.sum()), wakeups, sum(lost), len(lost), records)
+
+
+def task_delays(events: SchedEvents, comm_of: Callable[[int], str], *, one_cpu: bool = False) -> list[TaskDelays]:
+    """Return the delays of each task, by descending tid.
+
+    Args:
+        events: of the recording.
+        comm_of: returns the name of a thread.
+        one_cpu: see run_queue_delays.
+    """
+    transitions = _transitions(events, one_cpu=one_cpu)
+    delays = run_queue_delays(transitions, one_cpu=one_cpu)
+    tids = np.sort(transitions.tid)
+    tids = tids[np.append(True, tids[1:] != tids[:-1])] if len(tids) else tids
+    runtimes = _totals(tids, events.runtimes.fields["pid"], events.runtimes.fields["runtime"].astype(np.int64))
+    lengths = delays.end - delays.begin
+    totals, counts = _totals(tids, delays.tid, lengths), _totals(tids, delays.tid, np.ones(len(lengths), np.int64))
+    longest = _longest(tids, delays.tid, lengths)
+    rows = []
+    for index, tid in enumerate(tids.tolist()):
+        row = int(longest[index])
+        most = int(lengths[row]) if row >= 0 else 0
+        begin, end = (int(delays.begin[row]), int(delays.end[row])) if most else (0, 0)
+        rows.append(TaskDelays(comm_of(tid), tid, 1, int(runtimes[index]), int(counts[index]), int(totals[index]), most, begin, end))
+    rows.reverse()
+    return rows
+
+
+def merged_by_comm(rows: Iterable[TaskDelays]) -> list[TaskDelays]:
+    """Return one row for all tasks of the same name, by descending name."""
+    merged: dict[str, TaskDelays] = {}
+    for row in rows:
+        one = merged.get(row.comm)
+        if one is None:
+            merged[row.comm] = row
+            continue
+        longer = row if row.longest > one.longest else one
+        merged[row.comm] = one._replace(
+            tasks=one.tasks + 1, runtime=one.runtime + row.runtime, delays=one.delays + row.delays, total=one.total + row.total,
+            longest=longer.longest, begin=longer.begin, end=longer.end,
+        )  # fmt: skip
+    return sorted(merged.values(), key=lambda row: row.comm.encode(errors="surrogateescape"), reverse=True)
+
+
+def sorted_delays(rows: Iterable[TaskDelays], keys: Iterable[str]) -> list[TaskDelays]:
+    """Return the rows by these keys (SORT_KEYS), highest first."""
+    values: dict[str, Callable[[TaskDelays], int]] = {
+        "runtime": lambda row: row.runtime,
+        "switch": lambda row: row.delays,
+        "avg": lambda row: row.average,
+        "max": lambda row: row.longest,
+    }
+    chosen = [values[key] for key in keys]
+    return sorted(rows, key=lambda row: tuple(-value(row) for value in chosen))
+
+
+def _transitions(events: SchedEvents, *, one_cpu: bool) -> QueueTransitions:
+    switches, wakeups, runtimes, migrations = events
+    left = np.where(switches.fields["prev_state"] & _STATE_BITS, LEFT_BLOCKED, LEFT_READY)
+    parts = [
+        (switches.fields["prev_pid"], left, switches.time, 2 * switches.order),
+        (switches.fields["next_pid"], np.full(len(switches.order), CAME), switches.time, 2 * switches.order + 1),
+        (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN), wakeups.time, 2 * wakeups.order),
+        (runtimes.fields["pid"], np.full(len(runtimes.order), RAN), runtimes.time, 2 * runtimes.order),
+    ]
+    if one_cpu:
+        parts.append((migrations.fields["pid"], np.full(len(migrations.order), MIGRATED), migrations.time, 2 * migrations.order))
+    tid, kind, time, order = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    return QueueTransitions(tid, kind.astype(np.uint8), time, order)
+
+
+def _totals(tids: NDArray[np.int64], tid: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sum of the values of each thread."""
+    totals = np.zeros(len(tids), np.int64)
+    np.add.at(totals, np.searchsorted(tids, tid), values)
+    return totals
+
+
+def _longest(tids: NDArray[np.int64], tid: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the index of the first longest delay of each thread; -1 without delays. Delays are sorted by thread."""
+    longest = np.full(len(tids), -1, np.int64)
+    by_length = np.lexsort((-np.arange(len(lengths)), lengths))
+    longest[np.searchsorted(tids, tid[by_length])] = by_length  # the last write counts: the longest, the first one among equals
+    return longest

@@ -1,0 +1,153 @@
+"""Run time and idle time of threads: the summary of `sched timehist`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.sched.threads import Mention, known_threads
+from perfpy.analysis.sched.timehist import IDLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.sched.timehist import History
+    from perfpy.perfdata.sample_source import SampleSource
+
+
+class ThreadRunTimes(NamedTuple):
+    """Statistics of the times that a thread ran, in nanoseconds.
+
+    Attributes:
+        runs: the number of times.
+        total, shortest, longest: of all times.
+        deviation: the relative standard error of their mean, in percent.
+    """
+
+    runs: int
+    total: int
+    shortest: int
+    longest: int
+    deviation: float
+
+    @property
+    def average(self) -> float:
+        """The mean."""
+        return self.total / self.runs if self.runs else 0.0
+
+
+class ThreadSummary(NamedTuple):
+    """The row of one thread.
+
+    Attributes:
+        tid, pid, parent: numbers; -1: unknown.
+        comm: index of its name.
+        times: of its runs.
+        migrations: their number.
+    """
+
+    tid: int
+    pid: int
+    parent: int
+    comm: int
+    times: ThreadRunTimes
+    migrations: int
+
+
+class Summary(NamedTuple):
+    """The summary of a recording.
+
+    Attributes:
+        threads: in perf's order.
+        idle: the idle times of each CPU that was idle.
+        span: from the first switch to the last one, nanoseconds.
+        cpus: the number of CPUs.
+    """
+
+    threads: list[ThreadSummary]
+    idle: dict[int, ThreadRunTimes]
+    span: int
+    cpus: int
+
+
+def run_times(group: NDArray[np.int64], values: NDArray[np.int64]) -> dict[int, ThreadRunTimes]:
+    """Return the statistics of each group's values."""
+    if not len(group):
+        return {}
+    order = np.argsort(group, kind="stable")
+    group, values = group[order], values[order]
+    first = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    counts = np.diff(np.append(first, len(group)))
+    totals = np.add.reduceat(values, first)
+    means = totals / counts
+    squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.sqrt(np.where(counts > 1, squares / (counts - 1) / counts, 0.0))
+        deviations = np.where(means > 0, 100 * errors / means, 0.0)
+    columns = (counts, totals, np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), deviations)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {key: ThreadRunTimes(*row) for key, row in zip(group[first].tolist(), rows, strict=True)}
+
+
+def make_summary(
+    history: History,
+    shown: NDArray[np.bool_],
+    source: SampleSource,
+    *,
+    cpus: int,
+    with_migrations: bool,
+    idle_only: bool = False,
+) -> Summary:
+    """Return the summary of switches.
+
+    Args:
+        history: of the recording.
+        shown: mask of the switches that count.
+        source: of the recording.
+        cpus: the number of CPUs.
+        with_migrations: whether to count migrations.
+        idle_only: count the idle time after each thread instead of its run time (-I).
+    """
+    switches = history.switches
+    is_idle = switches.task.tid == IDLE
+    task = switches.task
+    before = switches.times.last_on_cpu
+    if idle_only:
+        after = np.flatnonzero(shown & is_idle & (before >= 0))
+        times = run_times(task.thread[before[after]], switches.times.ran[after])
+    else:
+        times = run_times(task.thread[shown & ~is_idle], switches.times.ran[shown & ~is_idle])
+    idle = run_times(switches.cpu[shown & is_idle], switches.times.ran[shown & is_idle])
+    moves = _migrations(history) if with_migrations else {}
+    comm_of = dict(zip(task.thread.tolist(), task.comm.tolist(), strict=True))
+    rows = [
+        ThreadSummary(one.tid, one.pid, one.parent, comm_of[one.thread], times[one.thread], moves.get(one.thread, 0))
+        for one in known_threads(source, _mentions(history))
+        if one.thread in times
+    ]
+    span = int(switches.time[-1] - switches.time[0]) if len(switches.time) else 0
+    return Summary(rows, idle, span, cpus)
+
+
+def _migrations(history: History) -> Mapping[int, int]:
+    """Return the number of migrations of each thread."""
+    moved, numbers = np.unique(history.migrations.task.thread, return_counts=True)
+    return dict(zip(moved.tolist(), numbers.tolist(), strict=True))
+
+
+def _mentions(history: History) -> Mention:
+    """Return the first mention of each thread."""
+    switches, wakeups = history.switches, history.wakeups
+    is_task = switches.task.tid != IDLE
+    parts = [
+        (switches.task.take(is_task), switches.key[is_task], switches.order[is_task]),
+        (wakeups.task, wakeups.key, wakeups.order),
+    ]
+    thread, tid, pid = (np.concatenate([part[0][i] for part in parts]) for i in range(3))
+    key, order = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+    by_order = np.lexsort((order, thread))
+    first = by_order[np.flatnonzero(np.append(True, thread[by_order][1:] != thread[by_order][:-1]))] if len(thread) else by_order
+    return Mention(thread[first], tid[first], pid[first], key[first], order[first])

@@ -1,0 +1,155 @@
+"""Commands with actions: `perfpy sched latency`. Each action is a command with options of its own; those of the whole command may stand
+before or after the action, as in perf.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.options import CommandOptions, PerfCommand
+from perfpy.cli.line.parser import Option, Parser
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Final
+
+_SHORTEST: Final = 3  # letters of an abbreviated action
+_USAGE_STATUS: Final = 129
+
+
+class Action(PerfCommand["Any"]):
+    """One action of a command.
+
+    Args:
+        options_class: its options, with those of the whole command.
+        function: as of PerfCommand.
+        summary: one line for the help of the command; a phrase.
+    """
+
+    def __init__(self, options_class: type[Any], function: Any, summary: str) -> None:
+        super().__init__(options_class, function)
+        self.summary = summary
+
+
+class OtherCommand(Action):
+    """An action that another command runs with changed arguments.
+
+    Args:
+        name: the other command's name.
+        summary: see Action.
+        load: imports the other command.
+        arguments: returns the other command's arguments; None: the same ones.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        load: Callable[[str], PerfCommand[Any]],
+        arguments: Callable[[Sequence[str]], list[str]] | None = None,
+    ) -> None:
+        super().__init__(CommandOptions, _no_action, summary)
+        self.name = name
+        self._arguments = arguments
+        self._load = load
+
+    def parser(self, args: Sequence[str]) -> Parser:
+        """Parse the arguments by the other command's options. Raises UsageError."""
+        return self._command.parser(args)
+
+    def run(self, name: str, args: Sequence[str]) -> int:
+        """Run the other command."""
+        return self._command.run(self.name, args if self._arguments is None or is_help(args) else self._arguments(args))
+
+    @property
+    def usage(self) -> str:
+        """The usage line after the action's name."""
+        return self._command.usage
+
+    @property
+    def _command(self) -> PerfCommand[Any]:
+        return self._load(self.name)
+
+
+def is_help(args: Sequence[str]) -> bool:
+    """Whether arguments begin with a request for help."""
+    return bool(args) and args[0] in ("-h", "--help")
+
+
+class CommandWithActions(PerfCommand["Any"]):
+    """A command whose first word is the name of an action.
+
+    Args:
+        options_class: the options that may stand before the action.
+        actions: by name, in the order of the help.
+        help: the text of --help.
+    """
+
+    def __init__(self, options_class: type[CommandOptions], actions: Mapping[str, Action], help: str) -> None:
+        super().__init__(options_class, _no_action)
+        self.own_options = self.options
+        self.actions = actions
+        self.help = help + "".join(f"\n\n{name}: {action.summary}" for name, action in actions.items())
+        self.options = _without_repeated_spellings(
+            [*self.own_options, *(option for action in actions.values() for option in action.options)]
+        )
+
+    @property
+    def usage(self) -> str:
+        """The usage line after the command's name."""
+        return f"[OPTIONS] {'|'.join(self.actions)} [OPTIONS OF THE ACTION]"
+
+    def parser(self, args: Sequence[str]) -> Parser:
+        """Parse the arguments by the options of their action. Raises UsageError."""
+        own, action, rest = self._divided(args)
+        return self.actions[action].parser([*own, *rest]) if action else super().parser(own)
+
+    def run(self, name: str, args: Sequence[str]) -> int:
+        """Run the action that the arguments name."""
+        own, action, rest = self._divided(args)
+        if action:
+            return self.actions[action].run(f"{name} {action}", [*own, *rest])
+        if is_help(own):
+            return super().run(name, own)
+        print(self.help_text(name))
+        return _USAGE_STATUS
+
+    def _divided(self, args: Sequence[str]) -> tuple[list[str], str, list[str]]:
+        """Return the arguments before the action, its name ("" without one), and those after it. Raises UsageError."""
+        parser = Parser(self.own_options, stops_at_word=True)
+        parser.parse(args)
+        if not parser.words:
+            return list(args), "", []
+        before = list(args[: len(args) - len(parser.words)])
+        return before, self._action(parser.words[0]), parser.words[1:]
+
+    def _action(self, word: str) -> str:
+        if word in self.actions:
+            return word
+        matches = [name for name in self.actions if name.startswith(word)] if len(word) >= _SHORTEST else []
+        if len(matches) == 1:
+            return matches[0]
+        raise UsageError(f"unknown action '{word}'; expected {', '.join(list(self.actions)[:-1])} or {list(self.actions)[-1]}")
+
+
+def _no_action(_options: CommandOptions) -> int:
+    return _USAGE_STATUS
+
+
+def _without_repeated_spellings(options: Sequence[Option]) -> list[Option]:
+    """Return the options, each spelling once: that of the first option that has it."""
+    known: set[str] = set()
+    distinct = []
+    for option in options:
+        spellings = [spelling for spelling in option.spellings if spelling not in known]
+        known.update(spellings)
+        if len(spellings) == len(option.spellings):
+            distinct.append(option)
+        elif spellings:
+            copy = Option(
+                ",".join(spellings), option.kind, option.help, metavar=option.metavar, hidden=option.hidden, negatable=option.negatable
+            )
+            copy.name = option.name
+            distinct.append(copy)
+    return distinct

@@ -1,0 +1,29 @@
+"""Open the recording that an action of `perfpy sched` reads."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.opening import open_recording
+
+if TYPE_CHECKING:
+    from perfpy.cli.line.opening import OpenRecording
+    from perfpy.cli.sched.options import SchedOptions
+    from perfpy.recording import Recording
+
+
+def open_sched(options: SchedOptions) -> OpenRecording:
+    """Return the context manager for the input."""
+    return open_recording(options.input, force=options.force, verbose=options.verbose)
+
+
+def dump_records(recording: Recording, options: SchedOptions) -> None:
+    """Print all records for -D."""
+    if not options.dump_raw_trace:
+        return
+    from perfpy.views.dump.recording import write_dump
+
+    sys.stdout.flush()
+    write_dump(recording, sys.stdout.buffer)
+    sys.stdout.buffer.flush()

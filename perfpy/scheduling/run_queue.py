@@ -1,0 +1,127 @@
+"""Delays on the run queue, by the rules of `perf sched latency`.
+
+Each thread has a state after each of its transitions: on a CPU, waiting for a CPU since a time, or asleep. A delay lasts from the moment
+the thread became ready (woken, or preempted) until it came to a CPU. A thread whose first transition is a wakeup was asleep before;
+other threads were ready from their first transition on. All threads are computed at once: transitions are sorted by thread, and the
+state before each arrival on a CPU follows from the last arrival or departure before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# kinds of transitions
+LEFT_READY: Final = 0  #: the thread left its CPU, still ready to run
+LEFT_BLOCKED: Final = 1  #: the thread left its CPU to wait
+WOKEN: Final = 2  #: the thread was woken
+RAN: Final = 3  #: the kernel accounted time on a CPU
+CAME: Final = 4  #: the thread came to a CPU
+MIGRATED: Final = 5  #: the thread moved to another CPU's run queue
+
+_THREAD_BITS: Final = np.uint64(32)
+
+
+class QueueTransitions(NamedTuple):
+    """QueueTransitions of all threads, in any order.
+
+    Attributes:
+        tid: int64[n].
+        kind: uint8[n], a constant of this module.
+        time: int64[n], nanoseconds.
+        order: int64[n], distinct; sorts the transitions of a thread.
+    """
+
+    tid: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    time: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+
+class Delays(NamedTuple):
+    """The delays of all threads, sorted by thread and time. Times are nanoseconds."""
+
+    tid: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+def thread_order(tid: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indexes that sort rows by thread, then by order (below 2**32)."""
+    keys = tid.astype(np.uint32).astype(np.uint64) << _THREAD_BITS | order.astype(np.uint64)
+    return np.argsort(keys)
+
+
+def run_queue_delays(transitions: QueueTransitions, *, one_cpu: bool = False) -> Delays:
+    """Return the delays between readiness and the CPU.
+
+    Args:
+        transitions: of all threads.
+        one_cpu: perf's rules for a recording of a single CPU, where transitions are missing: every wakeup counts, and a migration
+            restarts the wait.
+    """
+    rows = thread_order(transitions.tid, transitions.order)
+    tid, kind, time = transitions.tid[rows], transitions.kind[rows], transitions.time[rows]
+    position = np.arange(len(rows))
+    first = np.ones(len(rows), bool)
+    first[1:] = tid[1:] != tid[:-1]
+    first_row = np.maximum.accumulate(np.where(first, position, 0))
+    ends = np.flatnonzero(kind == CAME)
+    left = (kind == LEFT_READY) | (kind == LEFT_BLOCKED)
+    # A thread that came to a CPU although it slept is still asleep by perf's rules: its wakeup was lost, or comes later.
+    last_left = np.maximum.accumulate(np.where(left | first, position, 0))
+    last_woken = np.maximum.accumulate(np.where(kind == WOKEN, position, -1))
+    turns = left | ((kind == CAME) & ~((kind[last_left] == LEFT_BLOCKED) & (last_woken < last_left)))
+    turn = np.maximum.accumulate(np.where(turns | first, position, 0))
+    before = np.where(first[ends], ends, turn[ends - 1])  # the transition that decides the state; of a first arrival itself
+    begin, counts = _waits_since(before, ends, first_row, kind, time, one_cpu=one_cpu)
+    ends, begin = ends[counts], begin[counts]
+    return Delays(tid[ends], np.minimum(begin, time[ends]), time[ends])
+
+
+def count_wakeups(transitions: QueueTransitions, *, one_cpu: bool = False) -> int:
+    """Return the number of wakeups of sleeping threads; with one_cpu of all wakeups and migrations."""
+    if one_cpu:
+        return int(((transitions.kind == WOKEN) | (transitions.kind == MIGRATED)).sum())
+    rows = thread_order(transitions.tid, transitions.order)
+    tid, kind = transitions.tid[rows], transitions.kind[rows]
+    first = np.ones(len(rows), bool)
+    first[1:] = tid[1:] != tid[:-1]
+    kept = (kind != RAN) & (kind != CAME) | first
+    tid, kind, first = tid[kept], kind[kept], first[kept]
+    before = np.append(np.uint8(LEFT_READY), kind[:-1])
+    return int(((kind == WOKEN) & (first | (before == LEFT_BLOCKED))).sum())
+
+
+def _waits_since(
+    before: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    first_row: NDArray[np.int64],
+    kind: NDArray[np.uint8],
+    time: NDArray[np.int64],
+    *,
+    one_cpu: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return since when each arriving thread waited for a CPU, and whether it did."""
+    position = np.arange(len(kind))
+    woken = kind == WOKEN
+    is_first = before == first_row[ends]
+    kind_before = kind[before]
+    starts_ready = (kind_before == LEFT_READY) | (is_first & np.isin(kind_before, (RAN, MIGRATED))) | (before == ends)
+    if one_cpu:
+        moves = woken | (kind == MIGRATED)
+        last_move = np.maximum.accumulate(np.where(moves, position, -1))[np.maximum(ends - 1, 0)]
+        last_wakeup = np.maximum.accumulate(np.where(woken, position, -1))[np.maximum(ends - 1, 0)]
+        was_woken = last_wakeup >= before
+        begin = np.where((last_move >= before) & (last_move < ends), time[last_move], time[before])
+        return begin, starts_ready | (was_woken & (last_wakeup < ends))
+    next_wakeup = len(kind) - 1 - np.maximum.accumulate(np.where(woken[::-1], position, -1))[::-1]  # at a row or after it
+    wakeup = next_wakeup[before]
+    can_be_woken = (kind_before == LEFT_BLOCKED) | (is_first & woken[before])
+    was_woken = can_be_woken & (wakeup < ends)
+    begin = np.where(starts_ready, time[before], time[np.minimum(wakeup, len(kind) - 1)])
+    return begin, starts_ready | was_woken

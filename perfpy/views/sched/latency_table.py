@@ -1,0 +1,93 @@
+"""The table of `sched latency`, as perf 6.12 and, for its files, perf 7 print it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from perfpy.analysis.sched.latency import Problems, TaskDelays
+
+_IDLE: Final = "swapper"
+_NANOSECONDS: Final = 1_000_000_000
+_UNITS: Final = ((1_000_000_000, "s "), (1_000_000, "ms"), (1_000, "us"))
+_RULE: Final = " " + 139 * "-"
+_TITLE: Final = (
+    "  Task                  |   Runtime ms  |  Count   | Avg delay ms    | Max delay ms    |"
+    " Max delay start           | Max delay end          |"
+)
+_SEVEN_RULE: Final = " " + 138 * "-"
+_SEVEN_TITLE: Final = (
+    "  Task                    |    Runtime     |  Count   |    Avg delay    |    Max delay    |"
+    "      Max delay start  |     Max delay end     |"
+)
+
+
+def latency_lines(rows: Iterable[TaskDelays], problems: Sequence[str], *, is_seven: bool = False) -> Iterator[str]:
+    """Yield the lines of the table.
+
+    Args:
+        rows: sorted.
+        problems: lines below the table.
+        is_seven: the layout of perf 7.
+    """
+    rule, title = (_SEVEN_RULE, _SEVEN_TITLE) if is_seven else (_RULE, _TITLE)
+    yield from ("", rule, title, rule)
+    runtime = count = 0
+    for row in rows:
+        if row.delays and row.comm != _IDLE:
+            runtime += row.runtime
+            count += row.delays
+            yield _seven_line(row) if is_seven else _line(row)
+    if is_seven:
+        yield from (rule, f"  TOTAL:                  |{_duration(runtime, 12)} |{count:9d} |", " " + 54 * "-")
+    else:
+        yield from (" " + 113 * "-", f"  TOTAL:                |{runtime / 1e6:11.3f} ms |{count:9d} |", " " + 51 * "-")
+    yield from problems
+    yield ""
+
+
+def problem_lines(problems: Problems) -> list[str]:
+    """Return the lines below the table that name lost records and inconsistent switches."""
+    lines = []
+    if problems.lost and problems.records:
+        share = 100 * problems.lost / problems.records
+        lines.append(f"  INFO: {share:.3f}% lost events ({problems.lost} out of {problems.records}, in {problems.chunks} chunks)")
+    if problems.wrong_switches and problems.wakeups:
+        share = 100 * problems.wrong_switches / problems.wakeups
+        line = f"  INFO: {share:.3f}% context switch bugs ({problems.wrong_switches} out of {problems.wakeups})"
+        lines.append(line + (" (due to lost events?)" if problems.lost else ""))
+    return lines
+
+
+def _task(row: TaskDelays) -> str:
+    name = one_line(row.comm)
+    return f"  {name}:({row.tasks})" if row.tasks > 1 else f"  {name}:{row.tid}"
+
+
+def _line(row: TaskDelays) -> str:
+    return (
+        f"{_task(row):<24}|{row.runtime / 1e6:11.3f} ms |{row.delays:9d} | avg:{row.average / 1e6:8.3f} ms |"
+        f" max:{row.longest / 1e6:8.3f} ms | max start: {_seconds(row.begin):>12} s | max end: {_seconds(row.end):>12} s"
+    )
+
+
+def _seven_line(row: TaskDelays) -> str:
+    return (
+        f"{_task(row):<26}|{_duration(row.runtime, 12)} |{row.delays:9d} |{_duration(row.average, 13)} |{_duration(row.longest, 13)} |"
+        f"{_seconds(row.begin):>20} s |{_seconds(row.end):>20} s |"
+    )
+
+
+def _seconds(time: int) -> str:
+    return f"{time // _NANOSECONDS}.{time % _NANOSECONDS // 1000:06d}"
+
+
+def _duration(nanoseconds: int, width: int) -> str:
+    for size, unit in _UNITS:
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:{width}.3f} {unit}"
+    return f"{nanoseconds:{width}d} ns"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.samples.fingerprints import combined
+from perfpy.analysis.samples.fingerprints import combine_columns
 from perfpy.analysis.verdict.categories import KERNEL
 from perfpy.symbols.interning import IdTable
 from perfpy.views.readable import readable, source_file
@@ -95,7 +95,7 @@ class _Profiles:
         """Yield a sample for each thread and stack."""
         times = timed.time.astype(np.int64) + (self._origin.started - self._origin.first)
         keys = np.stack([timed.chain, timed.comm, timed.pid, timed.tid]).astype(np.int64)
-        which, first = IdTable().ids_and_new(combined(list(keys)))
+        which, first = IdTable().ids_and_new(combine_columns(list(keys)))
         order = np.argsort(which, kind="stable")
         ends = np.cumsum(np.bincount(which, minlength=len(first)))
         sorted_times, weights = times[order].astype("<u8"), timed.weight[order]

@@ -47,6 +47,7 @@ COMMANDS = {
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),
     "buildid-cache": Entry("perfpy.cli.build_id_cache", "manage the build-id cache", raises=True),
     "probe": Entry("perfpy.cli.probe.command", "probe functions and lines of programs and the kernel", pages=True),
+    "latency": Entry("perfpy.cli.latency.command", "show how long the calls of a function take"),
     "inject": Entry("perfpy.cli.inject", "add JIT-compiled code or build-ids to a perf.data"),
     "archive": Entry("perfpy.cli.archive", "pack the files that a recording needs"),
     "data": Entry("perfpy.cli.data", "convert a perf.data into JSON"),

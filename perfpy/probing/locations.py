@@ -183,6 +183,8 @@ class _Evaluation:
         elif operation == dwarf.OP_DEREF:
             base, offset = self._pop()
             self._push(Base(memory_text(base, offset)), 0)
+        elif operation in (dwarf.OP_PIECE, dwarf.OP_BIT_PIECE):
+            raise UnsupportedLocationError("the variable is split over several registers or values")
         else:
             raise UnsupportedLocationError(
                 f"the variable's location needs the operation {operation:#x} of DWARF, which the kernel's probes cannot compute"
@@ -194,11 +196,16 @@ class _Evaluation:
         self._push(other if one is None else one, offset + addend)
 
     def _in_register(self, number: int) -> Location:
-        if self._offset < len(self._code):
-            raise UnsupportedLocationError("the variable is split over several registers")
+        self._require_end()
         return Location(self._reader.register(number), 0, is_value=True)
 
+    def _require_end(self) -> None:
+        """Raise UnsupportedLocationError if further parts of the variable follow."""
+        if self._offset < len(self._code):
+            raise UnsupportedLocationError("the variable is split over several registers or values")
+
     def _value(self) -> Location:
+        self._require_end()
         base, offset = self._pop()
         if base is None:
             return Location(None, _signed64(offset))
@@ -208,9 +215,11 @@ class _Evaluation:
 
     def _implicit(self) -> Location:
         size = self._unsigned()
+        value = self._take(size)
+        self._require_end()
         if size > 8:
             raise UnsupportedLocationError(f"the variable exists only as a constant of {size} bytes")
-        return Location(None, int.from_bytes(self._take(size), self._unit.sections.order, signed=True))
+        return Location(None, int.from_bytes(value, self._unit.sections.order, signed=True))
 
     def _entry_value(self) -> None:
         inner = _Evaluation(self._reader, self._unit, self._take(self._unsigned())).run()

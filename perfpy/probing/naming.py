@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.probing.problems import ProbeError
+from perfpy.probing.words import without_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,9 +43,8 @@ def event_of(function: str, point: ProbePoint) -> str:
 
 def as_event(function: str) -> str:
     """Return a function's name as the name of an event: without the suffix of clones, other characters as '_'."""
-    plain = function.split("(", 1)[0]
+    plain = without_parameters(function.split("(", 1)[0])
     if "::" in plain:
-        plain = re.sub(r"<[^<>]*>", "", plain)
         plain = [part for part in plain.split("::") if part][-1] if plain.strip(":") else plain
     plain = plain.split(".", 1)[0] if not plain.startswith(".") else plain.lstrip(".")
     plain = plain.split("@", 1)[0]

@@ -199,9 +199,10 @@ class Program:
         """Yield the offsets in .debug_info that contain a name, or a reference to one in .debug_str."""
         sections = self.units.sections
         info, strings = bytes(sections.data("info")), bytes(sections.data("str"))
-        patterns = [name + b"\0"]
-        # The name may be the tail of a longer string.
-        patterns += [offset.to_bytes(4, sections.order) for offset in _occurrences(strings, name + b"\0")]
+        patterns = [name + b"\0", name + b"<"]
+        # The name may be the tail of a longer string, and have parameters: total<i32>.
+        for end in (b"\0", b"<"):
+            patterns += [offset.to_bytes(4, sections.order) for offset in _occurrences(strings, name + end)]
         hits = 0
         for pattern in patterns:
             for offset in _occurrences(info, pattern):

@@ -12,6 +12,7 @@ from perfpy.debuginfo.statements import ends_with
 from perfpy.probing.name_filters import glob_test, is_glob
 from perfpy.probing.problems import ProbeError
 from perfpy.probing.source_text import matching_lines, read_lines, source_path
+from perfpy.probing.words import without_parameters
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ class SiteSearch:
                     self._program.symbols.flaw(damage_of(damage))
 
     def _fits(self, names: FunctionName, test: Callable[[str], bool]) -> bool:
-        if test(names.name) or test(names.qualified) or (names.linkage and test(names.linkage)):
+        if test(names.name) or (names.linkage and test(names.linkage)):
+            return True
+        parts = without_parameters(names.qualified).split("::")
+        if test(names.qualified) or any(test("::".join(parts[first:])) for first in range(len(parts))):
             return True
         return bool(names.linkage) and test(self._program.demangle(names.linkage.encode("utf-8", "surrogateescape")))
 

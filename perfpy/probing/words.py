@@ -5,6 +5,7 @@ Parentheses keep their content together: `over(int, long)`. A backslash takes th
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _MARK: Final = "\\"
@@ -47,3 +48,13 @@ def unescaped(text: str) -> str:
         result += text[index]
         index += 1
     return result
+
+
+def without_parameters(name: str) -> str:
+    """Return a name without the parameters of templates and generics: total<i32> is total."""
+    if name.startswith("operator"):
+        return name
+    before = ""
+    while before != name:
+        before, name = name, re.sub(r"<[^<>]*>", "", name)
+    return name

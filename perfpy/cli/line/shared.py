@@ -60,6 +60,15 @@ class StdioOptions(CommandOptions):
     stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
 
 
+def names_probe(text: str) -> bool:
+    """Whether an -e text is a probe to add for the measurement: uprobe:./app:parse or ./app:parse%return."""
+    prefix, colon, rest = text.partition(":")
+    if colon and prefix in ("uprobe", "probe"):
+        path, colon, point = rest.partition(":")
+        return bool(path and point) and (prefix == "uprobe" or "/" in path)
+    return bool(rest) and prefix.startswith(("./", "../", "/")) and not rest.startswith("/")
+
+
 def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
     """Return the -e texts, and each --filter with the number of -e options before it."""
     events: list[str] = []

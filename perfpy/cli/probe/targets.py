@@ -80,6 +80,19 @@ def _path_of(descriptor: int, root: ProcessRoot, pid: int) -> str:
     return in_process(pid, inside) if os.path.samestat(root.status(inside), state) else ""
 
 
+def path_in_root(pid: int, path: str) -> str:
+    """Return the path by which this process reaches a file of another root, without links; "" if there is none."""
+    try:
+        with ProcessRoot(pid) as root:
+            descriptor = root.open_regular(path)
+            try:
+                return _path_of(descriptor, root, pid)
+            finally:
+                os.close(descriptor)
+    except OSError:
+        return ""
+
+
 def _symbol_options(options: ProbeCommandOptions) -> SymbolOptions:
     from perfpy.cli.line.perfconfig import load
 

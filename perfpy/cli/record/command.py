@@ -36,7 +36,7 @@ from perfpy.capture.record_options import (
 from perfpy.cli.line.notes import notes_are_read, print_notes
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
-from perfpy.cli.line.shared import events_with_filters
+from perfpy.cli.line.shared import events_with_filters, names_probe
 from perfpy.cli.record.options import RecordCommandOptions
 from perfpy.errors import PerfError
 from perfpy.kernel.ring import PAGE_SIZE
@@ -58,6 +58,14 @@ def run(options: RecordCommandOptions) -> int:
         return 129  # perf's status
     if options.vmlinux and not os.path.exists(options.vmlinux):
         fail(f"--vmlinux {options.vmlinux}: no such file")
+    if any(map(names_probe, options.event)):
+        from perfpy.cli.line.temporary_probes import run_with_probes  # needs numpy and debug information
+
+        return run_with_probes(options, _record)
+    return _record(options)
+
+
+def _record(options: RecordCommandOptions) -> int:
     library_options = record_options(options, load())
     from perfpy.capture.session.recorder import Recorder  # --help does not need the kernel
 

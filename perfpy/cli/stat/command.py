@@ -6,6 +6,7 @@ The counts go to stderr (or -o, --log-fd) as perf's text, CSV or JSON, or to a f
 from __future__ import annotations
 
 from perfpy.cli.line.options import PerfCommand
+from perfpy.cli.line.shared import names_probe
 from perfpy.cli.stat.options import StatCommandOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -42,6 +43,14 @@ def _stat(options: StatCommandOptions) -> int:
 
     `perfpy stat record` writes the counts to a file, `perfpy stat report` shows them.
     """
+    if any(map(names_probe, options.event)):
+        from perfpy.cli.line.temporary_probes import run_with_probes  # needs numpy and debug information
+
+        return run_with_probes(options, _measure)
+    return _measure(options)
+
+
+def _measure(options: StatCommandOptions) -> int:
     from perfpy.cli.stat.request import check, plan_of
 
     check(options)

@@ -1,0 +1,156 @@
+"""Probes that exist as long as one command: -e uprobe:./app:parse, -e ./app:parse%return.
+
+The probe is added before the measurement and removed after it. Its group ends with the pid of this process, _by1234, so that the next
+command that adds probes finds those of killed processes and removes them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from perfpy.cli.line.notes import print_notes
+from perfpy.cli.line.options import fail
+from perfpy.cli.line.parser import Occurrence
+from perfpy.cli.line.perfconfig import load
+from perfpy.errors import KernelRefusedError
+from perfpy.kernel.probe_events import ProbeEvents
+from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.probing.definitions import parse_shown
+from perfpy.probing.naming import LONGEST
+from perfpy.probing.points import parse_request
+from perfpy.probing.program import open_program
+from perfpy.probing.requests import plan
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.untrusted.files import is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from perfpy.cli.line.options import CommandOptions
+    from perfpy.probing.definitions import Definition
+
+    Options = TypeVar("Options", bound=CommandOptions)
+
+_TEXT: Final = re.compile(r"(?:u?probe:)?(?P<path>[^:\s]+):(?P<point>.+)\Z", re.DOTALL)
+_OWNED: Final = re.compile(r"\w+_by(?P<pid>\d+)\Z", re.ASCII)
+_TRIES: Final = 40  # the kernel frees a closed event a moment later
+_PAUSE: Final = 0.05
+
+
+class TemporaryProbes:
+    """Probes for some -e texts, which exist within a with statement.
+
+    Attributes:
+        texts: the texts with the names of the added events, in their order.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = list(texts)
+        self._events = ProbeEvents(Tracefs(mount=mount_as_root))
+        self._added: list[Definition] = []
+
+    def __enter__(self) -> TemporaryProbes:
+        from perfpy.cli.line.shared import names_probe
+
+        try:
+            remove_orphans(self._events)
+            for number, text in enumerate(self.texts):
+                if names_probe(text):
+                    self.texts[number] = self._add(text)
+        except BaseException:
+            self._remove_all()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._remove_all()
+
+    def _add(self, text: str) -> str:
+        """Add the probe of a text, and return the event's name."""
+        match = _TEXT.match(text)
+        if match is None:
+            fail(f"-e {text}: the form is uprobe:PROGRAM:POINT")
+        path = _program_path(match["path"], text)
+        planned = plan(open_program(path, SymbolOptions(buildid_dir=load().build_id_folder)), parse_request(match["point"]))
+        print_notes([f"note: {note}" for note in planned.notes])
+        definitions = [_owned(definition, os.getpid()) for definition in planned.definitions]
+        taken = {one.event for one in self._added}
+        names = {one.event: _free_name(one.event, taken) for one in definitions}
+        for definition in definitions:
+            named = definition._replace(event=names[definition.event])
+            self._events.add(named.text, is_kernel=False)
+            self._added.append(named)
+        return ",".join(dict.fromkeys(f"{definitions[0].group}:{name}" for name in names.values()))
+
+    def _remove_all(self) -> None:
+        for group, event in dict.fromkeys((one.group, one.event) for one in self._added):
+            _remove(self._events, group, event)
+        self._added.clear()
+
+
+def run_with_probes(options: Options, measure: Callable[[Options], int]) -> int:
+    """Run a command whose -e options name probes; the probes exist meanwhile."""
+    occurrences = options.in_order("event", "filter")
+    texts = [str(one.value) for one in occurrences if one.name == "event"]
+    with TemporaryProbes(texts) as probes:
+        names = iter(probes.texts)
+        given = [Occurrence(one.name, next(names)) if one.name == "event" else one for one in occurrences]
+        return measure(options.replaced(event=tuple(probes.texts), _given=tuple(given)))
+
+
+def remove_orphans(events: ProbeEvents) -> int:
+    """Remove the probes of processes that have ended; return their number."""
+    orphans = set()
+    for line in events.lines(is_kernel=False):
+        probe = parse_shown(line, is_kernel=False)
+        owner = _OWNED.match(probe.group) if probe else None
+        if probe and owner and not os.path.exists(f"/proc/{owner['pid']}"):
+            orphans.add((probe.group, probe.event))
+    for group, event in orphans:
+        _remove(events, group, event, tries=1)
+    return len(orphans)
+
+
+def _remove(events: ProbeEvents, group: str, event: str, tries: int = _TRIES) -> None:
+    """Remove an event. One that is still in use stays for the next command to remove."""
+    for number in range(tries):
+        try:
+            events.remove(group, event, is_kernel=False)
+        except KernelRefusedError as refused:
+            if refused.errno == errno.ENOENT:
+                return
+            if refused.errno != errno.EBUSY or number == tries - 1:
+                print_notes([f"note: {refused}"])
+                return
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _program_path(path: str, text: str) -> str:
+    """Return the real path of a program; a name without / is searched in PATH."""
+    found = path if "/" in path else shutil.which(path) or path
+    real = os.path.realpath(found)
+    if not is_file(real):
+        fail(f"-e {text}: there is no program {path}")
+    return real
+
+
+def _owned(definition: Definition, pid: int) -> Definition:
+    """Return the definition with this process's pid in its group."""
+    mark = f"_by{pid}"
+    return definition._replace(group=definition.group[: LONGEST - len(mark)] + mark)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    number, free = 0, name
+    while free in taken:
+        number += 1
+        free = f"{name[: LONGEST - 6]}_{number}"
+    return free

@@ -14,6 +14,7 @@ symbol_values       options and configuration -> SymbolOptions
 opening             the recording that a command reads
 nothing_left        the reason if filters leave no samples
 header, machine_names, control_lines    texts about recordings and open events
+temporary_probes    probes that exist for one measurement
 output_files        result files, written whole or not at all
 terminal            colour, width, plain text or a view; screen_console: rich consoles
 pager               long text through a pager

@@ -154,6 +154,11 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("print the kernel's definition of a probe without adding it", "perfpy probe -x ./shop -D 'cost%return $retval'"),
         _example("list the probes", "perfpy probe -l"),
     ),
+    "latency": (
+        _example("measure a function of a running process until Ctrl-C", "perfpy latency parse -p 1234"),
+        _example("measure a function of a program, and show an argument", "perfpy latency 'cost count' -- ./shop"),
+        _example("measure a function of a library for ten seconds", "perfpy latency malloc -x /usr/lib/libc.so.6 -p 1234 -d 10"),
+    ),
     "inject": (
         _example(
             "add names to JIT-compiled code",

@@ -635,19 +635,6 @@ complete -c perfpy -n '__fish_seen_subcommand_from probe' -l inlines -f -d 'prob
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -l help -f -d 'show this text'
 
-complete -c perfpy -n __fish_use_subcommand -f -a latency -d 'show how long the calls of a function take'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s v -l verbose -f -d 'print more details'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s q -l quiet -f -d 'print no warnings or messages'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'measure this running process'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s x -l exec -x -d 'the program or library of the function'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s d -l duration -x -d 'seconds to measure a process'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s n -l slowest -x -d 'the number of slowest calls to show'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s j -l json -f -d 'print JSON'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s o -l output -r -F -d 'keep the recording in this file'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -s h -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from latency' -x -a '(__fish_complete_subcommand --fcs-skip=2)'
-
 complete -c perfpy -n __fish_use_subcommand -f -a inject -d 'add JIT-compiled code or build-ids to a perf.data'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s f -l force -f -d 'skip the file ownership check'
@@ -715,8 +702,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command or a topic'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-<<<<<<< HEAD
 complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster'
-=======
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace report view annotate diff script list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster'
->>>>>>> b6fca0ec (latency and probes for one measurement: tests, manual pages)

@@ -45,7 +45,7 @@ class FunctionCalls(NamedTuple):
     open_count: int
 
 
-class CallEvents(NamedTuple):
+class CallSamples(NamedTuple):
     """Samples at entries, or at returns: thread, time in nanoseconds, stack pointer."""
 
     tid: Int64
@@ -53,7 +53,7 @@ class CallEvents(NamedTuple):
     stack_pointer: NDArray[np.uint64]
 
 
-def pair_calls(entries: CallEvents, returns: CallEvents, switches: Iterable[tuple[int, int, bool]] = ()) -> FunctionCalls:
+def pair_calls(entries: CallSamples, returns: CallSamples, switches: Iterable[tuple[int, int, bool]] = ()) -> FunctionCalls:
     """Return the calls of a function.
 
     Args:

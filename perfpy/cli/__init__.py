@@ -26,13 +26,8 @@ tests/test_architecture.py checks:
 Modules:
 
 commands            the table of commands; each command has a module or folder of its name: annotate, archive, build_id_cache,
-<<<<<<< HEAD
-                    build_id_list, check, config, data, diff, evlist, export, help, inject, list, probe, record, report, sched,
+                    build_id_list, check, config, data, diff, evlist, export, help, inject, latency, list, probe, record, report, sched,
                     script, stacks, stat, top, trace, version, view
-=======
-                    build_id_list, check, config, data, diff, evlist, export, help, inject, latency, list, probe, record, report, script, stat,
-                    top, trace, version, view
->>>>>>> b6fca0ec (latency and probes for one measurement: tests, manual pages)
 complete            candidates for the shells' completions
 missing_commands    perf's commands that perfpy does not have, and alternatives
 global_options      options before the command

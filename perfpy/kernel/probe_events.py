@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import re
 from errno import EACCES, EBUSY, EINVAL, ENOENT, EPERM
+from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import KernelRefusedError
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfpy.kernel.tracefs import Tracefs
 
-_ERROR = re.compile(r"trace_[uk]?probe: error: (?P<reason>.*)\n  Command: (?P<command>.*)\n")
-_LOG_MOST = 1 << 16
+_ERROR: Final = re.compile(r"trace_[uk]?probe: error: (?P<reason>.*)\n  Command: (?P<command>.*)\n")
+_LOG_MOST: Final = 1 << 16
 
 
 class ProbeEvents:

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Lost, Switch
-from perfpy.analysis.function_calls import CallEvents, pair_calls
+from perfpy.analysis.function_calls import CallSamples, pair_calls
 from perfpy.cli.commands import load
 from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.analysis.function_calls import FunctionCalls
-    from perfpy.cli.latency.command import LatencyCommandOptions
+    from perfpy.cli.latency.options import LatencyCommandOptions
     from perfpy.recording import Recording
     from perfpy.recording.values import TracepointSamples
 
@@ -143,9 +143,9 @@ def _show(options: LatencyCommandOptions, function: str, path: str, file: str, e
         print_notes([f"note: {lost:,} events were lost; measure fewer calls, or for a shorter time"], verbose=1, quiet=options.quiet)
 
 
-def _events(samples: TracepointSamples) -> CallEvents:
+def _events(samples: TracepointSamples) -> CallSamples:
     columns, fields = samples.samples, samples.fields
-    return CallEvents(columns["tid"].astype(np.int64), columns["time"].astype(np.int64), fields[_STACK_POINTER].astype(np.uint64))
+    return CallSamples(columns["tid"].astype(np.int64), columns["time"].astype(np.int64), fields[_STACK_POINTER].astype(np.uint64))
 
 
 def _slow_call(entries: TracepointSamples, returns: TracepointSamples, calls: FunctionCalls, row: int) -> SlowCall:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfpy.analysis.function_calls import CallEvents, FunctionCalls, duration_bins, nearest_rank, pair_calls
+from perfpy.analysis.function_calls import CallSamples, FunctionCalls, duration_bins, nearest_rank, pair_calls
 
 
-def events(*rows: tuple[int, int, int]) -> CallEvents:
+def events(*rows: tuple[int, int, int]) -> CallSamples:
     tid, time, pointer = zip(*rows, strict=True) if rows else ((), (), ())
-    return CallEvents(np.array(tid, np.int64), np.array(time, np.int64), np.array(pointer, np.uint64))
+    return CallSamples(np.array(tid, np.int64), np.array(time, np.int64), np.array(pointer, np.uint64))
 
 
 def durations(calls: FunctionCalls) -> list[tuple[int, int, int]]:

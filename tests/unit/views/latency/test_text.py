@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from perfpy.analysis.function_calls import CallEvents, pair_calls
+from perfpy.analysis.function_calls import CallSamples, pair_calls
 from perfpy.views.latency.as_json import latency_json
 from perfpy.views.latency.text import SlowCall, duration_text, latency_lines
 
@@ -21,7 +21,9 @@ def test_a_duration_has_four_digits(nanoseconds: int, text: str) -> None:
 
 def test_the_text_has_percentiles_a_histogram_and_the_slowest_calls() -> None:
     tid, pointer = np.ones(3, np.int64), np.full(3, 100, np.uint64)
-    calls = pair_calls(CallEvents(tid, np.array([0, 100, 200]), pointer), CallEvents(tid, np.array([10, 120, 260]), pointer + np.uint64(8)))
+    calls = pair_calls(
+        CallSamples(tid, np.array([0, 100, 200]), pointer), CallSamples(tid, np.array([10, 120, 260]), pointer + np.uint64(8))
+    )
     slow = SlowCall(200, 1, "shop", 60, 15, ("n=3",), ("main",))
     lines = list(latency_lines("cost in /a/shop", calls, [slow]))
     assert lines[0] == "cost in /a/shop: 3 calls by 1 thread"
@@ -33,5 +35,5 @@ def test_the_text_has_percentiles_a_histogram_and_the_slowest_calls() -> None:
 
 
 def test_no_calls_are_one_line() -> None:
-    nothing = CallEvents(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint64))
+    nothing = CallSamples(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint64))
     assert list(latency_lines("cost in /a", pair_calls(nothing, nothing), [])) == ["cost in /a: 0 calls by 0 threads"]

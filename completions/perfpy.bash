@@ -152,6 +152,9 @@ _perfpy_value()
     "probe -k" | "probe --vmlinux" | "probe =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "probe -s" | "probe --source" | "probe =--source" | "probe --symfs" | "probe =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "probe --target-ns" | "probe =--target-ns") _perfpy_ask "," pids ;;
+    "latency -p" | "latency --pid" | "latency =--pid") _perfpy_ask "," pids ;;
+    "latency -x" | "latency --exec" | "latency =--exec" | "latency -d" | "latency --duration" | "latency =--duration" | "latency -n" | "latency --slowest" | "latency =--slowest") : ;;
+    "latency -o" | "latency --output" | "latency =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
@@ -175,7 +178,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
         return
     fi
     local options="" workload="" actions=""
@@ -233,6 +236,10 @@ _perfpy()
     probe)
         options="-a --add -d --del -D --definition -l --list -L --line -V --vars -F --funcs -x --exec -m --module -k --vmlinux -s --source --symfs --target-ns --demangle --demangle-kernel -v --verbose -q --quiet -f --force -n --dry-run --filter --max-probes --range --externs --inlines -h --help"
         ;;
+    latency)
+        options="-v --verbose -q --quiet -p --pid -x --exec -d --duration -n --slowest -j --json -o --output -h --help"
+        workload="yes"
+        ;;
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose -h --help"
         ;;
@@ -255,7 +262,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

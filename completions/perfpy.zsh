@@ -38,6 +38,7 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:manage the build-id cache'
         'probe:probe functions and lines of programs and the kernel'
+        'latency:show how long the calls of a function take'
         'inject:add JIT-compiled code or build-ids to a perf.data'
         'archive:pack the files that a recording needs'
         'data:convert a perf.data into JSON'
@@ -924,6 +925,29 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        latency)
+            _arguments -s -S \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*-p+[measure this running process]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[measure this running process]:pids: _sequence _perfpy_ask pids -' \
+                '*-x+[the program or library of the function]:value: ' \
+                '*--exec=[the program or library of the function]:value: ' \
+                '*-d+[seconds to measure a process]:value: ' \
+                '*--duration=[seconds to measure a process]:value: ' \
+                '*-n+[the number of slowest calls to show]:value: ' \
+                '*--slowest=[the number of slowest calls to show]:value: ' \
+                '*-j[print JSON]' \
+                '*--json[print JSON]' \
+                '*-o+[keep the recording in this file]:file:_files' \
+                '*--output=[keep the recording in this file]:file:_files' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
+            ;;
         inject)
             _arguments -s -S \
                 '*-i+[input file]:recording:_perfpy_recordings' \
@@ -1026,7 +1050,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -6,13 +6,7 @@ recorded     Recorded: the part of a recording that views need
 readable     names of functions in readable form
 cursor_list  lists with a cursor, for browsers in the terminal
 
-<<<<<<< HEAD
 Packages: report, diff, annotate, script, stat, list, top, trace (one per command), verdict (the sentences that views begin with), page (the
 HTML page), stacks, parquet and convert (exports), scripting (programs for script -s), dump, metadata, records and tracepoints (texts of
-records), pmcu (HiSilicon PMCU), sched (tables of the scheduler).
-=======
-Packages: report, diff, annotate, script, stat, list, top, trace and latency (one per command), verdict (the sentences that views begin
-with), page (the HTML page), stacks, parquet and convert (exports), scripting (programs for script -s), dump, metadata, records and
-tracepoints (texts of records), pmcu (HiSilicon PMCU).
->>>>>>> b6fca0ec (latency and probes for one measurement: tests, manual pages)
+records), pmcu (HiSilicon PMCU), sched (tables of the scheduler), latency (durations of calls).
 """

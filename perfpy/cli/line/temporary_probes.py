@@ -101,7 +101,7 @@ def run_with_probes(options: Options, measure: Callable[[Options], int]) -> int:
     with TemporaryProbes(texts) as probes:
         names = iter(probes.texts)
         given = [Occurrence(one.name, next(names)) if one.name == "event" else one for one in occurrences]
-        return measure(options.replaced(event=tuple(probes.texts), _given=tuple(given)))
+        return measure(options.replace(event=tuple(probes.texts), _given=tuple(given)))
 
 
 def remove_orphans(events: ProbeEvents) -> int:

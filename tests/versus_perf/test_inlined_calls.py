@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import difflib
-import os
 import random
 import re
 import shutil
@@ -19,6 +18,7 @@ from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.units import UnitIndex
 from perfpy.symbols.files.elf import ElfFile
+from tests.builders.patient_perf import patient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,7 +166,7 @@ class Recorded:
     def lines(self, arguments: str, *tool: str) -> list[str]:
         command, *rest = arguments.split()
         # perf leaves a bit of the symbol [...] uninitialized, which then is inlined or not; memory from malloc is zero with these
-        environment = {**os.environ, "MALLOC_PERTURB_": "255", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+        environment = {**patient(self._folder), "MALLOC_PERTURB_": "255", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
         done = subprocess.run(
             [*tool, command, "-i", "work.data", *rest],
             check=False,

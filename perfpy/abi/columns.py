@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 import numpy as np
 
+from perfpy.plurals import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+#: rows of a ragged column that its repr shows
+_ROWS_SHOWN: Final = 3
 Index: TypeAlias = "NDArray[np.integer[Any]] | NDArray[np.bool_] | slice"
 
 
@@ -163,6 +167,11 @@ class Ragged:
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        shown = [np.array2string(row, separator=", ", threshold=8) for row in self[:_ROWS_SHOWN]]
+        shown += ["..."] * (len(self) > _ROWS_SHOWN)
+        return f"Ragged({', '.join(shown)}: {len(self)} {plural(len(self), 'row')})"
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 import numpy as np
 
-from perfpy.plurals import plural
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -171,7 +169,7 @@ class Ragged:
     def __repr__(self) -> str:
         shown = [np.array2string(row, separator=", ", threshold=8) for row in self[:_ROWS_SHOWN]]
         shown += ["..."] * (len(self) > _ROWS_SHOWN)
-        return f"Ragged({', '.join(shown)}: {len(self)} {plural(len(self), 'row')})"
+        return f"Ragged({', '.join(shown)}; rows={len(self)})"
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -36,16 +36,24 @@ SHOWS = {
     "find the slow function of a Node or Java program": "busy",
     "know what a program costs, and how much that varies": "seconds time elapsed",
     "know whether the new build is faster, or whether the difference is noise": "./new",
+    "see each call of a function, with an argument (as root)": "size=42",
     "see why a build uses only one CPU": "Parallelism",
     "watch what the whole machine does now": "PerfTop",
 }
-MACHINE_WIDE = ("-a", "-e syscalls", "perfpy top")
+MACHINE_WIDE = ("-a", "-e syscalls", "perfpy top", "perfpy probe")
 #: what would run until Ctrl-C -> what ends
 ENDING = {"perfpy top": "perfpy top --updates 1 -d 1"}
+#: what a probe can be put into; other lines run a script
+COMPILED = r"""
+#include <stdio.h>
+__attribute__((noinline)) void handle(int size) { printf("%d\n", size); }
+int main(void) { handle(42); }
+"""
 
 
 def test_the_guide_has_every_line_of_the_front_page() -> None:
-    assert len(TABLES[0]) == 12
+    for table, section in zip(TABLES, SECTIONS, strict=True):
+        assert len(table) == section.count("\n| ") - 2  # its head
     assert set(TABLES[0].values()) <= set(LINES.values())
     assert set(SHOWS) <= set(LINES)
 
@@ -60,6 +68,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / name).write_text(PROGRAM)
     for path in (*(folder / "bin").iterdir(), folder / "program", folder / "old", folder / "new"):
         path.chmod(0o755)
+    if shutil.which("gcc"):
+        build = ["gcc", "-g", "-O1", "-o", "compiled", "-x", "c", "-"]
+        subprocess.run(build, input=COMPILED, text=True, check=True, capture_output=True, cwd=folder, timeout=60)
     (folder / "app.js").write_text(
         "function busy(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s }\nfor (let i = 0; i < 300; i++) busy(1e6)\n"
     )
@@ -77,6 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name in ("perf.data", "before.data", "after.data", *map(str, hosts)):
         shell(f"perfpy record -q -g -e cpu-clock -o {name} -- ./program", folder)
     yield folder
+    shell("perfpy probe -q -d 'probe_compiled:*' || true", folder)
     running.kill()
     running.wait()
 
@@ -103,6 +115,9 @@ def marked(wish: str, line: str) -> object:
     marks = [pytest.mark.system_wide if any(part in line for part in MACHINE_WIDE) else pytest.mark.live]
     if "node " in line:
         marks.append(pytest.mark.skipif(shutil.which("node") is None, reason="no node in PATH"))
+    if "perfpy probe" in line:
+        line = line.replace("./program", "./compiled").replace("probe_program", "probe_compiled")
+        marks.append(pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc in PATH"))
     return pytest.param(wish, line, marks=marks, id=wish)
 
 

@@ -41,5 +41,5 @@ def test_what_is_no_row_is_refused(rows: Any) -> None:
 
 def test_a_ragged_column_shows_its_first_rows_and_their_number():
     column = Ragged(np.arange(10, 34), np.array([0, 2, 2, 14, 24]))
-    assert repr(column) == "Ragged([10, 11], [], [12, 13, 14, ..., 21, 22, 23], ...: 4 rows)"
-    assert repr(Ragged.empty(1, np.uint64)) == "Ragged([]: 1 row)"
+    assert repr(column) == "Ragged([10, 11], [], [12, 13, 14, ..., 21, 22, 23], ...; rows=4)"
+    assert repr(Ragged.empty(1, np.uint64)) == "Ragged([]; rows=1)"

@@ -190,7 +190,7 @@ class RawWords:
     """
 
     def __init__(self, raw: Any, endian: str) -> None:
-        rows: Ragged = raw.gathered()
+        rows: Ragged = raw.gather()
         self._endian = endian
         lengths = rows.lengths
         width = int(lengths.max(initial=0))

@@ -66,7 +66,7 @@ class OtherEvents:
         form = self._format(event)
         if form is None or self._batch is None or "raw" not in self._batch.columns:
             return [f"{event.name}()"] * len(rows)
-        raw: Ragged = self._batch.columns["raw"].take(samples).gathered()
+        raw: Ragged = self._batch.columns["raw"].take(samples).gather()
         columns = trace_columns(form, raw, self._tracing.endian if self._tracing else "<")
         parts = [self._field_texts(field, columns[field.name], paired, rows) for field in form.fields]
         if not parts:

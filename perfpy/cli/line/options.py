@@ -33,7 +33,7 @@ from __future__ import annotations
 import sys
 
 from perfpy.cli.line.kinds import Flag, Lacking
-from perfpy.cli.line.parser import Option, Parser
+from perfpy.cli.line.parser import Occurrence, Option, Parser
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from typing import ClassVar, Final, Generic, NoReturn, Self, TypeVar
 
     from perfpy.cli.line.kinds import Kind
-    from perfpy.cli.line.parser import Occurrence
 
     _T = TypeVar("_T")
     _O = TypeVar("_O", bound="CommandOptions")
@@ -172,6 +171,14 @@ class CommandOptions:
     def replace(self, **changes: object) -> Self:
         """Return a copy with these values changed."""
         return type(self)(**{**self.__dict__, **changes})
+
+    def replace_texts(self, name: str, texts: Sequence[str]) -> Self:
+        """Return a copy in which a repeatable option has other texts, one for each occurrence in the order of the line."""
+        left, parameter = list(texts), self._options[name].name
+        occurrences = tuple(
+            Occurrence(parameter, left.pop(0)) if one.name == parameter and one.value is not None else one for one in self._occurrences
+        )
+        return self.replace(**{name: tuple(texts), "_occurrences": occurrences})
 
     def in_order(self, *names: str) -> list[Occurrence]:
         """Return the occurrences of these options, in the order of the line. Raises KeyError for an unknown field."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.parser import Occurrence
 from perfpy.cli.line.perfconfig import load
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
@@ -96,12 +95,9 @@ class TemporaryProbes:
 
 def run_with_probes(options: Options, measure: Callable[[Options], int]) -> int:
     """Run a command whose -e options name probes; the probes exist meanwhile."""
-    occurrences = options.in_order("event", "filter")
-    texts = [str(one.value) for one in occurrences if one.name == "event"]
+    texts = [str(one.value) for one in options.in_order("event") if one.value is not None]
     with TemporaryProbes(texts) as probes:
-        names = iter(probes.texts)
-        given = [Occurrence(one.name, next(names)) if one.name == "event" else one for one in occurrences]
-        return measure(options.replace(event=tuple(probes.texts), _given=tuple(given)))
+        return measure(options.replace_texts("event", probes.texts))
 
 
 def remove_orphans(events: ProbeEvents) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from perfpy.cli.line.shared import names_probe
+from perfpy.cli.commands import load
+from perfpy.cli.line.shared import events_with_filters, names_probe
 from perfpy.cli.line.temporary_probes import remove_orphans
 
 if TYPE_CHECKING:
@@ -37,6 +38,15 @@ def test_these_are_probes(text: str) -> None:
 )
 def test_these_are_events(text: str) -> None:
     assert not names_probe(text)
+
+
+def test_texts_are_replaced_in_the_order_of_the_line() -> None:
+    """Filters stay after the events that they belong to."""
+    command = load("record")
+    parser = command.parser(["-e", "./a:b", "--filter", "n > 1", "-e", "cycles", "--", "true"])
+    options = command.options_class.read(parser).replace_texts("event", ["g:b", "cycles"])
+    assert options.event == ("g:b", "cycles")
+    assert events_with_filters(options) == (["g:b", "cycles"], [(1, "n > 1")])
 
 
 class FakeEvents:

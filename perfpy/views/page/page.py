@@ -35,6 +35,9 @@ SCRIPTS: Final = (
     "main",
 )
 _IMPORT: Final = re.compile(r'^import \{ (.*) \} from "(?:\.\.?/)*(?:\w+/)?(\w+)\.js";\n', re.MULTILINE)
+#: comments that begin a line; a test refuses texts over several lines, which would lose their indentation
+_COMMENT: Final = re.compile(r"^[ ]*/\*.*?\*/[ ]*\n", re.MULTILINE | re.DOTALL)
+_INDENT: Final = re.compile(r"^\s+", re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) (\w+))", re.MULTILINE)
 
 
@@ -111,9 +114,10 @@ def _parts() -> tuple[str, str, str]:
 
 
 def _scoped(name: str, text: str) -> str:
-    """Return a module as a function that returns its exports, so that modules do not share names."""
+    """Return a module as a function that returns its exports, so that modules do not share names; without comments and indentation."""
     exports = ", ".join(match[1] for match in _EXPORT.finditer(text))
     body = _EXPORT.sub("", _IMPORT.sub(lambda match: f"const {{ {match[1]} }} = module_{match[2]};\n", text))
+    body = _INDENT.sub("", _COMMENT.sub("", body))
     return f"const module_{name.rpartition('/')[2]} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
 
 

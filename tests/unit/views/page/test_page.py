@@ -106,6 +106,13 @@ def test_scripts_import_earlier_scripts_only() -> None:
         assert {((FOLDER / name).parent / one).resolve() for one in imported} <= known, name
 
 
+def test_no_text_of_a_script_spans_lines() -> None:
+    """Comments and indentation are left out of the page."""
+    for name in SCRIPTS:
+        for line in (FOLDER / f"{name}.js").read_text().splitlines():
+            assert line.count("`") % 2 == 0, (name, line)
+
+
 def test_scripts_share_no_names() -> None:
     """Each has a scope; imports and exports that the assembly does not understand would be errors of syntax."""
     script = [text for tag, text in Elements(page_with("x")).inside if tag == "script"][1]

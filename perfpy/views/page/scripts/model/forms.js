@@ -8,11 +8,12 @@ import { Forest } from "./trees.js";
 export const FORMS = ["all", "folded", "own"];
 
 /* Frames between a program and the system call or fault that entered the kernel, which say nothing themselves. */
-const ENTRY = new RegExp(`^(${[
+const ENTRIES = [
   "entry_", "do_syscall_", "do_int80", "x64_sys_call", "ia32_sys_call", "asm_", "_*irqentry",
   "ret_from_fork", "el0t?_", "el0_svc", "invoke_syscall", "do_el0_svc", "syscall_exit", "secondary_startup",
   "start_secondary",
-].join("|")})`);
+];
+const ENTRY = new RegExp(`^(${ENTRIES.join("|")})`);
 
 function generic(names) {
   return Uint8Array.from(names, ([name, , category]) => +(category === KERNEL && ENTRY.test(name)));

@@ -4,7 +4,7 @@ import { CATEGORIES, STACKED, WAITING, token } from "../model/categories.js";
 import { activityOf, joined, processesOf } from "../model/activity.js";
 import { binnedMarks } from "../model/marks.js";
 import { tablesOf } from "../model/selection.js";
-import { atRuler, duration, percent, stepOf, whole } from "../model/words.js";
+import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
 import { button, el, inks, prepared } from "./elements.js";
 
@@ -61,7 +61,7 @@ export class Tracks {
 
   fold(idle) {
     if (!idle && !this.showsIdle) return [];
-    const text = this.showsIdle ? "Fold idle threads" : `${whole(idle)} threads with less than 1\u00a0%`;
+    const text = this.showsIdle ? "Fold idle threads" : `${counted(idle, "thread")} with less than 1\u00a0%`;
     return [el("div.fold", {}, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
   }
 

@@ -37,10 +37,16 @@ SHOWS = {
     "know what a program costs, and how much that varies": "seconds time elapsed",
     "know whether the new build is faster, or whether the difference is noise": "./new",
     "see each call of a function, with an argument (as root)": "size=42",
+    "see how long the calls of a function took, and how long they waited (as root)": "1 call by 1 thread",
+    "see the system calls of a program, and how long they took": "execve",
+    "see which files a program opens, with time and result": "filename: ",
+    "see which tasks waited for a CPU, and how long": "Max delay",
     "see why a build uses only one CPU": "Parallelism",
     "watch what the whole machine does now": "PerfTop",
 }
-MACHINE_WIDE = ("-a", "-e syscalls", "perfpy top", "perfpy probe")
+#: what inserts a probe into a program
+PROBING = ("perfpy probe", "perfpy latency")
+MACHINE_WIDE = ("-a", "-e syscalls", "perfpy top", "perfpy trace", "perfpy sched", *PROBING)
 #: what would run until Ctrl-C -> what ends
 ENDING = {"perfpy top": "perfpy top --updates 1 -d 1"}
 #: what a probe can be put into; other lines run a script
@@ -115,7 +121,7 @@ def marked(wish: str, line: str) -> object:
     marks = [pytest.mark.system_wide if any(part in line for part in MACHINE_WIDE) else pytest.mark.live]
     if "node " in line:
         marks.append(pytest.mark.skipif(shutil.which("node") is None, reason="no node in PATH"))
-    if "perfpy probe" in line:
+    if any(part in line for part in PROBING):
         line = line.replace("./program", "./compiled").replace("probe_program", "probe_compiled")
         marks.append(pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc in PATH"))
     return pytest.param(wish, line, marks=marks, id=wish)

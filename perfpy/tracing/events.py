@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import rows_where
+from perfpy.abi.columns import Slices, rows_where
 from perfpy.abi.flags import PerfType
 
 if TYPE_CHECKING:
@@ -190,33 +190,33 @@ class RawWords:
     """
 
     def __init__(self, raw: Any, endian: str) -> None:
-        rows: Ragged = raw.gather()
         self._endian = endian
-        lengths = rows.lengths
-        width = int(lengths.max(initial=0))
-        if (lengths == width).all():
-            self._bytes = rows.values.reshape(len(rows), width)
-            return
-        positions = rows.offsets[:-1, None] + np.arange(width)
-        is_inside = positions < rows.offsets[1:, None]
-        self._bytes = np.where(is_inside, rows.values[np.where(is_inside, positions, 0)], np.uint8(0))
+        if isinstance(raw, Slices) and raw.words.dtype.itemsize == 1:
+            self._buffer, self._starts, self._lengths = raw.words, raw.starts, raw.lengths
+        else:
+            rows: Ragged = raw.gather()
+            self._buffer, self._starts, self._lengths = rows.values, rows.offsets[:-1], rows.lengths
+        self._shortest = int(self._lengths.min()) if len(self._lengths) else 0
 
     def numbers(self, offset: int, size: int) -> NDArray[np.int64]:
         """Return the signed number at an offset of each row; 0 beyond a row's end."""
-        dtype = self._endian + _DTYPES.get(size, "i8")
-        return self._part(offset, np.dtype(dtype).itemsize).view(dtype).ravel().astype(np.int64)
+        return self._values(offset, np.dtype(self._endian + _DTYPES.get(size, "i8"))).astype(np.int64)
 
     def words(self, offsets: Sequence[int]) -> NDArray[np.uint64]:
         """Return uint64[n, k], the 64-bit words at offsets of each row; 0 beyond a row's end."""
-        if list(offsets) == list(range(offsets[0], offsets[0] + 8 * len(offsets), 8)):
-            return self._part(offsets[0], 8 * len(offsets)).view(self._endian + "u8").astype(np.uint64)
-        parts = [self._part(offset, 8).view(self._endian + "u8") for offset in offsets]
-        return np.concatenate(parts, axis=1).astype(np.uint64)
+        words = np.empty((len(self._starts), len(offsets)), np.uint64)
+        for column, offset in enumerate(offsets):
+            words[:, column] = self._values(offset, np.dtype(self._endian + "u8"))
+        return words
 
-    def _part(self, offset: int, size: int) -> NDArray[np.uint8]:
-        part = self._bytes[:, offset : offset + size]
-        if part.shape[1] == size:
-            return np.ascontiguousarray(part)
-        whole = np.zeros((len(part), size), np.uint8)
-        whole[:, : part.shape[1]] = part
-        return whole
+    def _values(self, offset: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return a number of each row, read at any byte of the buffer."""
+        size, count = dtype.itemsize, len(self._buffer)
+        if count < size:
+            return np.zeros(len(self._starts), dtype)
+        at_any_byte = np.ndarray((count - size + 1,), dtype, self._buffer, strides=(1,))
+        positions = self._starts + offset
+        if offset + size <= self._shortest:
+            return at_any_byte[positions]
+        is_inside = offset + size <= self._lengths
+        return np.where(is_inside, at_any_byte[np.where(is_inside, positions, 0)], dtype.type(0))

@@ -157,7 +157,7 @@ class LiveCalls:
         if self._descriptors is not None:
             self.calls.descriptors = self._descriptors.follow(paired, texts, self._forks)
             self._forks = []
-        return [line.text for line in self._lines.lines(paired)]
+        return self._lines.lines(paired)
 
     def _texts(self, paired: PairedEvents) -> dict[int, dict[int, str]]:
         """Return the strings of a batch; keep those of calls that have not returned."""

@@ -7,11 +7,11 @@ string joins them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import rows_where
+from perfpy.abi.columns import distinct, rows_where
 from perfpy.abi.system_calls.arguments import arguments_of
 from perfpy.abi.system_calls.errors import error_name
 from perfpy.abi.system_calls.numbers import names_by_number
@@ -97,14 +97,15 @@ class CallTexts:
             rows: the rows of the entries.
             names: the comms of threads.
         """
-        texts = [""] * len(rows)
+        texts = np.empty(len(rows), object)
         numbers = events.number[rows]
-        for number in np.unique(numbers).tolist():
+        for number in distinct(numbers).tolist():
             chosen = rows_where(numbers == number)
             self._fill(texts, chosen, self._shape(number), ArgumentRows(events, rows[chosen], names, self.descriptors, self.strings))
-        return texts
+        lines: list[str] = texts.tolist()
+        return lines
 
-    def _fill(self, texts: list[str], indexes: NDArray[np.intp], shape: CallShape, rows: ArgumentRows) -> None:
+    def _fill(self, texts: NDArray[Any], indexes: NDArray[np.intp], shape: CallShape, rows: ArgumentRows) -> None:
         """Set the texts of the calls of one number."""
         values = [rows.values(index) for index in range(len(shape.arguments))]
         shown = [text.are_shown(column) for (_, text), column in zip(shape.arguments, values, strict=True)]
@@ -113,27 +114,26 @@ class CallTexts:
         masks = np.zeros(len(indexes), np.int64)
         for index, is_shown in enumerate(shown):
             masks |= is_shown.astype(np.int64) << index
-        for mask in np.unique(masks).tolist():
+        for mask in distinct(masks).tolist():
             chosen = rows_where(masks == mask)
-            for index, line in zip(indexes[chosen].tolist(), _joined(shape, mask, values, rows.part(chosen), chosen), strict=True):
-                texts[index] = line
+            texts[indexes[chosen]] = list(_joined(shape, mask, values, rows.part(chosen), chosen))
 
     def results(self, paired: PairedEvents, rows: NDArray[np.int64], names: ThreadNames) -> list[str]:
         """Return the text of each result. rows: those of returns."""
         events = paired.events
-        texts = [""] * len(rows)
+        texts = np.empty(len(rows), object)
         numbers, results = events.number[rows], events.result[rows]
         failed = is_error(results)
-        for index in rows_where(failed).tolist():
-            texts[index] = self._failure(int(results[index]))
+        bad = rows_where(failed)
+        texts[bad] = list(map(self._failure, results[bad].tolist()))
         good = rows_where(~failed)
-        kinds = {number: result_kind(self._shape(number).name) for number in np.unique(numbers[good]).tolist()}
+        kinds = {number: result_kind(self._shape(number).name) for number in distinct(numbers[good]).tolist()}
         for kind in set(kinds.values()):
             of_kind = [number for number, one in kinds.items() if one == kind]
             chosen = good[np.isin(numbers[good], of_kind)]
-            for index, line in zip(chosen.tolist(), self._results_of(kind, paired, rows[chosen], names), strict=True):
-                texts[index] = line
-        return texts
+            texts[chosen] = self._results_of(kind, paired, rows[chosen], names)
+        lines: list[str] = texts.tolist()
+        return lines
 
     def _results_of(self, kind: str, paired: PairedEvents, rows: NDArray[np.int64], names: ThreadNames) -> list[str]:
         """Return the texts of results of one kind."""

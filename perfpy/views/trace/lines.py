@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _MILLISECOND: Final = 1e6  # nanoseconds
 _LONGEST_COMM: Final = 14
 _MOST_THREADS: Final = 1 << 16  # whose texts are kept
+_LOW: Final = 0xFFFFFFFF
+_LAST_TID: Final = 0x7FFFFFFF
 _NO_TIME, _NO_DURATION = "         ? ", "(         ): "
 
 
@@ -55,13 +57,6 @@ class LineOptions(NamedTuple):
     def has_interruptions(self) -> bool:
         """Whether calls may be printed before they return."""
         return not (self.failures_only or self.longer_than)
-
-
-class TraceLine(NamedTuple):
-    """A line, and the row of the event after which it is printed."""
-
-    text: str
-    row: int
 
 
 class _PlacedLines(NamedTuple):
@@ -101,9 +96,9 @@ class TraceLines:
         self._ending = ending
         self._event_texts = event_texts
         self._base: int | None = None
-        self._threads: dict[tuple[int, int], str] = {}
+        self._threads: dict[int, str] = {}
 
-    def lines(self, paired: PairedEvents) -> list[TraceLine]:
+    def lines(self, paired: PairedEvents) -> list[str]:
         """Return the lines of a batch, in order, without line breaks."""
         events = paired.events
         if self._base is None and events.size:
@@ -112,10 +107,15 @@ class TraceLines:
         if self._options.has_interruptions:
             parts += [self._interrupted(paired), self._ended(paired)]
         parts.append(self._others(paired))
+        parts = [part for part in parts if part.texts]
+        if len(parts) == 1:
+            return parts[0].texts
+        if not parts:
+            return []
         position = np.concatenate([part.position for part in parts])
-        texts = [text for part in parts for text in part.texts]
-        rows = (position >> 1).tolist()
-        return [TraceLine(texts[index], rows[index]) for index in np.argsort(position, kind="stable").tolist()]
+        texts = np.array([text for part in parts for text in part.texts], object)
+        lines: list[str] = texts[np.argsort(position, kind="stable")].tolist()
+        return lines
 
     def _returned(self, paired: PairedEvents) -> _PlacedLines:
         """Return the calls that are printed at their return."""
@@ -126,10 +126,17 @@ class TraceLines:
         if self._options.has_interruptions:
             is_whole &= ~paired.was_interrupted[entry]
         rows, entry = self._chosen(events, rows[is_whole], entry[is_whole])
-        heads = self._heads(events, entry, self._durations(events, entry, rows), rows)
+        times = ((events.time[entry] - (self._base or 0)) / _MILLISECOND).tolist()
+        durations = ((events.time[rows] - events.time[entry]) / _MILLISECOND).tolist()
+        threads = self._thread_texts(events, rows, rows)
         calls = self._calls.texts(events, entry, self._names)
         results = self._calls.results(paired, rows, self._names)
-        return _PlacedLines(2 * rows, list(map("%s%-69s = %s".__mod__, zip(heads, calls, results, strict=True))))
+        if self._options.shows_cpu:
+            cpus = events.cpu[rows].tolist()
+            parts = zip(times, cpus, durations, threads, calls, results, strict=True)
+            return _PlacedLines(2 * rows, list(map("%10.3f [%03d] (%6.3f ms): %s%-69s = %s".__mod__, parts)))
+        columns = zip(times, durations, threads, calls, results, strict=True)
+        return _PlacedLines(2 * rows, list(map("%10.3f (%6.3f ms): %s%-69s = %s".__mod__, columns)))
 
     def _continued(self, paired: PairedEvents) -> _PlacedLines:
         """Return the ends of calls that were interrupted, or whose entry is unknown."""
@@ -220,11 +227,13 @@ class TraceLines:
         tids = events.tid[rows]
         if not self._options.shows_comm:
             return list(map("%d ".__mod__, tids.tolist()))
-        comms = self._names.comm_ids(tids, events.key[moment])
-        pairs = list(zip(comms.tolist(), tids.tolist(), strict=True))
-        known, names = self._threads, self._names.comms
+        comms = self._names.comm_ids(tids, events.key[moment]).astype(np.int64)
+        packed = (comms << 32) | (tids.astype(np.int64) & _LOW)
+        names, known = self._names.comms, self._threads
         if len(known) > _MOST_THREADS:
             known.clear()
-        for pair in set(pairs).difference(known):
-            known[pair] = f"{names[pair[0]][:_LONGEST_COMM]}/{pair[1]} "
-        return [known[pair] for pair in pairs]
+        keys = packed.tolist()
+        for key in set(keys).difference(known):
+            tid = key & _LOW
+            known[key] = f"{names[key >> 32][:_LONGEST_COMM]}/{tid if tid <= _LAST_TID else tid - _LOW - 1} "
+        return list(map(known.__getitem__, keys))

@@ -100,4 +100,4 @@ class RecordedCalls:
             paired = self._pairing.pair(self._filter.apply(events))
             self.totals.add(paired)
             self._others.begin_batch(batch)
-            yield paired, [] if self._lines is None else [line.text for line in self._lines.lines(paired)]
+            yield paired, [] if self._lines is None else self._lines.lines(paired)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _RAW: Final = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KILLED: Final = 128  # plus the signal's number: the exit status
+_LONGEST_END: Final = 1.0  # seconds
 _INTERVAL: Final = 0.1  # seconds between two readings of the ring buffers
 
 
@@ -41,6 +43,7 @@ class LiveTrace:
         machine = os.uname().machine
         self._selection = parse_selection(options.event, machine)
         self._numbers = self._selection.numbers(machine)
+        self._ends = False  #: a signal has arrived
         self._left: int | None = options.max_events or None
 
     def run(self) -> int:
@@ -113,9 +116,10 @@ class LiveTrace:
         while not is_last:
             rings.wait(_INTERVAL)
             numbers = list(signals.read())
-            is_last = rings.has_ended or bool(numbers)
+            self._ends = bool(numbers)
+            is_last = rings.has_ended or self._ends
             calls.drain(last=is_last)
-            is_last = not self._print(calls, output) or is_last
+            is_last = not self._print(calls, output, signals) or is_last
         if wants_summary(self._options):
             options = self._options
             form = SummaryOptions(options.summary_mode == "total", options.errno_summary, options.max_summary)
@@ -124,15 +128,22 @@ class LiveTrace:
             _tell(f"warning: {calls.lost} samples lost; larger ring buffers (-m) or fewer calls (-e) help")
         return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0
 
-    def _print(self, calls: LiveCalls, output: TraceOutput) -> bool:
-        """Print what has been read; return whether to go on."""
+    def _print(self, calls: LiveCalls, output: TraceOutput, signals: Wakeups) -> bool:
+        """Print what has been read; return whether to go on. After a signal, printing ends within about a second."""
+        deadline = 0.0
         for batch in calls.batches():
             output.write(batch.lines[: self._left])
             if self._left is not None:
                 self._left -= min(self._left, len(batch.lines))
                 if not self._left:
                     return False
-            calls.drain()
+            if self._ends or signals.arrived:
+                deadline = deadline or time.monotonic() + _LONGEST_END
+                if time.monotonic() > deadline:
+                    _tell("note: stopped before all recorded calls were printed; fewer calls (-e) are printed faster")
+                    return False
+            else:
+                calls.drain()
         return True
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _FIELDS: Final = ("pid", "tid", "time", "cpu", "raw")
 _TASKS: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
 _RAW: Final = "raw_syscalls"
-_MOST_QUEUED: Final = 1 << 28  # bytes that are read, but not yet printed
+_MOST_QUEUED: Final = 1 << 26  # bytes that are read, but not yet printed
 
 
 class LiveBatch(NamedTuple):
@@ -135,9 +135,9 @@ class LiveCalls:
             self._strings.drain()
 
     def batches(self) -> Iterator[LiveBatch]:
-        """Yield what has been read, an interval at a time."""
-        while self._queue:
-            data, until = self._queue.pop(0)
+        """Yield what has been read until now, an interval at a time. What drain() reads in the meantime waits for the next call."""
+        queue, self._queue = self._queue, []
+        for data, until in queue:
             ordered = self._window.begin(data, until)
             self.lost += self._window.counts.lost
             self._follow_tasks(ordered)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading, UserReading
     from perfpy.abi.ring_records import RingSample
-    from perfpy.analysis.report.comparable import Changes, Comparable
-    from perfpy.analysis.report.group_changes import GroupChanges
-    from perfpy.analysis.report.recording_changes import RecordingChanges
+    from perfpy.analysis.differences.comparable import Changes, Comparable
+    from perfpy.analysis.differences.group_changes import GroupChanges
+    from perfpy.analysis.differences.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.capture.all_counters import disable_all, enable_all
     from perfpy.capture.counter import Counter
@@ -74,7 +74,7 @@ _HOMES = {
     "EventAttr": "perfpy.abi.attr",
     "EventInfo": "perfpy.events.inventory",
     "EventStream": "perfpy.capture.event_stream",
-    "GroupChanges": "perfpy.analysis.report.group_changes",
+    "GroupChanges": "perfpy.analysis.differences.group_changes",
     "GroupReading": "perfpy.capture.counter_group",
     "LiveSample": "perfpy.capture.live_samples",
     "Profiler": "perfpy.profiling",
@@ -83,7 +83,7 @@ _HOMES = {
     "Reading": "perfpy.abi.readings",
     "RecordSummary": "perfpy.capture.session.recorder",
     "Recording": "perfpy.recording",
-    "RecordingChanges": "perfpy.analysis.report.recording_changes",
+    "RecordingChanges": "perfpy.analysis.differences.recording_changes",
     "Recordings": "perfpy.fleet.recordings",
     "Region": "perfpy.capture.counting.region",
     "Report": "perfpy.analysis.report.report",

@@ -79,7 +79,7 @@ WRITERS = {
     "symbols/files/build_id_cache.py": "below a Folder",
     "symbols/files/column_files.py": "in a folder of ours alone; names without separators",
     "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
-    "capture/metadata/kernel_extent.py": "in a Folder",
+    "capture/metadata/synthesis.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
     "capture/runtimes/java_attach.py": "a new empty file that tells a JVM to listen, in its /tmp, with the rights of its user",
     "capture/python_frames/image_file.py": "an image: in a new folder of ours, by a fixed name",
@@ -104,7 +104,7 @@ WRITERS = {
     "cli/trace/output.py": "what an option names",
     "cli/__init__.py": "/dev/null",
     "views/script/run.py": "beside the recording; the event's name is one part of a path (cli/script/run.py)",
-    "views/report/browser.py": "a new file with a number, in the current folder, when the user asks for it",
+    "views/report/screens/browser.py": "a new file with a number, in the current folder, when the user asks for it",
 }
 
 
@@ -152,7 +152,7 @@ JOINS = {
     "symbols/files/build_id_cache.py": "parts that listdir gave",
     "symbols/files/column_files.py": "a key without separators",
     "symbols/files/debuginfod.py": "a folder of the user's environment",
-    "capture/metadata/kernel_extent.py": "a folder of the user's environment",
+    "capture/metadata/synthesis.py": "a folder of the user's environment",
     "capture/output/folder_output.py": "the recording, and a file of a fixed name in it",
     "capture/output/ring_files.py": "the recording, and files with numbers in it",
     "capture/cgroups.py": "what -G names, below the hierarchy",

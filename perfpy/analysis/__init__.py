@@ -10,6 +10,6 @@ function_calls   calls of a function from samples at its entry and return
 counterparts     the same program under two names
 
 Packages: aggregate (fold samples), filters (select samples), samples (columns of samples), sortkeys (sort keys of reports),
-report (tables and call trees), stacks (whole stacks), annotation (shares within functions), verdict (the numbers of verdicts),
-sched (switches, delays and run times).
+report (tables and call trees), differences (of reports), stacks (whole stacks), annotation (shares within functions),
+verdict (the numbers of verdicts), sched (switches, delays and run times).
 """

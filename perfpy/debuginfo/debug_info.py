@@ -12,9 +12,9 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.addresses import link_addresses
-from perfpy.debuginfo.sections import DebugSections
-from perfpy.debuginfo.source_lines import SourceLines
-from perfpy.debuginfo.units import UnitIndex
+from perfpy.debuginfo.lines.source_lines import SourceLines
+from perfpy.debuginfo.units.index import UnitIndex
+from perfpy.debuginfo.units.sections import DebugSections
 from perfpy.symbols.dso import DsoKind
 
 if TYPE_CHECKING:

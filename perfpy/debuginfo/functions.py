@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.debuginfo import dwarf, leb128
-from perfpy.debuginfo.dies import Die, skip_children
-from perfpy.debuginfo.ranges import ranges_of
+from perfpy.debuginfo.units import dwarf, leb128
+from perfpy.debuginfo.units.dies import Die, skip_children
+from perfpy.debuginfo.units.ranges import ranges_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfpy.debuginfo.abbreviations import Abbreviation
-    from perfpy.debuginfo.ranges import Ranges
-    from perfpy.debuginfo.unit import Attribute, DebugUnit
+    from perfpy.debuginfo.units.abbreviations import Abbreviation
+    from perfpy.debuginfo.units.ranges import Ranges
+    from perfpy.debuginfo.units.unit import Attribute, DebugUnit
 
 _CLASSES: Final = frozenset({dwarf.TAG_STRUCTURE_TYPE, dwarf.TAG_CLASS_TYPE, dwarf.TAG_UNION_TYPE, dwarf.TAG_ENUMERATION_TYPE})
 _SCOPES: Final = frozenset({dwarf.TAG_COMPILE_UNIT, dwarf.TAG_PARTIAL_UNIT, dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE})

@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo import dwarf, leb128
-from perfpy.debuginfo.ranges import Ranges, range_list, ranges_of
+from perfpy.debuginfo.units import dwarf, leb128
+from perfpy.debuginfo.units.ranges import Ranges, range_list, ranges_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.debuginfo.abbreviations import Abbreviation, AbbreviationTable
-    from perfpy.debuginfo.unit import Attribute, DebugUnit
+    from perfpy.debuginfo.units.abbreviations import Abbreviation, AbbreviationTable
+    from perfpy.debuginfo.units.unit import Attribute, DebugUnit
 
 #: kinds of DIEs: no children; irrelevant children; may hold functions; often holds functions; and three kinds with code
 LEAF, TREE, HOLDER, SCOPE, BLOCK, INLINED, FUNCTION = range(7)

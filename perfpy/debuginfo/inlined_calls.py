@@ -11,10 +11,10 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.inline_search import Activation, InlineSearch
 from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers
-from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.debuginfo.inline_search import Activation
-    from perfpy.debuginfo.unit import DebugUnit
-    from perfpy.debuginfo.units import UnitIndex
+    from perfpy.debuginfo.units.index import UnitIndex
+    from perfpy.debuginfo.units.unit import DebugUnit
 
 _LINKS_MOST: Final = 16  # a call refers to its function, which refers to its declaration; damaged files may have cycles
 _LINKAGE: Final = (dwarf.AT_LINKAGE_NAME, dwarf.AT_MIPS_LINKAGE_NAME)

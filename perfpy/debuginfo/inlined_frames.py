@@ -15,8 +15,8 @@ from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.inlined_calls import InlineFinder
-from perfpy.debuginfo.sections import DebugSections
-from perfpy.debuginfo.units import UnitIndex
+from perfpy.debuginfo.units.index import UnitIndex
+from perfpy.debuginfo.units.sections import DebugSections
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files.debug_files import Inline
 from perfpy.symbols.interning import first_occurrences

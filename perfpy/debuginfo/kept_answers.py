@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.debuginfo.units import UnitIndex
+    from perfpy.debuginfo.units.index import UnitIndex
 
 _VERSION: Final = "1"  # of the interpretation of debug information, and of the columns
 _LIMIT: Final = 64 << 20

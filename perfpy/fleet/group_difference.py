@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.report.group_table import RECORDING, GroupTable, group_changes
+from perfpy.analysis.differences.group_table import RECORDING, GroupTable, group_changes
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
 from perfpy.errors import UsageError
 from perfpy.symbols.demangling.short_names import without_instance
@@ -15,7 +15,7 @@ from perfpy.symbols.demangling.short_names import without_instance
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.analysis.report.group_changes import GroupChanges
+    from perfpy.analysis.differences.group_changes import GroupChanges
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import RecordingText

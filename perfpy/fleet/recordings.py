@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.scan import Progress
     from perfpy.analysis.annotation.annotation import Annotation
-    from perfpy.analysis.report.group_changes import GroupChanges
+    from perfpy.analysis.differences.group_changes import GroupChanges
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
@@ -419,6 +419,6 @@ def _memory_words(options: ReportOptions) -> MemoryWords | None:
 
     if options.columns.mode is not Mode.MEMORY:
         return None
-    from perfpy.views.script import memory_text
+    from perfpy.views.script.texts import memory_text
 
     return memory_text

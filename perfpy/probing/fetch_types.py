@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.debuginfo import dwarf
+from perfpy.debuginfo.units import dwarf
 
 if TYPE_CHECKING:
-    from perfpy.debuginfo.dies import Die
+    from perfpy.debuginfo.units.dies import Die
 
 _QUALIFIERS: Final = frozenset({
     dwarf.TAG_CONST_TYPE,

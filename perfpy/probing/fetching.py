@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo import dwarf
-from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.probing.arguments import ALL_PARAMETERS, ProbeArgument, shown_name
 from perfpy.probing.fetch_types import (
     COMPOUNDS,
@@ -31,7 +31,7 @@ from perfpy.symbols.files.elf import DAMAGE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.debuginfo.dies import Die
+    from perfpy.debuginfo.units.dies import Die
     from perfpy.probing.arguments import ArgumentField
     from perfpy.probing.program import Program
     from perfpy.probing.site_search import Site

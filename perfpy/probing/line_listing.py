@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.probing.neighbours import nearest
 from perfpy.probing.problems import ProbeError
 from perfpy.probing.resolution import Resolver

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo import dwarf, leb128
-from perfpy.debuginfo.location_lists import locations_of
+from perfpy.debuginfo.units import dwarf, leb128
+from perfpy.debuginfo.units.location_lists import locations_of
 from perfpy.probing.problems import UnsupportedLocationError
 from perfpy.symbols.files.elf import EM_386, EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64
 
 if TYPE_CHECKING:
     from perfpy.debuginfo.functions import CodeDie
-    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.debuginfo.units.unit import DebugUnit
     from perfpy.probing.program import Program
 
 _X86_64: Final = ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16)))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.debuginfo import dwarf, leb128
+from perfpy.debuginfo.units import dwarf, leb128
 from perfpy.probing.fetch_types import COMPOUNDS, plain_type, size_of
 from perfpy.probing.problems import UnsupportedLocationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.debuginfo.dies import Die
+    from perfpy.debuginfo.units.dies import Die
 
 _NESTED_MOST: Final = 16  # anonymous members
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.functions import UnitFunctions
-from perfpy.debuginfo.sections import DebugSections, damage_of
-from perfpy.debuginfo.statements import StatementTable
-from perfpy.debuginfo.units import UnitIndex
+from perfpy.debuginfo.lines.statements import StatementTable
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.index import UnitIndex
+from perfpy.debuginfo.units.sections import DebugSections, damage_of
 from perfpy.probing.problems import ProbeError
 from perfpy.symbols.demangling.demangle import demangle, plain
 from perfpy.symbols.dso import Dso
@@ -29,9 +29,9 @@ from perfpy.symbols.symbol_table import STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Sym
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.debuginfo.units.unit import DebugUnit
     from perfpy.symbols.files import debuginfod
-    from perfpy.unwind.call_frames import CallFrames
+    from perfpy.unwind.call_frame_info.call_frames import CallFrames
 
 _UNITS_KEPT: Final = 256  # walked units in memory
 _HITS_MOST: Final = 1 << 16  # occurrences of a name's bytes
@@ -101,7 +101,7 @@ class Program:
     @cached_property
     def frames(self) -> CallFrames:
         """The call frame information."""
-        from perfpy.unwind.call_frames import CallFrames  # for variables on stacks
+        from perfpy.unwind.call_frame_info.call_frames import CallFrames  # for variables on stacks
 
         return CallFrames(self.runtime, self.symbols)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final
 
-from perfpy.debuginfo import dwarf
-from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.probing.name_filters import is_glob
 from perfpy.probing.neighbours import nearest
 from perfpy.probing.problems import NoSuchPointError, ProbeError
@@ -19,7 +19,7 @@ from perfpy.symbols.files.elf import DAMAGE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.debuginfo.units.unit import DebugUnit
     from perfpy.probing.points import ProbePoint
     from perfpy.probing.program import Program
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.probing.site_search import SiteSearch
 from perfpy.symbols.files.elf import DAMAGE
 

@@ -6,9 +6,9 @@ import errno
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo import dwarf
-from perfpy.debuginfo.sections import damage_of
-from perfpy.debuginfo.statements import ends_with
+from perfpy.debuginfo.lines.statements import ends_with
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.probing.name_filters import glob_test, is_glob
 from perfpy.probing.problems import ProbeError
 from perfpy.probing.source_text import matching_lines, read_lines, source_path
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.debuginfo.functions import CodeDie, FunctionName
-    from perfpy.debuginfo.statements import Statement, StatementTable
-    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.debuginfo.lines.statements import Statement, StatementTable
+    from perfpy.debuginfo.units.unit import DebugUnit
     from perfpy.probing.program import Program
 
 _PARTS: Final = 3  # of a file's name, for suggestions

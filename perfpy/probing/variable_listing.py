@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo import dwarf
-from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.probing.fetch_types import type_text
 from perfpy.probing.variables import global_variables, local_variables
 from perfpy.symbols.files.elf import DAMAGE

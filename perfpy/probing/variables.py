@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.debuginfo import dwarf
-from perfpy.debuginfo.dies import Die
-from perfpy.debuginfo.location_lists import locations_of
-from perfpy.debuginfo.ranges import ranges_of
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.dies import Die
+from perfpy.debuginfo.units.location_lists import locations_of
+from perfpy.debuginfo.units.ranges import ranges_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.debuginfo.functions import CodeDie
-    from perfpy.debuginfo.location_lists import LocatedRange
-    from perfpy.debuginfo.ranges import Ranges
-    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.debuginfo.units.location_lists import LocatedRange
+    from perfpy.debuginfo.units.ranges import Ranges
+    from perfpy.debuginfo.units.unit import DebugUnit
 
 _VARIABLES: Final = (dwarf.TAG_FORMAL_PARAMETER, dwarf.TAG_VARIABLE)
 _SCOPES: Final = (dwarf.TAG_LEXICAL_BLOCK, dwarf.TAG_TRY_BLOCK, dwarf.TAG_CATCH_BLOCK, dwarf.TAG_INLINED_SUBROUTINE)

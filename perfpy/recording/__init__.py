@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.annotation.annotation import Annotation
     from perfpy.analysis.annotation.source_files import SourceShares
+    from perfpy.analysis.differences.recording_changes import RecordingChanges
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.named_samples import NamedSamples
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
@@ -393,7 +393,7 @@ class Recording:
         self, after: Recording, by: str | Sequence[str] = "dso,symbol", *, symbols: SymbolOptions | None = None
     ) -> list[RecordingChanges]:
         """Compare with another recording; return the changes: see perfpy.diff."""
-        from perfpy.analysis.report.recording_changes import names_for_both, recording_changes
+        from perfpy.analysis.differences.recording_changes import names_for_both, recording_changes
 
         commands = [{row.texts["comm"]: row.period for row in one.report(by="comm", symbols=symbols)} for one in (self, after)]
         reports = [one.report(by=by, symbols=symbols) for one in (self, after)]
@@ -575,12 +575,12 @@ class _Display:
     """The texts of reports, loaded when one is shown."""
 
     def report_text(self, report: Report, /) -> str:
-        from perfpy.views.report.notebook import report_text
+        from perfpy.views.report.screens.notebook import report_text
 
         return report_text(report)
 
     def report_html(self, report: Report, /) -> str:
-        from perfpy.views.report.notebook import report_html
+        from perfpy.views.report.screens.notebook import report_html
 
         return report_html(report)
 
@@ -591,7 +591,7 @@ def _memory_words(options: ReportOptions) -> MemoryWords | None:
 
     if options.columns.mode is not Mode.MEMORY:
         return None
-    from perfpy.views.script import memory_text
+    from perfpy.views.script.texts import memory_text
 
     return memory_text
 

@@ -14,9 +14,8 @@ import numpy as np
 from perfpy.abi.columns import distinct, rows_where
 from perfpy.symbols.dso import DsoKind, perf_map_pid
 from perfpy.symbols.files.debug_files import KEPT
-from perfpy.unwind.call_frames import CallFrames
-from perfpy.unwind.rules import END, FrameRules, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
-from perfpy.unwind.trampolines import in_trampolines, of_trampoline
+from perfpy.unwind.call_frame_info.call_frames import CallFrames
+from perfpy.unwind.rules import END, OFFSET, FrameRules, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import DsoFiles
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
+
 
 _WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
 _REACH: Final = 0x4000  # libunwind's
@@ -177,3 +177,32 @@ class CodeRules:
 def _call_frames(files: DsoFiles) -> CallFrames | None:
     runtime = files.runtime or files.original
     return CallFrames(runtime, files.symbols) if runtime is not None else None
+
+
+_PYTHON: Final = "py::"
+_EVALUATOR: Final = "perfpy::evaluate"  # capture/runtimes/cpython/evaluator.c: it jumps to the trampolines
+_SIZES: Final = (11, 15)
+_X86_64_STACK: Final = (7, 16)  # DWARF number of the stack pointer; the trampoline's 8 bytes and its return address
+
+
+def of_trampoline(architecture: Architecture) -> FrameRules | None:
+    """Return the rules of these trampolines during calls; None for architectures whose trampolines have a frame pointer."""
+    if architecture.word != 8 or architecture.stack_pointer != _X86_64_STACK[0] or architecture.return_column != 16:
+        return None
+    return FrameRules(_X86_64_STACK, ((architecture.return_column, (OFFSET, -8)),), architecture.return_column)
+
+
+def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which addresses of a dso are in such trampolines, and which in perfpy's evaluator, which pushes nothing."""
+    if symbolizer.dsos[dso].kind is not DsoKind.JIT:
+        return np.zeros(len(addresses), bool), np.zeros(len(addresses), bool)
+    table, row = symbolizer.symbols_of(dso, addresses)
+    if bool((row < 0).any()) and symbolizer.has_grown(dso):
+        table, row = symbolizer.symbols_of(dso, addresses)
+    mask = row >= 0
+    size = table.symbols.end[row[mask]] - table.symbols.start[row[mask]]
+    small = mask.copy()
+    small[mask] = np.isin(size, _SIZES)
+    python = [one for one in distinct(row[small]).tolist() if table.name(one).startswith(_PYTHON)]
+    ours = [one for one in distinct(row[mask & ~small]).tolist() if table.name(one) == _EVALUATOR]
+    return small & np.isin(row, python), mask & np.isin(row, ours)

@@ -13,7 +13,7 @@ from perfpy.plurals import plural
 from perfpy.recording import Recording
 from perfpy.unwind.truncated_stacks import TruncatedStacks, note
 from perfpy.views.page.verdict import verdict
-from perfpy.views.report.screen import ScreenOptions, show_report
+from perfpy.views.report.screens.screen import ScreenOptions, show_report
 from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ class NameOptions(NamedTuple):
         tiers_as_one: whether all code that a runtime compiled for one function is that function
         keep_exited: whether threads keep their names when they exit; otherwise later samples show their number only
         full_source_path: whether source files are shown with their folders
-        as_addr2line: whether source files have the names that addr2line prints (see perfpy.debuginfo.line_table)
+        as_addr2line: whether source files have the names that addr2line prints (see perfpy.debuginfo.lines.line_table)
         unnamed_dso_width: digits of the number of a dso without a name
     """
 

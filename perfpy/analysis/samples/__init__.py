@@ -15,7 +15,6 @@ user_callchains      the unwinder of copied stacks
 branches             a row for each branch record
 source_texts         source lines as texts
 parallelism          running threads, and shares of the wall clock
-python_states        who has Python's global interpreter lock
 wait_events, wait_reasons    time off the CPU
 wall_clock           times of day
 cgroup_namespaces    cgroup namespaces of threads over time

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfpy.abi.columns import Ragged
+from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState
 from perfpy.abi.startup import NamedTuple
-from perfpy.analysis.samples.python_states import gil_states
 from perfpy.analysis.samples.wait_reasons import state_of, waker_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.abi.columns import Ragged
+    from perfpy.abi.columns import Slices
     from perfpy.analysis.samples.sample_view import SampleView
 
 # columns that are dimensions
@@ -128,3 +129,13 @@ class PayloadTable:
         if number == len(self.payloads):
             self.payloads.append(payload)
         return number
+
+
+def gil_states(chains: Ragged | Slices) -> NDArray[np.int32]:
+    """Return the GilState of each sample; only the innermost Python frame has one other than UNKNOWN."""
+    gathered = chains if isinstance(chains, Ragged) else chains.gather()
+    distances = gathered.values - np.uint64(FIRST_ADDRESS)  # of lower addresses: very large
+    states = np.where(distances < len(GilState) * MAPPED_SIZE, distances // np.uint64(MAPPED_SIZE), 0).astype(np.int32)
+    padded = np.append(states, np.int32(0))
+    highest = np.maximum.reduceat(padded, gathered.offsets[:-1]) if len(gathered) else padded[:0]
+    return np.where(gathered.lengths > 0, highest, 0).astype(np.int32)

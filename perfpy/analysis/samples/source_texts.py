@@ -26,7 +26,7 @@ class SourceTexts:
     """The texts of frames' source lines.
 
     full_paths: show files with their folders; as_addr2line: name them like binutils, which perf uses
-    (perfpy.debuginfo.line_table).
+    (perfpy.debuginfo.lines.line_table).
     """
 
     def __init__(self, symbolizer: Symbolizer, *, full_paths: bool = False, as_addr2line: bool = False) -> None:

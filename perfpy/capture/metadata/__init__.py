@@ -2,7 +2,7 @@
 
 Modules:
 
-synthesis           records about running tasks and their mappings; kernel_extent: the bounds of the kernel's text
+synthesis           records about running tasks and their mappings; the bounds of the kernel's text
 event_records       events and features as records before the samples
 recorded_features   feature sections of the header; tracing_data: the formats of tracepoints
 build_id_table      build-ids of the hit files; unpacked: the records in compressed files

@@ -19,7 +19,6 @@ Modules:
 
 choices          default clock, callchains, frequency and ring buffers
 locating         the interpreter of a process: _PyRuntime, version, evaluation loop
-cold_code        the evaluation loop's cold part in stripped files
 process_memory   the memory of a recorded process
 frame_program    the BPF program that copies frames
 sampled_frames   its maps; copies and their samples

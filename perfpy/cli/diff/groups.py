@@ -23,8 +23,8 @@ from perfpy.errors import PerfError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.analysis.differences.group_changes import GroupChanges, GroupRow
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.group_changes import GroupChanges, GroupRow
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.diff.options import DiffCommandOptions

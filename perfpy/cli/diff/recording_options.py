@@ -9,9 +9,9 @@ from perfpy.abi.flags import SampleType
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
+    from perfpy.analysis.differences.difference import Compute
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.difference import Compute
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.cli.diff.options import DiffCommandOptions
     from perfpy.cli.line.perfconfig import Config
@@ -89,7 +89,7 @@ def symbol_options(options: DiffCommandOptions, config: Config, recording: Recor
 
 def compute_of(text: str | None, config: Config) -> Compute:
     """Return the computation of -c, or else of the configuration. Raises UsageError for an unknown one."""
-    from perfpy.analysis.report.difference import Compute
+    from perfpy.analysis.differences.difference import Compute
 
     kind = text or config.get("diff.compute", _KINDS[1])
     weights = _WDIFF.fullmatch(kind)

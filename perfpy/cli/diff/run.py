@@ -10,12 +10,12 @@ from perfpy.cli.line.options import fail
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from perfpy.analysis.differences.changed_rows import ChangedRow
+    from perfpy.analysis.differences.difference import Difference, Naming
+    from perfpy.analysis.differences.recording_changes import RecordingChanges
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.changed_rows import ChangedRow
-    from perfpy.analysis.report.difference import Difference, Naming
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.cli.diff.options import DiffCommandOptions
     from perfpy.recording import Recording
@@ -46,7 +46,7 @@ class DiffRun:
 
     def _print_exceeded(self, limit: float) -> int:
         """Print what costs more than the limit; return the exit status."""
-        from perfpy.analysis.report.recording_changes import recording_changes
+        from perfpy.analysis.differences.recording_changes import recording_changes
         from perfpy.cli.line.limits import report_exceeded
 
         if len(self._recordings) != 2:
@@ -93,7 +93,7 @@ class DiffRun:
 
     def _naming(self) -> Naming:
         """Return names under which equal code in both recordings matches."""
-        from perfpy.analysis.report.recording_changes import names_for_both
+        from perfpy.analysis.differences.recording_changes import names_for_both
 
         options = self._options
         return names_for_both(self._commands(0), self._commands(1), ignore_comm=options.ignore_comm, full_names=options.full_names)
@@ -110,7 +110,7 @@ class DiffRun:
         return {row.texts["comm"]: row.values["period"][0] for row in rows}
 
     def _differences(self, naming: Naming | None = None) -> Iterator[Difference]:
-        from perfpy.analysis.report.difference import differences
+        from perfpy.analysis.differences.difference import differences
 
         options = self._options
         compute = compute_of(options.compute, self._config)

@@ -187,7 +187,7 @@ class ReportRun:
 
     def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> None:
         from perfpy.cli.line.terminal import console
-        from perfpy.views.report.screen import ScreenOptions, show_report
+        from perfpy.views.report.screens.screen import ScreenOptions, show_report
 
         options = self._options
         screen_options = ScreenOptions(
@@ -240,7 +240,7 @@ class ReportRun:
 
     def _browse(self, report: Report) -> int:
         try:
-            from perfpy.views.report.browser import ReportBrowser
+            from perfpy.views.report.screens.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui requires the module {error.name}; pip install 'perfpy[tui]'")
         ReportBrowser(report, self._header_lines, full_names=self._options.full_names, code=self._code, verdict=self._verdict(report)).run()

@@ -8,7 +8,6 @@ perf_map         /tmp/perf-PID.map
 jitdump          jitdump files, and an ELF file for each function
 jit_regions      jitdumps as few images
 jit_lines        source lines of JIT-compiled code, as DWARF
-jit_unwinding    call frame information of JIT-compiled code
 mapped_dump      jitdumps that recorded processes mapped
 missing          the note on missing symbols
 """

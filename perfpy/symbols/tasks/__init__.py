@@ -7,7 +7,6 @@ task_replay         tasks and mappings of a recording, by columns
 address_space       comms and address spaces of samples
 mapping_intervals   mappings over time, split where they overlap
 mapping_index       the mapping of an address at a time
-living_pieces       the current ranges of an address space
 fork_lines          chains of forked address spaces
 value_history       values of owners over time
 task_tree           the thread tree of report --tasks

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from perfpy.untrusted.text import visible
 from perfpy.views.annotate.code_page import CodePage
-from perfpy.views.report.fitting import fit_text
+from perfpy.views.report.screens.fitting import fit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

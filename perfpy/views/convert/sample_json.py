@@ -17,9 +17,9 @@ from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.perfdata.container.header import FileHeader
 from perfpy.perfdata.records.group_reads import carries_readings, split_readings
 from perfpy.symbols.dso import short_name
-from perfpy.views.script.field_text import column, times
 from perfpy.views.script.fields import has_callchain
 from perfpy.views.script.lines import take_rows
+from perfpy.views.script.texts.field_text import column, times
 from perfpy.views.tracepoints.payloads import PayloadTexts
 
 if TYPE_CHECKING:

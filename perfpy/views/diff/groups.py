@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.analysis.report.proportions import LEVEL
+from perfpy.analysis.differences.proportions import LEVEL
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from perfpy.analysis.report.group_changes import GroupChanges, GroupRow, GroupSide
+    from perfpy.analysis.differences.group_changes import GroupChanges, GroupRow, GroupSide
     from perfpy.analysis.stacks.stacks import Stacks
 
 _MOST: Final = 40

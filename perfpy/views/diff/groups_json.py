@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.report.group_changes import GroupChanges, GroupRow, GroupSide
+    from perfpy.analysis.differences.group_changes import GroupChanges, GroupRow, GroupSide
 
 VERSION: Final = 1
 

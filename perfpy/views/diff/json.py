@@ -21,13 +21,13 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.analysis.report.proportions import LEVEL
+from perfpy.analysis.differences.proportions import LEVEL
 from perfpy.analysis.report.values import seconds_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from perfpy.analysis.report.difference import Difference, DifferenceRow
+    from perfpy.analysis.differences.difference import Difference, DifferenceRow
 
 VERSION: Final = 1
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rich.text import Text
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.analysis.report.changed_rows import Amount, changed_rows, has_grown_or_shrunk, totals
-from perfpy.analysis.report.proportions import LEVEL
+from perfpy.analysis.differences.changed_rows import Amount, changed_rows, has_grown_or_shrunk, totals
+from perfpy.analysis.differences.proportions import LEVEL
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.change_rules import change_verdict
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from perfpy.analysis.report.changed_rows import ChangedRow
-    from perfpy.analysis.report.difference import Difference
+    from perfpy.analysis.differences.changed_rows import ChangedRow
+    from perfpy.analysis.differences.difference import Difference
 
 _MOST: Final = 40
 _WIDTH: Final = 11

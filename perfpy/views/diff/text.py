@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.report.proportions import LEVEL
+from perfpy.analysis.differences.proportions import LEVEL
 from perfpy.analysis.sortkeys.sort_key import SortKey
 from perfpy.views.report.column_text import KeyColumnText, KeyWidths, TextOptions
 from perfpy.views.report.table_text import heading, row_line
@@ -19,7 +19,7 @@ from perfpy.views.report.table_text import heading, row_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from perfpy.analysis.report.difference import Difference, DifferenceRow
+    from perfpy.analysis.differences.difference import Difference, DifferenceRow
 
     # a row, and the number of a recording -> text
     _Cell = Callable[[DifferenceRow, int], str]

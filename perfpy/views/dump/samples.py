@@ -16,7 +16,7 @@ from perfpy.abi.registers import register_name
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted.text import one_line
 from perfpy.views.records.record_text import alternate, signed_number
-from perfpy.views.script.field_text import branch_parts, branch_type_text, has_column, page_size_text
+from perfpy.views.script.texts.field_text import branch_parts, branch_type_text, has_column, page_size_text
 
 if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent

@@ -12,14 +12,14 @@ from perfpy.abi.columns import Columns, distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.untrusted.text import one_line, one_line_bytes
-from perfpy.views.script import field_text
-from perfpy.views.script.addresses import frames_of
-from perfpy.views.script.branch_counters import is_counted
+from perfpy.views.script.code.branch_counters import is_counted
+from perfpy.views.script.code.instruction_text import OF_BRANCHES, OF_SAMPLE, InstructionTexts
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.frame_text import FrameStyle, chain_texts, outermost_first, truncate_chains
-from perfpy.views.script.instruction_text import OF_BRANCHES, OF_SAMPLE, InstructionTexts
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
-from perfpy.views.script.time_text import time_piece
+from perfpy.views.script.texts import field_text
+from perfpy.views.script.texts.addresses import frames_of
+from perfpy.views.script.texts.frame_text import FrameStyle, chain_texts, outermost_first, truncate_chains
+from perfpy.views.script.texts.time_text import time_piece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Ragged
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.views.script.branch_text import BranchTexts
-    from perfpy.views.script.known_chains import KnownChains
+    from perfpy.views.script.code.branch_text import BranchTexts
+    from perfpy.views.script.code.source_code import SourceCode
     from perfpy.views.script.line_context import LineContext
-    from perfpy.views.script.source_code import SourceCode
+    from perfpy.views.script.texts.known_chains import KnownChains
     from perfpy.views.tracepoints.event_text import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
@@ -99,13 +99,13 @@ class EventLines:
 
     @cached_property
     def _branches(self) -> BranchTexts:
-        from perfpy.views.script.branch_text import BranchTexts
+        from perfpy.views.script.code.branch_text import BranchTexts
 
         return BranchTexts(self._event, self._context, self._fields)
 
     @cached_property
     def _known_chains(self) -> KnownChains:
-        from perfpy.views.script.known_chains import KnownChains
+        from perfpy.views.script.texts.known_chains import KnownChains
 
         return KnownChains(self._context.timeline)
 

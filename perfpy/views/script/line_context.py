@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.startup import dataclass, field
-from perfpy.views.script.frame_text import FrameTexts
+from perfpy.views.script.texts.frame_text import FrameTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
-    from perfpy.views.script.branch_counters import BranchCounters
-    from perfpy.views.script.code_at import CodeAt
-    from perfpy.views.script.frame_text import FrameStyle
-    from perfpy.views.script.source_code import SourceCode
+    from perfpy.views.script.code.branch_counters import BranchCounters
+    from perfpy.views.script.code.code_at import CodeAt
+    from perfpy.views.script.code.source_code import SourceCode
+    from perfpy.views.script.texts.frame_text import FrameStyle
 
 
 def no_clock(_stamp: int) -> bytes:
@@ -54,7 +54,7 @@ class LineContext:
     def code_at(self) -> CodeAt:
         """The code of the recording's dsos."""
         if self._code_at is None:
-            from perfpy.views.script.code_at import CodeAt  # few listings show code
+            from perfpy.views.script.code.code_at import CodeAt  # few listings show code
 
             self._code_at = CodeAt(self.symbolizer)
         return self._code_at

@@ -12,11 +12,11 @@ import numpy as np
 
 from perfpy.abi.startup import dataclass
 from perfpy.perfdata.records.batches import Batch
-from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import EventLines, columns_of
 from perfpy.views.script.fields import OutputFields, kind_of
 from perfpy.views.script.pieces import Flat
 from perfpy.views.script.side_line import SideLine, whole
+from perfpy.views.script.texts import field_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.views.script.line_context import LineContext
-    from perfpy.views.script.time_text import RelativeTimes
+    from perfpy.views.script.texts.time_text import RelativeTimes
     from perfpy.views.tracepoints.event_text import TraceSource
 
 _ROWS: Final = 1 << 14  # samples formatted together; limits the texts of a batch to a few MB

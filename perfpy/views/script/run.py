@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.recorded import Recorded
+    from perfpy.views.script.code.source_code import SourceCode
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
-    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.tracepoints.event_text import TraceSource
 
 # fields that depend on earlier samples, or that other programs compute
@@ -78,7 +78,7 @@ class ScriptOptions:
 
 
 def _source_code(sources: SourceTexts) -> SourceCode:
-    from perfpy.views.script.source_code import SourceCode
+    from perfpy.views.script.code.source_code import SourceCode
 
     return SourceCode(sources)
 
@@ -219,7 +219,7 @@ class ScriptRun:
 
     def _lines(self, sample_filter: SampleFilter) -> ScriptLines:
         from perfpy.views.script.lines import ScriptLines
-        from perfpy.views.script.time_text import RelativeTimes
+        from perfpy.views.script.texts.time_text import RelativeTimes
 
         options = self._options
         relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
@@ -227,7 +227,7 @@ class ScriptRun:
         return ScriptLines(events, options.fields, self._context(), sample_filter, self._tracepoints(), relative)
 
     def _context(self) -> LineContext:
-        from perfpy.views.script.branch_counters import BranchCounters
+        from perfpy.views.script.code.branch_counters import BranchCounters
         from perfpy.views.script.line_context import LineContext
 
         recording, options = self._recording, self._options
@@ -282,7 +282,7 @@ class ScriptRun:
         batches = split_readings(self._recording.batches(columns, unwound), events)
         if not any("metric" in one.fields for one in self._options.fields.sets.values()):
             return batches
-        from perfpy.views.script.metric_text import with_metrics
+        from perfpy.views.script.texts.metric_text import with_metrics
 
         return with_metrics(batches, events)
 

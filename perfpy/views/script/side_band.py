@@ -15,10 +15,10 @@ from perfpy.abi.user_records import FinishedRound
 from perfpy.symbols.tasks.task_states import TaskNames
 from perfpy.views.records.record_text import KernelNamer, alternate, record_text, signed_number
 from perfpy.views.records.swapped import as_perf_reads
-from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.script.side_line import SideLine
 from perfpy.views.script.stat_rounds import StatRounds
+from perfpy.views.script.texts.field_text import comm_form, cpu_form, misc_text, task_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

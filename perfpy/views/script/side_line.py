@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.views.script.time_text import time_text
+from perfpy.views.script.texts.time_text import time_text
 
 
 class SideLine(NamedTuple):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.flags import PerfType
-from perfpy.views.script import field_text
 from perfpy.views.script.lines import take_rows
+from perfpy.views.script.texts import field_text
 from perfpy.views.scripting.context import SampleContext
 from perfpy.views.scripting.frames import FrameValues
 from perfpy.views.scripting.handlers import Head, TracepointArguments

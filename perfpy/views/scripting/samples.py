@@ -13,14 +13,14 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import SampleType
 from perfpy.perfdata.records.group_reads import carries_readings
-from perfpy.views.script import field_text
-from perfpy.views.script.addresses import frames_of
-from perfpy.views.script.addresses import frames_of as address_frames
 from perfpy.views.script.event_lines import names_data_address
-from perfpy.views.script.field_text import branch_parts
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.frame_text import truncate_chains
-from perfpy.views.script.memory_text import memory_text
+from perfpy.views.script.texts import field_text
+from perfpy.views.script.texts.addresses import frames_of
+from perfpy.views.script.texts.addresses import frames_of as address_frames
+from perfpy.views.script.texts.field_text import branch_parts
+from perfpy.views.script.texts.frame_text import truncate_chains
+from perfpy.views.script.texts.memory_text import memory_text
 from perfpy.views.scripting.frames import FrameValues, chain_lists
 
 if TYPE_CHECKING:

@@ -6,6 +6,5 @@ text         perf stat's text
 csv_text     fields with a separator (-x)
 json_text    one JSON object for each count (-j)
 screen       the table on a terminal
-notes        explanations below the table
 comparison   `stat --compare`: text, CSV, JSON and box plots
 """

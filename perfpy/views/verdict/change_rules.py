@@ -1,6 +1,6 @@
 """Sentences about two recordings: the change of the total, and the rows that changed most.
 
-Changes are compared with sampling noise alone (perfpy.analysis.report.proportions); how much runs differ by themselves is unknown.
+Changes are compared with sampling noise alone (perfpy.analysis.differences.proportions); how much runs differ by themselves is unknown.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.analysis.report.changed_rows import changed_rows, has_grown_or_shrunk, totals
+from perfpy.analysis.differences.changed_rows import changed_rows, has_grown_or_shrunk, totals
 from perfpy.views.verdict.sentence import Sentence, beginning, function_text, join_names, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.report.changed_rows import Amount, ChangedRow
-    from perfpy.analysis.report.difference import Difference
+    from perfpy.analysis.differences.changed_rows import Amount, ChangedRow
+    from perfpy.analysis.differences.difference import Difference
 
 LEAST_CHANGE: Final = 0.005  # of the total before: smaller changes are none, even if they are certain
 _DEVIATIONS: Final = 1.96  # of a normal distribution: 95 % lie within

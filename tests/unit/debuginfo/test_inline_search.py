@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.inlined_calls import InlineFinder
-from perfpy.debuginfo.sections import DebugSections
-from perfpy.debuginfo.units import UnitIndex
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.index import UnitIndex
+from perfpy.debuginfo.units.sections import DebugSections
 from perfpy.symbols.files.elf import BadElfError, ElfFile
 from tests.builders.dies import Die, Dies, code, function, inlined, unit
 
@@ -113,7 +113,7 @@ def test_unterminated_abbreviations_are_a_flaw() -> None:
 
 
 def test_reading_one_range_list_for_every_unit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.debuginfo.units._RANGES_MOST", 1000)
+    monkeypatch.setattr("perfpy.debuginfo.units.index._RANGES_MOST", 1000)
     pairs = b"".join(number.to_bytes(8, "little") for number in (0x1000, 0x1010)) * 100 + bytes(16)
     roots = [unit(low_pc=0).add(dwarf.AT_RANGES, dwarf.FORM_SEC_OFFSET, 0) for _ in range(200)]
     _, flaws = names_of(Dies(*roots, ranges=pairs))

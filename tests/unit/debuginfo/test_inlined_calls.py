@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.inlined_calls import InlineFinder
-from perfpy.debuginfo.sections import DebugSections
-from perfpy.debuginfo.units import UnitIndex
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.index import UnitIndex
+from perfpy.debuginfo.units.sections import DebugSections
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.dies import Die, Dies, block, code, function, inlined, unit
 from tests.builders.line_programs import unsigned

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.debuginfo import inlined_calls, kept_answers, source_lines
+from perfpy.debuginfo import inlined_calls, kept_answers
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.kept_answers import KeptAnswers
-from perfpy.debuginfo.sections import DebugSections
-from perfpy.debuginfo.source_lines import KeptPaths, Paths, SourceLines
-from perfpy.debuginfo.units import UnitIndex
+from perfpy.debuginfo.lines import source_lines
+from perfpy.debuginfo.lines.source_lines import KeptPaths, Paths, SourceLines
+from perfpy.debuginfo.units.index import UnitIndex
+from perfpy.debuginfo.units.sections import DebugSections
 from perfpy.symbols.files.column_files import ColumnFiles
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.dies import Dies, code, function, inlined, unit

@@ -142,7 +142,7 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
 
 
 def test_the_smallest_of_very_many_rows_are_not_tested(tmp_path, monkeypatch):
-    monkeypatch.setattr("perfpy.analysis.report.group_table._MOST_CELLS", 32)
+    monkeypatch.setattr("perfpy.analysis.differences.group_table._MOST_CELLS", 32)
     found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
     assert {name: row.chance is None for name, row in rows(found).items()} == {"a": False, "b": False, "c": True}
     assert rows(found)["c"].after == pytest.approx(30 / 110)

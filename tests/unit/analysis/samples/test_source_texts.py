@@ -11,7 +11,7 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.analysis.samples.source_texts import SourceTexts
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
-from perfpy.views.script.source_code import SourceCode
+from perfpy.views.script.code.source_code import SourceCode
 from tests.builders.elf import ABS, FILE, LOCAL
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special
 from tests.builders.timeline import kernel_mmap, mmap, timeline

@@ -11,7 +11,7 @@ from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.elf import ElfFile
 from perfpy.symbols.providers.jit_regions import JitRegion, regions
 from perfpy.symbols.providers.jitdump import parse
-from perfpy.unwind.call_frames import CallFrames
+from perfpy.unwind.call_frame_info.call_frames import CallFrames
 from tests.builders.jitdump import header, load, move, record, unwinding
 
 BASE = 0x7F0000012340

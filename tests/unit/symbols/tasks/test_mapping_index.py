@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from perfpy.symbols.tasks import living_pieces
+from perfpy.symbols.tasks import mapping_intervals
 from perfpy.symbols.tasks.mapping_intervals import Mapping, SpaceBuilder
 
 PAGE = 0x1000
@@ -44,7 +44,7 @@ def test_the_innermost_of_nested_mappings_holds_an_address_from_its_rank_on():
 
 @pytest.mark.parametrize("largest", [2, 5, 1024])
 def test_long_and_short_mappings_over_each_other_agree_with_a_plain_replay(largest: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(living_pieces, "_LARGEST", largest)
+    monkeypatch.setattr(mapping_intervals, "_LARGEST", largest)
     rng = np.random.default_rng(1)
     builder, held = SpaceBuilder(), np.full(400, -1)
     space = builder.new_space()

@@ -21,7 +21,7 @@ def driven(folder: Path, *keys: str, objdump: bool = True) -> tuple[str, list[st
     """Return the screen after some keys in the report: its class, its lines of code, and the class of the current line."""
     from perfpy.disassembly.objdump import CodeStyle
     from perfpy.views.annotate.browser import CodeScreen
-    from perfpy.views.report.browser import ReportBrowser
+    from perfpy.views.report.screens.browser import ReportBrowser
 
     (folder / "bin").mkdir()
     (folder / "bin" / "spin").write_bytes(program().build())

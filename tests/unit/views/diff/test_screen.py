@@ -11,7 +11,7 @@ from rich.console import Console
 import perfpy
 from perfpy.abi.records import Comm
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.report.difference import Compute, differences
+from perfpy.analysis.differences.difference import Compute, differences
 from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.cli import run

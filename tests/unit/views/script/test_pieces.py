@@ -11,10 +11,10 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.views.records.record_text import record_name, record_text
 from perfpy.views.script.fields import OutputFields
-from perfpy.views.script.frame_text import outermost_first
-from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Joiner, ValueTexts
-from perfpy.views.script.time_text import RelativeTimes, time_piece, time_text
+from perfpy.views.script.texts.frame_text import outermost_first
+from perfpy.views.script.texts.memory_text import memory_text
+from perfpy.views.script.texts.time_text import RelativeTimes, time_piece, time_text
 from tests.builders.perfdata import usual_attr
 
 SECOND = 1_000_000_000

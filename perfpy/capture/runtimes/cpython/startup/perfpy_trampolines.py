@@ -18,7 +18,7 @@ OFFSETS = {
     (3, 10): (32, 144, -1, 0),
     (3, 11): (32, 176, -1, 24),
 }
-#: The name of the code between a function and its trampoline, by which perfpy.unwind.trampolines recognizes it.
+#: The name of the code between a function and its trampoline, by which perfpy.unwind.code_rules recognizes it.
 EVALUATOR = "perfpy::evaluate"
 CODE_SIZE = 0x10000  # of the machine code's memory; the state follows it
 READ, WRITE, EXECUTE = 1, 2, 4

@@ -1,0 +1,313 @@
+"""The rows of a report within a window: unshortened numbers, a bar, and keys as wide as possible.
+
+In narrow windows, bars, commands and files go or shrink first; names are shortened in the middle.
+States of threads are never shortened: the bar goes first, then the share that does not sort the rows.
+Columns that are equal in all rows are named above instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
+from perfpy.untrusted.text import visible
+from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
+from perfpy.views.report.screens.fitting import OF_FUNCTIONS, OF_OTHERS, fit_text
+from perfpy.views.report.share_colour import style
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.analysis.report.call_tree import Int64
+    from perfpy.analysis.report.histogram import Histogram
+
+_CALLERS: Final = "Called from"
+_CALLERS_SHARE: Final = 4  # callers take at most a quarter of the window
+_BAR: Final = 12
+_NARROW: Final = 100  # columns of a window where bars are half as long
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_LAST_KEY: Final = 34  # preferred columns of the last key
+_LEGIBLE: Final = 12  # least columns of the other keys, beside states
+_CAPS: Final = (40, 24, 20, 16, 12, 8)  # limits of the other keys' columns
+_WHOLE: Final = ("state",)  # keys whose names are never shortened
+_SHARES: Final = ("period", "children")
+_KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
+_LEVELS: Final = ("[.] ", "[k] ")  # implied by the file in the same row
+
+
+class _Number(NamedTuple):
+    """A column of numbers: header, metric, and member of the group."""
+
+    header: str
+    metric: OutputField
+    member: int
+
+
+class _Key(NamedTuple):
+    """A column of names.
+
+    width: of the widest name; head: the share of the beginning in shortened names; is_whole: never shorten names.
+    """
+
+    name: str
+    header: str
+    width: int
+    head: float
+
+    @property
+    def is_whole(self) -> bool:
+        return self.name in _WHOLE
+
+
+class Fit(NamedTuple):
+    """The width of each column in a window, and of the gaps.
+
+    bar: 0 for none; shown: the indexes of the numbers that fit; numbers: their widths.
+    """
+
+    gap: int
+    bar: int
+    positions: list[int]
+    numbers: list[int]
+    keys: list[int]
+
+    @property
+    def width(self) -> int:
+        """The width of all columns with their gaps."""
+        widths = [*self.numbers, *([self.bar] if self.bar else []), *self.keys]
+        return sum(widths) + self.gap * max(len(widths) - 1, 0)
+
+
+class ScreenColumns:
+    """The columns of a histogram in windows, for some of its entries.
+
+    Args:
+        histogram: the table.
+        entries: the entries that determine widths.
+        measure: the measure of bars and colours.
+        options: options of the texts.
+        own_first: whether own shares come first.
+        every_key: keep columns that are equal in all entries.
+    """
+
+    def __init__(
+        self,
+        histogram: Histogram,
+        entries: Sequence[int],
+        measure: str,
+        options: TextOptions,
+        *,
+        own_first: bool = False,
+        every_key: bool = False,
+    ) -> None:
+        self._histogram = histogram
+        self._options = options
+        self._measure = measure
+        self._numbers = _numbers(histogram)
+        if own_first:
+            self._numbers.sort(key=lambda number: number.metric.value == "children")
+        keys = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
+        self._beside_file = any(key.name == "dso" for key in keys)
+        self.keys: list[_Key] = []
+        #: columns that are equal in all entries, as "Command slow"
+        self.common: list[str] = []
+        rows = np.array(entries, np.int64)
+        for key in keys:
+            header, texts = key.header.strip(), self._texts(key.name, rows)
+            if not every_key and key is not keys[-1] and len(rows) > 1 and len(set(texts)) == 1:
+                self.common.append(f"{header} {texts[0]}")
+                continue
+            width = max([cell_len(header), *map(cell_len, texts)])
+            self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
+        self._number_widths = [max([len(one.header), *(len(self._number(one, entry)) for entry in entries)]) for one in self._numbers]
+
+    def _texts(self, key: str, rows: Int64) -> list[str]:
+        beside_file = self._beside_file
+        return [_as_shown(text, beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
+
+    @property
+    def names(self) -> list[str]:
+        """The shown sort keys."""
+        return [key.name for key in self.keys]
+
+    def heading(self, fit: Fit) -> str:
+        """Return the names of the columns, on one line."""
+        numbers = [f"{header:>{room}}" for header, room in zip(self.headers(fit), fit.numbers, strict=True)]
+        keys = [fit_text(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
+        return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
+
+    def line(self, entry: int, fit: Fit, most: float) -> Text:
+        """Return a row as one line; most: the percentage of a full bar."""
+        gap = " " * fit.gap
+        numbers = [
+            Text(" " * (room - len(cell)) + cell.plain, cell.style)
+            for cell, room in zip(self.number_cells(entry, fit), fit.numbers, strict=True)
+        ]
+        share = self.share(entry)
+        bar = [Text(_bar(min(share, most), most, fit.bar).ljust(fit.bar), style(share))] if fit.bar else []
+        names = self.key_cells(np.array([entry]), fit)[0]
+        keys = [Text(name + " " * (room - cell_len(name))) for name, room in zip(names, fit.keys, strict=True)]
+        return Text(gap).join([*numbers, *bar, *keys])
+
+    def headers(self, fit: Fit) -> list[str]:
+        """Return the names of the columns of numbers."""
+        return [self._numbers[index].header for index in fit.positions]
+
+    def number_cells(self, entry: int, fit: Fit) -> list[Text]:
+        """Return the numbers of a row."""
+        return [self._number(self._numbers[index], entry) for index in fit.positions]
+
+    def key_cells(self, rows: Int64, fit: Fit) -> list[list[str]]:
+        """Return the names of some rows, shortened to the columns."""
+        columns = [
+            [fit_text(text, room, key.head) for text in self._texts(key.name, rows)] for key, room in zip(self.keys, fit.keys, strict=True)
+        ]
+        return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in rows]
+
+    def share(self, entry: int) -> float:
+        """Return the share shown as the row's bar."""
+        return self._histogram.percent(self._measure, entry)
+
+    def fit(self, width: int, reserved: int = 0) -> Fit:
+        """Return the widths of columns in a window of this width; reserved: for further columns."""
+        bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
+        every = [*range(len(self._numbers))]
+        width -= reserved
+        fit = self._fit(width, gap, bar, every)
+        if any(key.is_whole for key in self.keys):
+            for narrower in (fit, self._fit(width, gap, 0, every), self._fit(width, gap, 0, self._needed_numbers())):
+                fit = narrower
+                if self._has_room(fit):
+                    break
+        return fit
+
+    def _fit(self, width: int, gap: int, bar: int, positions: list[int]) -> Fit:
+        numbers = [self._number_widths[index] for index in positions]
+        if sum(numbers) + gap * len(numbers) + bar + _LAST_KEY > width:
+            bar = 0
+        fixed_width = sum(numbers) + bar + gap * (len(numbers) + bool(bar) + len(self.keys))
+        return Fit(gap, bar, positions, numbers, _widths(self.keys, width - fixed_width))
+
+    def _needed_numbers(self) -> list[int]:
+        """Return the indexes of the numbers without the share that does not sort the rows."""
+        return [index for index, one in enumerate(self._numbers) if one.metric.value not in _SHARES or one.metric.value == self._measure]
+
+    def _has_room(self, fit: Fit) -> bool:
+        """Whether all names are legible: those of the last key nearly in full, some letters of the others."""
+        least = [_LEGIBLE] * (len(self.keys) - 1) + [_LAST_KEY]
+        return all(room >= min(key.width, few) for key, room, few in zip(self.keys, fit.keys, least, strict=True))
+
+    def _number(self, number: _Number, entry: int) -> Text:
+        histogram, metric, member = self._histogram, number.metric, number.member
+        if metric.unit is Unit.PERCENT:
+            percent = histogram.percent(metric.value, entry, member)
+            return Text(f"{percent:.2f}%", style=style(percent) if metric.value == self._measure else "")
+        if metric.unit is Unit.AVERAGE:
+            return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
+        if metric.unit is Unit.SECONDS:
+            return Text(seconds(histogram, metric, np.array([entry]), member)[0])
+        return Text(f"{histogram.value(metric.value, entry, member):,}")
+
+
+class RowNotes(NamedTuple):
+    """Remarks on rows, by entry: the style of the function's name, and its hottest caller."""
+
+    styles: Mapping[int, str]
+    callers: Mapping[int, str]
+
+
+NO_NOTES: Final = RowNotes({}, {})
+
+
+def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes: RowNotes = NO_NOTES) -> Table:
+    """Return a table of some rows, of at most this width; in wide windows with the callers of their functions."""
+    callers = {entry: notes.callers.get(entry, "") for entry in entries}
+    widest = max([len(_CALLERS), *map(cell_len, callers.values())]) if any(callers.values()) else 0
+    reserved = min(widest, width // _CALLERS_SHARE) if widest and width >= _NARROW else 0
+    fit = columns.fit(width, reserved and reserved + 2)
+    free = width - fit.width - fit.gap
+    of_callers = min(widest, free) if widest and free >= len(_CALLERS) else 0
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, fit.gap, 0, 0))
+    for header, room in zip(columns.headers(fit), fit.numbers, strict=True):
+        table.add_column(header, justify="right", no_wrap=True, min_width=room)
+    if fit.bar:
+        table.add_column("", width=fit.bar, no_wrap=True)
+    for key, room in zip(columns.keys, fit.keys, strict=True):
+        table.add_column(key.header, no_wrap=True, width=room, overflow="ellipsis")
+    if of_callers:
+        table.add_column(_CALLERS, no_wrap=True, width=of_callers, overflow="ellipsis")
+    shares = [columns.share(entry) for entry in entries]
+    names = columns.key_cells(np.array(entries, np.int64), fit)
+    for entry, share, cells in zip(entries, shares, names, strict=True):
+        drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
+        last = Text(cells[-1], notes.styles.get(entry, "")) if cells else Text()
+        caller = [Text(fit_text(callers[entry], of_callers), "dim")] if of_callers else []
+        table.add_row(*columns.number_cells(entry, fit), *drawn, *map(Text, cells[:-1]), *([last] if cells else []), *caller)
+    return table
+
+
+def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float = OF_OTHERS) -> Table:
+    """Return a table of names with their shares, sorted; head: see fit_text()."""
+    gap = 2 if width >= _NARROW else 1
+    bar = _BAR if width >= _NARROW else _BAR // 2
+    table = Table(box=None, pad_edge=False, show_header=False, show_edge=False, padding=(0, gap, 0, 0))
+    table.add_column(justify="right", no_wrap=True, min_width=len("100.00%"))
+    table.add_column(width=bar, no_wrap=True)
+    table.add_column(no_wrap=True)
+    room = width - len("100.00%") - bar - 3 * gap
+    most = max((share for share, _ in shares), default=0.0)
+    for share, name in shares:
+        table.add_row(
+            Text(f"{share:.2f}%", style=style(share)), Text(_bar(share, most, bar), style=style(share)), Text(fit_text(name, room, head))
+        )
+    return table
+
+
+def file_name(text: str) -> str:
+    """Return the display name of a file."""
+    return visible(text.replace(*_KERNEL).strip())
+
+
+def _as_shown(text: str, beside_file: bool) -> str:
+    name = file_name(text)
+    return name[len(_LEVELS[0]) :] if beside_file and name.startswith(_LEVELS) else name
+
+
+def _numbers(histogram: Histogram) -> list[_Number]:
+    """Return the columns of numbers; for event groups, one for each member with samples."""
+    members = [member for member, event in enumerate(histogram.events) if event.samples]
+    metrics = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) and entry.value in histogram.entries.measures]
+    numbers = []
+    for metric in metrics:
+        for member in members:
+            name = metric_header(metric, histogram)
+            if len(members) > 1:
+                event = visible(histogram.events[member].event.name)
+                name = event if len(metrics) == 1 else f"{name} {event}"
+            numbers.append(_Number(name, metric, member))
+    return numbers
+
+
+def _widths(keys: Sequence[_Key], room: int) -> list[int]:
+    """Return the width of each key's column; the last one takes the rest."""
+    key_widths = [key.width for key in keys]
+    if not key_widths:
+        return []
+    others = key_widths[:-1]
+    for cap in _CAPS:
+        others = [key.width if key.is_whole else min(key.width, cap) for key in keys[:-1]]
+        if sum(others) + min(key_widths[-1], _LAST_KEY) <= room:
+            break
+    return [*others, max(min(key_widths[-1], room - sum(others)), 1)]
+
+
+def _bar(percent: float, hottest: float, width: int) -> str:
+    """Return a bar in eighths of a character, relative to the hottest row's share."""
+    eighths = round(percent / hottest * width * 8) if hottest else 0
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (_EIGHTHS[rest] if rest else "")

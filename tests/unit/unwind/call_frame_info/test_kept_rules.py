@@ -1,0 +1,177 @@
+"""What call frame information said in one run is known in the next, and only there where it still holds."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.symbols.files.elf import ElfFile
+from perfpy.unwind.call_frame_info import call_frames, kept_rules
+from perfpy.unwind.call_frame_info.call_frames import CallFrames
+from perfpy.unwind.call_frame_info.frame_program import FrameRows, InitialState, rows_of
+from perfpy.unwind.call_frame_info.kept_rules import SILENT, UNASKED, KeptRules, KnownRules
+from perfpy.unwind.rules import FrameRules
+from tests.builders import call_frames as cfi
+from tests.builders.elf import Elf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfpy.unwind.call_frame_info.frame_entries import FrameEntry
+
+CODE, FRAMES = 0x1000, 0x2000
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept_rules, "_WORTH_KEEPING", 1)
+    return tmp_path / "cache" / "perfpy" / "unwinding"
+
+
+def program(path: Path, distance: int = 16) -> Path:
+    info = cfi.CallFrameInfo(address=FRAMES)
+    usual = info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1))
+    info.entry(usual, CODE, 0x100, cfi.define_cfa_offset(distance), cfi.offset(6, 2), cfi.advance(0x20), cfi.undefined(16))
+    info.entry(usual, CODE + 0x100, 0x100, cfi.define_cfa(6, 16), cfi.advance(8), cfi.define_cfa_expression(b"\x77\x08"))
+    elf = Elf().text(CODE, size=0x800).section(".dynsym", type=11).segment(0, 0, 0x4000)
+    path.write_bytes(elf.section(".eh_frame", info.section(), addr=FRAMES, offset=FRAMES).build())
+    return path
+
+
+OFFSETS = np.array([CODE, CODE + 0x20, CODE + 0x21, CODE + 0x100, CODE + 0x110, CODE + 0x300], np.uint64)
+
+
+def found(path: Path) -> list[FrameRules | None]:
+    """As a run does it, which ends here."""
+    frames = CallFrames(ElfFile(str(path)))
+    frames.keep()
+    return rules_at(frames, OFFSETS)
+
+
+def rules_at(frames: CallFrames, offsets: NDArray[np.uint64]) -> list[FrameRules | None]:
+    rows = frames.find(offsets).tolist()
+    return [frames.rules[row] if row >= 0 else None for row in rows]
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("instructions are run")
+
+
+def test_instructions_run_once_for_several_runs(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    path = program(tmp_path / "program")
+    first = found(path)
+    assert [rules is None for rules in first] == [False, False, False, False, False, True]
+    assert len(list(folder.iterdir())) == 1
+    ran: list[int] = []
+
+    def noted(entry: FrameEntry, initial: InitialState, *, endian: str, word: int) -> FrameRows:
+        ran.append(entry.start)
+        return rows_of(entry, initial, endian=endian, word=word)
+
+    monkeypatch.setattr(call_frames, "rows_of", noted)
+    assert found(path) == first
+    assert ran == [CODE + 0x100]  # of the expression, which is not kept
+    frames = CallFrames(ElfFile(str(path)))
+    frames.keep()
+    monkeypatch.setattr(call_frames, "rows_of", refuse)
+    assert rules_at(frames, OFFSETS[:4]) == first[:4]
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
+    path = program(tmp_path / "program")
+    first = found(path)
+    program(path, 32)
+    os.utime(path, ns=(1, 1))
+    again = found(path)
+    assert again[0] != first[0]
+    assert again[0] is not None
+    assert again[0].cfa == (7, 32)
+
+
+def test_damaged_cache_files_are_ignored(tmp_path: Path, folder: Path):
+    path = program(tmp_path / "program")
+    first = found(path)
+    (kept,) = folder.iterdir()
+    whole = kept.read_bytes()
+    for offset in range(0, len(whole), 23):
+        kept.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
+        assert found(path) == first
+    one = KeptRules("key")
+    plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
+    columns = kept_rules._encode(*known({1: plain}).columns(), [plain])
+    wrong: tuple[tuple[str, list[int]], ...] = (
+        ("registers", [16, 99, -8]),
+        ("registers", []),
+        ("number", [7]),
+        ("number", [-1]),
+        ("number", []),
+        ("rules", [1, 2]),
+    )
+    for name, value in (*wrong, ("address", [1])):
+        kind = np.int32 if name == "number" else np.int64
+        one._files.keep(one._key, columns | {name: np.array(value, kind)})
+        assert loaded(one) == {}
+    one._files.keep(one._key, columns)
+    assert loaded(one) == {1: plain}
+
+
+def known(rules: dict[int, FrameRules | None]) -> KnownRules:
+    found = KnownRules()
+    found.add(list(rules), list(rules.values()))
+    return found
+
+
+def loaded(kept: KeptRules) -> dict[int, FrameRules]:
+    found = KnownRules()
+    kept.load(found)
+    return {address: found.rules[row] for address, row in zip(*(column.tolist() for column in found.columns()), strict=True)}
+
+
+def test_rules_are_found_in_any_order_of_insertion():
+    one, other = (FrameRules((7, offset), ((16, (2, -8)),), 16) for offset in (8, 16))
+    found = known({5: one, 9: None})
+    found.add([1, 7, 12], [other, one, other])
+    rows = found.find(np.array([12, 9, 8, 7, 5, 1, 0, 99], np.uint64)).tolist()
+    assert [found.rules[row] if row >= 0 else row for row in rows] == [other, SILENT, UNASKED, one, one, other, UNASKED, UNASKED]
+    assert len(found.rules) == 2
+
+
+def test_cheap_and_very_large_results_are_not_cached(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
+    one = KeptRules("key")
+    one.store(known({1: plain}))
+    one.cost = 1
+    one.store(known({1: None, 2: FrameRules(b"\x77\x08", (), 16), 3: plain._replace(reach=0)}))
+    monkeypatch.setattr(kept_rules, "_MOST", 1)
+    one.cost = 1
+    one.store(known({1: plain, 2: plain}))
+    assert not folder.exists()
+    one.cost = 1
+    one.store(known({1: plain}))
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "large",
+    [FrameRules((1 << 63, 8), (), 16), FrameRules((7, (1 << 64) - 1), (), 16), FrameRules((7, 8), (((1 << 64) - 1, (2, -8)),), 16)],
+)
+def test_registers_and_offsets_of_64_bits_are_not_cached(large: FrameRules, folder: Path):
+    small, kept = FrameRules((7, 8), (), 16), KeptRules("key")
+    kept.cost = 1
+    kept.store(known({1: small, 2: large}))
+    assert loaded(KeptRules("key")) == {1: small}
+
+
+def test_an_image_in_memory_is_not_cached(tmp_path: Path, folder: Path):
+    data = program(tmp_path / "program").read_bytes()
+    frames = CallFrames(ElfFile("nowhere", data))
+    frames.keep()
+    frames.find(OFFSETS)
+    del frames
+    assert not folder.exists()

@@ -1,0 +1,85 @@
+"""Which columns give way where a window is narrow."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
+from perfpy.abi.records import Comm, Mmap2
+from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
+from perfpy.analysis.report.layout import ColumnOptions
+from perfpy.analysis.report.options import ChainOptions, ReportOptions
+from perfpy.perfdata.container.feature_values import EventDesc
+from perfpy.perfdata.container.features import Feature, encode_feature
+from perfpy.recording import Recording
+from perfpy.views.report.screens.screen import ScreenOptions, show_report
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIELDS = USUAL | SampleType.IDENTIFIER | SampleType.CALLCHAIN
+CLOCK = usual_attr(FIELDS)
+WAITS = usual_attr(FIELDS | SampleType.WEIGHT_STRUCT, config=SoftwareId.BPF_OUTPUT, sample_period=1, freq=0)
+STATES = ("S (sleeping)", "D (disk sleep)", "R (ready)", "on CPU")
+FILES = ("/opt/service/lib/libstorage-engine.so.7.2", "/opt/service/lib/libprotocol-buffers.so.1", "/usr/lib/libc.so.6")
+
+
+def lines(folder: Path, width: int, *, own_first: bool = True) -> list[str]:
+    """The screen of three threads' time on the CPU and off it; names of commands, files and functions are long."""
+    built = PerfDataBuilder([CLOCK, WAITS], [(1,), (2,)])
+    described = tuple(
+        EventDesc(attr, name, ids) for attr, name, ids in zip((CLOCK, WAITS), ("cpu-clock", OFF_CPU_EVENT), built.ids, strict=True)
+    )
+    built.features[int(Feature.EVENT_DESC)] = encode_feature(Feature.EVENT_DESC, described, NATIVE_ENDIAN)
+    for number, file in enumerate(FILES):
+        built.record(Comm(0, 7 + number, 7 + number, f"storage-worker{number}"))
+        built.record(Mmap2(2, 7 + number, 7 + number, 0x400000, 0x1000, 0, 0, 0, 0, 0, 5, 2, file, b""))
+    for number, state in enumerate("SDR"):
+        usual = {
+            "pid": 7 + number,
+            "tid": 7 + number,
+            "misc": 2,
+            "callchain": (0x400010 + number,),
+            "ip": 0x400010 + number,
+            "time": 10 + number,
+        }
+        built.sample(0, period=1_000_000, **usual)
+        built.sample(1, period=9_000_000 - number, weight=0, ins_lat=ord(state), retire_lat=IS_WAIT, **usual)
+    (folder / "perf.data").write_bytes(built.file())
+    options = ReportOptions(
+        columns=ColumnOptions(sort="state,comm,dso,symbol", children=True, metrics=("seconds",)), chains=ChainOptions(children=True)
+    )
+    screen = io.StringIO()
+    with Recording(str(folder / "perf.data")) as recording:
+        recording.merge_off_cpu()
+        console = Console(file=screen, width=width, height=40, no_color=True, highlight=False, markup=False)
+        show_report(recording.report(options=options), recording, console, ScreenOptions(own_first=own_first))
+    found = [line.rstrip() for line in screen.getvalue().splitlines()]
+    heading = next(number for number, line in enumerate(found) if "State" in line)
+    return found[heading : heading + 7]
+
+
+@pytest.mark.parametrize("width", [80, 90, 100, 120, 160])
+def test_states_are_whole_in_every_window(width: int, tmp_path: Path) -> None:
+    shown = lines(tmp_path, width)
+    text = "\n".join(shown)
+    assert all(state in text for state in STATES)
+    assert all(len(line) <= width for line in shown)
+
+
+def test_the_bar_goes_first_then_the_share_that_does_not_sort(tmp_path: Path) -> None:
+    narrow, wider, wide = (lines(tmp_path, width) for width in (80, 100, 130))
+    assert ("█" in narrow[1], "Children" in narrow[0], "Self" in narrow[0]) == (False, False, True)
+    assert ("█" in wider[1], "Children" in wider[0]) == (False, True)
+    assert ("█" in wide[1], "Children" in wide[0]) == (True, True)
+
+
+def test_what_rows_are_sorted_by_stays(tmp_path: Path) -> None:
+    heading = lines(tmp_path, 80, own_first=False)[0]
+    assert "Children" in heading
+    assert "Self" not in heading

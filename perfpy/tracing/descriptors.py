@@ -33,6 +33,7 @@ _FAMILIES: Final = {1: "UNIX", 2: "TCP", 10: "TCPv6", 16: "NETLINK", 17: "PACKET
 _DATAGRAMS: Final = {1: "UNIX-DGRAM", 2: "UDP", 10: "UDPv6", 16: "NETLINK", 17: "PACKET"}
 _SOCK_DGRAM, _SOCK_TYPE = 2, 0xF
 _MOST_TABLES: Final = 100_000  # processes
+_MOST_FILES: Final = 1 << 20  # of all processes: each can have a million, and a copy for each child
 _NEVER: Final = 1 << 64  # beyond all delivery keys
 
 
@@ -149,26 +150,34 @@ class Descriptors:
         self._read_table = read_table
         self._read_name = read_name
         self._tables: dict[int, DescriptorTable] = {}
+        self._count = 0  # descriptors in them
         self._changes = _Changes()
         self._rules = {number: _RULES[name] for number, name in names_by_number(machine).items() if name in _RULES}
         self._numbers = np.array(sorted(self._rules), np.int64)
 
     def add_process(self, pid: int, table: DescriptorTable) -> None:
         """Set the table of a process."""
+        self._forget_table(pid)
         self._tables[pid] = table
+        self._count += len(table.files)
+        while (self._count > _MOST_FILES or len(self._tables) > _MOST_TABLES) and len(self._tables) > 1:
+            self._forget_table(next(iter(self._tables)))
+
+    def _forget_table(self, pid: int) -> None:
+        table = self._tables.pop(pid, None)
+        self._count -= len(table.files) if table is not None else 0
 
     def forget(self, pids: Iterable[int]) -> None:
         """Drop the tables of processes that ended."""
         for pid in pids:
-            self._tables.pop(pid, None)
+            self._forget_table(pid)
 
     def table(self, pid: int) -> DescriptorTable:
         """Return the table of a process, as it is now if it was unknown."""
         table = self._tables.get(pid)
         if table is None:
-            table = self._tables[pid] = self._read_table(pid) or DescriptorTable()
-            if len(self._tables) > _MOST_TABLES:
-                self._tables.pop(next(iter(self._tables)))
+            table = self._read_table(pid) or DescriptorTable()
+            self.add_process(pid, table)
         return table
 
     def follow(
@@ -211,6 +220,7 @@ class Descriptors:
         """Let a descriptor refer to a file."""
         files = self.table(call.pid).files
         before = files.get(number)
+        self._count += before is None
         files[number] = OpenFile(name, closes_on_exec)
         self._changes.note((call.pid, number), call.row, before.name if before else "", name)
 
@@ -218,12 +228,13 @@ class Descriptors:
         """Close a descriptor."""
         before = self.table(call.pid).files.pop(number, None)
         if before is not None:
+            self._count -= 1
             self._changes.note((call.pid, number), call.row, before.name, "")
 
     def fork(self, parent: int, child: int) -> None:
         """Give a new process a copy of its parent's table."""
         if child not in self._tables or not self._tables[child].files:
-            self._tables[child] = self.table(parent).copy()
+            self.add_process(child, self.table(parent).copy())
 
     def path(self, call: _Call, folder: int, name: str) -> str:
         """Return the path of a name relative to a descriptor or the current folder; "" if that is unknown."""
@@ -244,6 +255,7 @@ class Descriptors:
         files = self.table(pid).files
         for number in [number for number, file in files.items() if file.closes_on_exec]:
             before = files.pop(number)
+            self._count -= 1
             self._changes.note((pid, number), row, before.name, "")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Self, TextIO
 
-from perfpy.cli.line.terminal import is_screen
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted.files import opener
 from perfpy.untrusted.text import lines as one_line_each
@@ -40,11 +39,6 @@ class TraceOutput:
         return self._file or (sys.stdout if self._path == "-" else sys.stderr)
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines; on a terminal with control characters escaped."""
-        stream = self.stream
-        if is_screen(stream):
-            stream.writelines(one_line_each(lines))
-        else:
-            text = "\n".join(lines)
-            stream.write(f"{text}\n" if text else "")
-        stream.flush()
+        """Write lines. Line breaks in names of files and threads do not begin new ones."""
+        self.stream.writelines(one_line_each(lines))
+        self.stream.flush()

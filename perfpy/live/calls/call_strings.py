@@ -32,6 +32,7 @@ _PENDING: Final = 16384  # threads
 _RING_SIZE: Final = 1 << 24
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 _MOST_WAITING: Final = 1 << 18  # strings whose call has not been seen
+_MOST_CHARACTERS: Final = 1 << 24  # of them
 
 
 class CopiedText(NamedTuple):
@@ -90,6 +91,7 @@ class CallStrings:
             opened.callback(self._ring.close)
             self._opened = opened.pop_all()
         self._waiting: list[CopiedText] = []
+        self._characters = 0
 
     def close(self) -> None:
         """Detach the programs."""
@@ -97,13 +99,23 @@ class CallStrings:
 
     def drain(self) -> None:
         """Take the strings out of the ring."""
-        self._waiting += map(_decoded, self._ring.records())
-        if len(self._waiting) > _MOST_WAITING:  # of tasks that are not traced
-            del self._waiting[: len(self._waiting) - _MOST_WAITING]
+        self.add(list(map(_decoded, self._ring.records())))
+
+    def add(self, texts: list[CopiedText]) -> None:
+        """Add strings, and drop the oldest if there are too many: other tasks that are not traced make them without end."""
+        self._waiting += texts
+        self._characters += sum(len(one.text) for one in texts)
+        dropped = max(len(self._waiting) - _MOST_WAITING, 0)
+        self._characters -= sum(len(one.text) for one in self._waiting[:dropped])
+        while self._characters > _MOST_CHARACTERS:
+            self._characters -= len(self._waiting[dropped].text)
+            dropped += 1
+        del self._waiting[:dropped]
 
     def texts_of(self, events: CallEvents) -> dict[int, dict[int, str]]:
         """Return row of an entry -> index of the argument -> its string; later strings wait for later batches."""
         ready, self._waiting = self._split(int(events.time[-1]) if events.size else 0)
+        self._characters -= sum(len(one.text) for one in ready)
         by_thread: dict[int, list[CopiedText]] = {}
         for text in ready:
             by_thread.setdefault(text.tid, []).append(text)

@@ -1,0 +1,33 @@
+"""Strings of system calls that wait for their calls are bounded: all tasks of the machine make them, also those that are not traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.live.calls import call_strings
+from perfpy.live.calls.call_strings import CallStrings, CopiedText
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def strings() -> CallStrings:
+    """Without programs."""
+    made = object.__new__(CallStrings)
+    made._waiting, made._characters = [], 0
+    return made
+
+
+def texts(times: range, size: int) -> list[CopiedText]:
+    return [CopiedText(time, 7, 2, 0, at_return=False, text="x" * size) for time in times]
+
+
+def test_strings_are_bounded_by_their_number_and_their_length(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(call_strings, "_MOST_WAITING", 100)
+    monkeypatch.setattr(call_strings, "_MOST_CHARACTERS", 1000)
+    made = strings()
+    made.add(texts(range(200), 1))
+    assert [one.time for one in made._waiting] == list(range(100, 200))
+    made.add(texts(range(200, 203), 400))
+    assert [one.time for one in made._waiting] == [201, 202]
+    assert made._characters == 800

@@ -110,6 +110,32 @@ _BUILDID_CACHE = _sets(
 )
 
 
+_TRACES_OF_CALLS = _sets(
+    "-s | -S | --errno-summary | --summary-mode total | --max-summary 2 | -T | --no-comm | --show-cpu | --failure | --duration 0.1"
+    " | --max-events 3 | -e read,write | -e !openat | -e file | -p 7 | -t 8 | -C 0 | -v | -f"
+)
+#: of tests/unit/unwind/machines/program.c, with arguments
+_POINTS = (
+    *(
+        "leaf",
+        "leaf%return",
+        "leaf n",
+        "leaf $vars",
+        "many_registers a b",
+        "many_registers $params",
+        "many_registers:1",
+        "mixed i",
+        "*",
+        "l*",
+    ),
+    *("program.c:5", "program.c:22 $vars", "leaf+4 %di", "x=leaf", "g:x=leaf n[0]:string", "leaf;sink", "0x1000", "%sdt_a:b"),
+    *("leaf@program.c", "_start", "dynamic n->a.b:s", "add"),
+)
+_OF_PROBES = _sets(
+    "-f | --no-inlines | --max-probes 1 | --source tmp/c | --externs | --range | --filter * | --no-demangle | -v | -q | --symfs ."
+)
+
+
 def _some(rng: random.Random, choices: tuple[Words, ...], most: int) -> Words:
     chosen = [rng.choice(choices) for _ in range(rng.randrange(most + 1))]
     return tuple(word.replace("{}", rng.choice(_TEXTS)) for words in chosen for word in words)
@@ -251,3 +277,15 @@ def parquet_export(rng: random.Random, seed: str) -> Words:
     """Tables of recordings, or of tables."""
     source = "tables" if seed in ("one", "several") else "perf.data"
     return (*symbols(rng), "--parquet", "written", source)
+
+
+def trace(rng: random.Random, seed: str) -> Words:
+    """Of `trace -i`."""
+    return ("-o", "-", *_some(rng, _TRACES_OF_CALLS, 3))
+
+
+def probe(rng: random.Random, seed: str) -> Words:
+    """Of `probe`, what changes no kernel. seed: the name of the program."""
+    point = rng.choice(_POINTS)
+    action = rng.choice((("-D", point), ("-D", point), ("-L", point.split(" ")[0]), ("-V", point.split(" ")[0]), ("-F",)))
+    return ("-x", f"tmp/c/{seed}", *action, *_some(rng, _OF_PROBES, 2))

@@ -23,6 +23,7 @@ from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.damage import recordings
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+from tests.builders.traced import traced_recording
 from tests.fuzz.data_seeds import aux_recordings, table_folders
 from tests.fuzz.memory_images import image
 from tests.fuzz.seed_files import BUILD_ID, EVENTS, KALLSYMS, PERF_MAP, PERFCONFIG, debug_file, elf_files, jitdump
@@ -38,7 +39,7 @@ Files = dict[str, bytes]
 
 @functools.cache
 def seeds() -> dict[str, dict[str, Files]]:
-    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events, aux, tables, python."""
+    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events, aux, tables, calls, python."""
     sampled = {name: {"perf.data": data} for name, data in recordings().items()}
     sampled |= {f"golden {path.stem}": {"perf.data": path.read_bytes()} for path in sorted(GOLDEN.glob("*.data"))}
     built = {
@@ -61,6 +62,7 @@ def seeds() -> dict[str, dict[str, Files]]:
         "events": {"events": {"events/core.json": EVENTS}},
         "aux": {name: {"aux.data": data} for name, data in aux_recordings().items()},
         "tables": table_folders(),
+        "calls": {"calls": {"perf.data": traced_recording()}, "odd comms": {"perf.data": traced_recording(20, odd_name=b"\x1b]0;\n\xff")}},
         "python": {f"python 3.{minor}": {"python.image": image((3, minor))} for minor in range(8, 15)},
     }
 

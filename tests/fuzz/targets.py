@@ -69,6 +69,8 @@ TARGETS = {
     "tables": Target("report", ("tables",), options.of_tables, reads=False, share=2),
     "tables-script": Target("script", ("tables",), options.script_of_tables, reads=False),
     "parquet-export": Target("export", (*_SYMBOLIC, "stacks", "tables"), options.parquet_export, reads=False),
+    "trace": Target("trace", ("calls",), options.trace, share=3),
+    "probe": Target("probe", ("stacks",), options.probe, reads=False, share=3),
     "list": Target("list", ("events",), options.list_events, reads=False),
     "api-samples": Target("", _READ, options.nothing),
     "api-records": Target("", _READ, options.nothing),

@@ -6,6 +6,7 @@ leaves: an Outcome; failures of one cause have the same name.
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 from dataclasses import dataclass
@@ -13,7 +14,11 @@ from dataclasses import dataclass
 from tests.fuzz.limits import MEGABYTE, Limits
 
 #: a wrong command line, a failure, an end by the reader, fine; 1: `evlist` and the like with nothing to show; 91: some of many left out
-EXPECTED = (0, 1, 91, 129, 141, 255)
+EXPECTED = (
+    *(0, 1, 91, 129, 141, 255),
+    *(-number & 0xFF for number in (errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.ENOTDIR, errno.EOPNOTSUPP)),  # of probe, as perf's
+    *(-number & 0xFF for number in (errno.E2BIG, errno.EEXIST, errno.ERANGE, errno.EACCES, errno.ENOEXEC)),
+)
 FAULT = 70  # the API raised what it never should
 
 _FRAME = re.compile(r'File "[^"]*?/(perfpy/[^"]+)", line \d+,? in (\S+)')

@@ -190,6 +190,13 @@ class Evidence:
             return hottest
         return self._report.find_begins([function]).get(function)
 
+    def is_inlined(self, function: int, line: tuple[str, int]) -> bool:
+        """Whether a line of a function's samples stands before the function in its file: then its code was inlined there."""
+        if self._report.find_begins is None or (self.functions is not None and self.functions.name(function).startswith("py::")):
+            return False
+        begin = self._report.find_begins([function]).get(function)
+        return begin is not None and begin[0] == line[0] and line[1] < begin[1]
+
     def wait_line(self, function: int) -> tuple[str, int] | None:
         """Return the path and the line where a function that waits begins."""
         begins = self._waits_report.find_begins

@@ -83,6 +83,7 @@ WRITERS = {
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
     "capture/runtimes/java_attach.py": "a new empty file that tells a JVM to listen, in its /tmp, with the rights of its user",
     "capture/python_frames/image_file.py": "an image: in a new folder of ours, by a fixed name",
+    "capture/python_frames/current_stacks.py": "a pipe to its own parent",
     "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
     "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
     "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",
@@ -187,6 +188,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "capture/python_frames/current_stacks.py": "/proc/PID/task",
     "kernel/probe_events.py": "files of tracefs",
     "capture/runtimes/hotspot/process_memory.py": "the memory of a process, in /proc",
     "views/scripting/program.py": "a program that the user wants to run, perhaps from a pipe",

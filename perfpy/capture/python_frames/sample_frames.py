@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ _MOST_CODE: Final = 512 << 20  # bytes of the code objects of all processes
 _MOST_LAGS: Final = 1 << 16
 _MOST_THREADS: Final = 256  # of a process whose callers are kept
 _SIZE_OF_GIL: Final = 256  # bytes of struct _gil_runtime_state from the holder on, at most
+_MOST_LAGS: Final = 100_000  # of which the median is told; live views run for days
 _MOST_LOOPS: Final = 64  # of a chain that are evaluated
 _LATEST: Final = 1_000_000_000  # ns that a sample may be older than one that was unwound before
 
@@ -138,7 +140,7 @@ class PythonFrames:
         self._cache = cache
         self._path = ""
         self.counts = [0] * (merging.UNKNOWN + 1)
-        self._lags: list[int] = []
+        self._lags: deque[int] = deque(maxlen=_MOST_LAGS)
         self._copied = 0  # samples whose frames the kernel copied
 
     # Messages of the reader.

@@ -6,13 +6,11 @@ import errno
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo.units.sections import damage_of
 from perfpy.probing.neighbours import nearest
-from perfpy.probing.problems import ProbeError
+from perfpy.probing.problems import ProbeError, damage_refused
 from perfpy.probing.resolution import Resolver
 from perfpy.probing.site_search import SiteSearch
 from perfpy.probing.source_text import read_lines, source_path
-from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
     from perfpy.probing.line_ranges import LineRange
@@ -36,11 +34,8 @@ class LineListing(NamedTuple):
 def list_lines(program: Program, requested: LineRange, source: str = "") -> LineListing:
     """Return the lines of a range. Raises ProbeError."""
     search = SiteSearch(program, source=source)
-    try:
+    with damage_refused(program.symbols):
         path, base, probed = _of_function(program, search, requested) if requested.function else _of_file(program, search, requested.source)
-    except DAMAGE as damage:
-        program.symbols.flaw(damage_of(damage))
-        raise ProbeError(f"the debug information of {program.path} is damaged: {damage}", errno.EINVAL) from None
     first, last = base + requested.first, None if requested.last is None else base + requested.last
     inside = {line for line in probed if line >= first and (last is None or line <= last)}
     if not inside:

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from perfpy.debuginfo.units.sections import damage_of
 from perfpy.errors import PerfError
+from perfpy.symbols.files.elf import DAMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.symbols.files.elf import ElfFile
 
 
 class ProbeError(PerfError):
@@ -46,3 +55,13 @@ class WrongTypeError(ProbeError):
 
     def __init__(self, text: str) -> None:
         super().__init__(text, errno.EINVAL)
+
+
+@contextmanager
+def damage_refused(file: ElfFile) -> Iterator[None]:
+    """Raise ProbeError for damage in a file that is read meanwhile."""
+    try:
+        yield
+    except DAMAGE as damage:
+        file.flaw(damage_of(damage))
+        raise ProbeError(f"the debug information of {file.path} is damaged: {damage}", errno.EINVAL) from None

@@ -10,7 +10,7 @@ from perfpy.probing.definitions import Definition
 from perfpy.probing.fetching import Fetcher
 from perfpy.probing.naming import KERNEL_GROUP, event_of, group_of
 from perfpy.probing.plans import Planned, describe
-from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError
+from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, damage_refused
 from perfpy.probing.resolution import Resolver
 
 if TYPE_CHECKING:
@@ -24,8 +24,12 @@ def plan(
     program: Program, request: ProbeRequest, *, inlines: bool = True, source: str = "", most: int = 128, is_kernel: bool = False
 ) -> Planned:
     """Return the definitions of a request for a program or a kernel image. Raises UsageError, ProbeError."""
+    with damage_refused(program.symbols):
+        return _plan(program, request, Resolver(program, inlines=inlines, source=source, most=most), is_kernel=is_kernel)
+
+
+def _plan(program: Program, request: ProbeRequest, resolver: Resolver, *, is_kernel: bool) -> Planned:
     arguments = [parse_argument(text) for text in request.arguments]
-    resolver = Resolver(program, inlines=inlines, source=source, most=most)
     needs = any(argument.needs_variables for argument in arguments)
     if request.point.marker is not None:
         from perfpy.probing.markers import plan_marker  # few probes are markers
@@ -48,6 +52,8 @@ def plan(
 
 
 def _target(program: Program, site: Site) -> str:
+    if any(character.isspace() for character in program.path):
+        raise ProbeError(f"the kernel takes no path with spaces ('{program.path}'); probe a hard link without them", errno.EINVAL)
     return f"{program.path}:{program.file_offset(site.address):#x}"
 
 

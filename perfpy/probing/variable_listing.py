@@ -41,10 +41,10 @@ def list_variables(program: Program, site: Site, *, externs: bool, ranges: bool,
     code, unit = site.code, site.unit
     if code is None or unit is None:
         return VariableListing(f"{site.address:#x}", [])
-    functions = program.functions(unit)
-    name = functions.name_of(code.function).name if functions else site.name
-    lines = set()
+    lines, name = set(), site.name
     try:
+        functions = program.functions(unit)
+        name = functions.name_of(code.function).name if functions else name
         for variable in _variables(site, externs=externs):
             line = _line(variable, site.address, code.function, name, ranges=ranges)
             if line and test(variable.name):

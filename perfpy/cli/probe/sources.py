@@ -12,7 +12,7 @@ from perfpy.probing.line_ranges import parse_line_range
 from perfpy.probing.name_filters import parse_filter
 from perfpy.probing.plans import describe
 from perfpy.probing.points import parse_request
-from perfpy.probing.problems import NoSuchPointError, ProbeError
+from perfpy.probing.problems import NoSuchPointError, ProbeError, damage_refused
 from perfpy.probing.resolution import Resolver
 from perfpy.probing.variable_listing import list_variables
 from perfpy.untrusted.text import one_line
@@ -82,8 +82,9 @@ def print_functions(options: ProbeCommandOptions, pattern: str) -> int:
 
 
 def _symbol_names(program: Program) -> list[str]:
-    table = program.all_symbols
-    return sorted(table.name(row) for row in range(len(table)))
+    with damage_refused(program.symbols):
+        table = program.all_symbols
+        return sorted(table.name(row) for row in range(len(table)))
 
 
 def _with_debug_info(options: ProbeCommandOptions) -> Program:

@@ -195,7 +195,7 @@ _perfpy()
         options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup -i --no-inherit --show-self -e --event --filter -F --freq -c --count -m --mmap-pages --overwrite -r --realtime --namespaces --all-cgroups --no-bpf-event -g --call-graph --children --max-stack --python -s --sort --by --fields -n --show-nr-samples --show-total-period --comms --dsos --symbols -K --hide_kernel_symbols -U --hide_user_symbols --percent-limit --percentage --raw-trace -w --column-widths -E --entries -z --zero --kallsyms -k --vmlinux --ignore-vmlinux --demangle-kernel -d --delay --updates --keep --stdio --json -v --verbose -h --help"
         ;;
     trace)
-        options="-i --input -f --force -a --all-cpus -C --cpu -p --pid -t --tid -u --uid -G --cgroup --no-inherit --filter-pids -m --mmap-pages -D --delay -e --event --expr --filter --syscalls --strings --failure --duration --max-events -T --time --comm --show-cpu -s --summary -S --with-summary --errno-summary --summary-mode --max-summary -o --output -v --verbose -h --help"
+        options="-i --input -f --force -a --all-cpus -C --cpu -p --pid -t --tid -u --uid -G --cgroup --no-inherit --filter-pids -m --mmap-pages -D --delay -e --event --expr --filter --syscalls --strings --failure --duration --max-events -T --time --comm --show-cpu -s --summary -S --with-summary --errno-summary --summary-mode --max-summary --percentiles --histogram --json -o --output -v --verbose -h --help"
         workload="yes"
         ;;
     stacks)

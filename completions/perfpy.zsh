@@ -387,6 +387,9 @@ _perfpy() {
                 '*--errno-summary[print the errors of each call in the tables]' \
                 '*--summary-mode=[a table for each thread, or one for all]:value:(thread total)' \
                 '*--max-summary=[print at most n rows of a table]:value: ' \
+                '*--percentiles[print a table with percentiles and shares of the time]' \
+                '*--histogram[print the table and a histogram of each calls times]' \
+                '*--json[print JSON objects, one a line, on standard output]' \
                 '*-o+[write to this file]:file:_files' \
                 '*--output=[write to this file]:file:_files' \
                 '*-v[print more details]' \

@@ -52,7 +52,7 @@ class CallTotals(NamedTuple):
         total, least, most: times in nanoseconds.
         squares: the sum of squared deviations from the mean.
         errnos: error number -> count.
-        buckets: bucket -> count (bucket_of).
+        buckets: bucket -> count (bucket_of), of calls whose entry is known.
     """
 
     number: int
@@ -79,11 +79,11 @@ class CallTotals(NamedTuple):
 
     def percentile(self, share: float) -> float:
         """Return the time that a share of the calls does not exceed, in nanoseconds, to 3 %."""
-        wanted, seen = share * self.calls, 0
+        wanted, seen = share * sum(self.buckets.values()), 0
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
             if seen >= wanted:
-                return min(max(bucket_middle(bucket), self.least), self.most)
+                return min(bucket_middle(bucket), self.most)
         return float(self.most)
 
     def plus(self, other: CallTotals) -> CallTotals:
@@ -143,7 +143,8 @@ class Totals:
         failed = rows_where(is_error(events.result[rows]))
         np.add.at(self._errors.values, index[failed], 1)
         _count(self._errnos, index[failed], -events.result[rows][failed])
-        _count(self._buckets, index, bucket_of(duration))
+        whole = rows_where(entry != NO_ROW)
+        _count(self._buckets, index[whole], bucket_of(duration[whole]))
 
     def _count_events(self, paired: PairedEvents) -> None:
         events = paired.events

@@ -89,7 +89,7 @@ def test_max_events_prints_the_first_lines_of_perf(live, capsys):
 
 def test_one_table_has_the_calls_of_all_threads(live, capsys):
     folder, answers = live
-    calls = {}
+    calls: dict[str, int] = {}
     for line in answers["trace-threads-7.data", "-s"].splitlines():
         words = line.split()
         if len(words) == 8 and words[1].isdecimal():

@@ -16,12 +16,11 @@ from perfpy.capture.workload import Workload
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
-from perfpy.cli.trace.replay import line_options, wants_lines, wants_summary
+from perfpy.cli.trace.replay import line_options, output_path, summary_of, wants_lines, wants_summary
 from perfpy.cli.trace.selection import Selection, parse_selection
 from perfpy.live.calls.session import LiveCalls
 from perfpy.live.rings import LiveRings
 from perfpy.views.trace.recorded_calls import CallFilter
-from perfpy.views.trace.summary_text import Summary, SummaryOptions
 
 if TYPE_CHECKING:
     from perfpy.cli.trace.options import TraceCommandOptions
@@ -62,7 +61,7 @@ class LiveTrace:
                 wants_strings=options.strings,
             )
             stack.callback(calls.close)
-            output = stack.enter_context(TraceOutput(options.output))
+            output = stack.enter_context(TraceOutput(output_path(options)))
             if workload is not None:
                 workload.start()
             else:
@@ -121,9 +120,7 @@ class LiveTrace:
             calls.drain(last=is_last)
             is_last = not self._print(calls, output, signals) or is_last
         if wants_summary(self._options):
-            options = self._options
-            form = SummaryOptions(options.summary_mode == "total", options.errno_summary, options.max_summary)
-            output.write(Summary(calls.totals, form, calls.calls.name, calls.comms.final_comm).lines())
+            output.write(summary_of(calls.totals, self._options, calls.calls.name, calls.comms.final_comm))
         if calls.lost:
             _tell(f"warning: {calls.lost} samples lost; larger ring buffers (-m) or fewer calls (-e) help")
         return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0

@@ -8,7 +8,9 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.selection import parse_selection
+from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
+from perfpy.views.trace.percentile_text import percentile_lines
 from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
 from perfpy.views.trace.summary_text import Summary, SummaryOptions
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from perfpy.cli.trace.options import TraceCommandOptions
+    from perfpy.tracing.totals import Totals
 
 
 def line_options(options: TraceCommandOptions) -> LineOptions:
@@ -26,7 +29,13 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         shows_cpu=options.show_cpu,
         failures_only=options.failure,
         longer_than=options.duration,
+        as_json=options.json,
     )
+
+
+def output_path(options: TraceCommandOptions) -> str:
+    """Return where to write: standard error, or standard output for JSON."""
+    return options.output or ("-" if options.json else "")
 
 
 def wants_lines(options: TraceCommandOptions) -> bool:
@@ -36,18 +45,33 @@ def wants_lines(options: TraceCommandOptions) -> bool:
 
 def wants_summary(options: TraceCommandOptions) -> bool:
     """Whether to print tables."""
-    return bool(options.summary or options.with_summary or options.errno_summary or options.summary_mode or options.max_summary)
+    return bool(
+        options.percentiles
+        or options.histogram
+        or options.summary
+        or options.with_summary
+        or options.errno_summary
+        or options.summary_mode
+        or options.max_summary
+    )
 
 
-def summary_of(calls: RecordedCalls, options: TraceCommandOptions, comm_of: Callable[[int], str]) -> Iterable[str]:
+def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[int], str], comm_of: Callable[[int], str]) -> Iterable[str]:
     """Return the lines of the tables."""
+    if options.json:
+        return json_summary(totals, name_of, comm_of, of_all=options.summary_mode == "total")
+    if options.percentiles or options.histogram:
+        return percentile_lines(totals, name_of, options.max_summary, histograms=options.histogram)
     form = SummaryOptions(options.summary_mode == "total", options.errno_summary, options.max_summary)
-    return Summary(calls.totals, form, calls.calls.name, comm_of).lines()
+    return Summary(totals, form, name_of, comm_of).lines()
 
 
 def replay(options: TraceCommandOptions) -> int:
     """Print the calls of a recording; return the exit status."""
-    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording, TraceOutput(options.output) as output:
+    with (
+        open_recording(options.input, force=options.force, verbose=options.verbose) as recording,
+        TraceOutput(output_path(options)) as output,
+    ):
         form = line_options(options) if wants_lines(options) else None
         timeline = recording.make_timeline(keep_exited=wants_summary(options))
         calls = RecordedCalls(recording, timeline, form, _filter(options, str(recording.header.get("arch") or "x86_64")))
@@ -59,7 +83,7 @@ def replay(options: TraceCommandOptions) -> int:
             if left == 0:
                 break
         if wants_summary(options):
-            output.write(summary_of(calls, options, timeline.last_comm))
+            output.write(summary_of(calls.totals, options, calls.calls.name, timeline.last_comm))
     return 0
 
 

@@ -23,6 +23,7 @@ from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
 from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
+from perfpy.views.trace.json_lines import JsonCalls
 from perfpy.views.trace.lines import TraceLines
 from perfpy.views.trace.other_events import OtherEvents
 from perfpy.views.trace.recorded_calls import ending_numbers
@@ -98,7 +99,10 @@ class LiveCalls:
         ending = ending_numbers(self.machine)
         self._pairing = Pairing(ending)
         others = OtherEvents(events, tracing, self.comms)
-        self._lines = None if options is None else TraceLines(options, self.calls, self.comms, ending, others.texts)
+        self._lines: TraceLines | JsonCalls | None = None
+        if options is not None:
+            plain = TraceLines(options, self.calls, self.comms, ending, others.texts)
+            self._lines = JsonCalls(options, self.calls, self.comms) if options.as_json else plain
         self._others = others
         self._descriptors = Descriptors(self.machine, open_files, descriptor_name) if options is not None else None
         self._strings = self._open_strings(tracing, tell) if wants_strings and options is not None and self._fields else None

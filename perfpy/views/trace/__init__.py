@@ -10,5 +10,7 @@ special_texts     the texts of modes, sockets, futexes and dependent arguments
 unused_arguments  arguments that a call does not use
 other_events      samples of other events between the calls
 summary_text      the tables of -s
+percentile_text   tables with percentiles, histograms
+json_lines        calls and tables as JSON
 recorded_calls    the calls of a recording
 """

@@ -71,6 +71,10 @@ class CallTexts:
         """Return the name of a call; syscall_NUMBER for an unknown one."""
         return self._names.get(number) or f"syscall_{number}"
 
+    def argument_names(self, number: int) -> list[str]:
+        """Return the names of a call's arguments."""
+        return [name for name, _ in self._shape(number).arguments]
+
     def names(self, numbers: NDArray[np.int64]) -> list[str]:
         """Return the names of calls."""
         return [self._shape(number).name for number in numbers.tolist()]

@@ -45,6 +45,7 @@ class LineOptions(NamedTuple):
         shows_comm, shows_cpu: print the comm, the CPU.
         failures_only: print only calls that failed.
         longer_than: print only calls that took more than this many milliseconds; 0 for all.
+        as_json: print an object for each return instead (perfpy.views.trace.json_lines).
     """
 
     absolute_time: bool = False
@@ -52,6 +53,7 @@ class LineOptions(NamedTuple):
     shows_cpu: bool = False
     failures_only: bool = False
     longer_than: float = 0.0
+    as_json: bool = False
 
     @property
     def has_interruptions(self) -> bool:

@@ -12,6 +12,7 @@ from perfpy.tracing.events import ENTER, EXIT, CallEvents, call_events, call_fie
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
+from perfpy.views.trace.json_lines import JsonCalls
 from perfpy.views.trace.lines import LineOptions, TraceLines
 from perfpy.views.trace.other_events import OtherEvents
 
@@ -91,7 +92,10 @@ class RecordedCalls:
         self._pairing = Pairing(ending)
         self.totals = Totals()
         self._others = OtherEvents(recording.events, recording.data.tracing, names)
-        self._lines = None if options is None else TraceLines(options, self.calls, names, ending, self._others.texts)
+        self._lines: TraceLines | JsonCalls | None = None
+        if options is not None:
+            plain = TraceLines(options, self.calls, names, ending, self._others.texts)
+            self._lines = JsonCalls(options, self.calls, names) if options.as_json else plain
 
     def batches(self) -> Iterator[tuple[PairedEvents, list[str]]]:
         """Yield the events of each batch and their lines."""

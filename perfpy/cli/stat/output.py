@@ -11,7 +11,6 @@ import time
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.errors import OutputFailedError
-from perfpy.untrusted.files import opener
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -94,6 +93,8 @@ class StatOutput:
                 return _guard(os.fdopen(self.form.log_fd, mode, closefd=False))
             if not self._name or self._name == "-":
                 return sys.stderr
+            from perfpy.untrusted.files import opener  # few counts go to a file
+
             file = open(self._name, mode, encoding="utf-8", errors="surrogateescape", opener=opener)  # noqa: SIM115  # closed by __exit__
             stream = _guard(file)
         except OSError as error:

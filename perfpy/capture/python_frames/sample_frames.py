@@ -49,10 +49,9 @@ _PATIENCE: Final = 0.5  # seconds to wait for the reader to reach the samples
 _READ: Final = 1 << 18
 _MOST_WAITING: Final = 1 << 20  # frames that wait for their samples
 _MOST_CODE: Final = 512 << 20  # bytes of the code objects of all processes
-_MOST_LAGS: Final = 1 << 16
 _MOST_THREADS: Final = 256  # of a process whose callers are kept
 _SIZE_OF_GIL: Final = 256  # bytes of struct _gil_runtime_state from the holder on, at most
-_MOST_LAGS: Final = 100_000  # of which the median is told; live views run for days
+_MOST_LAGS: Final = 1 << 16  # the last ones, for the median; live views run for days
 _MOST_LOOPS: Final = 64  # of a chain that are evaluated
 _LATEST: Final = 1_000_000_000  # ns that a sample may be older than one that was unwound before
 
@@ -200,7 +199,7 @@ class PythonFrames:
     def _add_chain(self, chain: FoundChain) -> None:
         """Add the frames of samples, unless too many wait: samples are unwound in order, so earlier ones are needed first."""
         process = self._process_of(chain.pid)
-        if not chain.is_exact and len(self._lags) < _MOST_LAGS:
+        if not chain.is_exact:
             self._lags.append(chain.lag)
         size = 1 + len(chain.frames) + len(chain.left)
         if process is None or (self._waiting + size > _MOST_WAITING and not self._has_room(size)):

@@ -141,6 +141,9 @@ _perfpy_value()
     "sched -C" | "sched --CPU" | "sched =--CPU" | "sched --max-stack" | "sched =--max-stack" | "sched --time" | "sched =--time" | "sched --pid" | "sched =--pid" | "sched -t" | "sched --tid" | "sched =--tid" | "sched --cpu" | "sched =--cpu" | "sched --prio" | "sched =--prio" | "sched --comm" | "sched =--comm" | "sched --cpus" | "sched =--cpus" | "sched --task-name" | "sched =--task-name" | "sched --color-pids" | "sched =--color-pids" | "sched --color-cpus" | "sched =--color-cpus") : ;;
     "sched -k" | "sched --vmlinux" | "sched =--vmlinux" | "sched --kallsyms" | "sched =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "sched --symfs" | "sched =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "lock -i" | "lock --input" | "lock =--input") _perfpy_recordings ;;
+    "lock --output" | "lock =--output" | "lock --vmlinux" | "lock =--vmlinux" | "lock --kallsyms" | "lock =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "lock -k" | "lock --key" | "lock =--key" | "lock -F" | "lock --field" | "lock =--field" | "lock -E" | "lock --entries" | "lock =--entries" | "lock --max-stack" | "lock =--max-stack" | "lock --stack-skip" | "lock =--stack-skip" | "lock -Y" | "lock --type-filter" | "lock =--type-filter" | "lock -L" | "lock --lock-filter" | "lock =--lock-filter" | "lock -S" | "lock --callstack-filter" | "lock =--callstack-filter" | "lock -x" | "lock --field-separator" | "lock =--field-separator") : ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -178,7 +181,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
         return
     fi
     local options="" workload="" actions=""
@@ -221,6 +224,10 @@ _perfpy()
         options="-i --input -f --force -v --verbose -D --dump-raw-trace -h --help -s --sort -C --CPU -p --pids -k --vmlinux --kallsyms -g --call-graph --max-stack --symfs --summary -S --with-summary -w --wakeups -n --next -M --migrations -V --cpu-visual -I --idle-hist --time --state --pid -t --tid --cpu --show-prio --prio -P --pre-migrations --comm --compact --cpus --task-name --fuzzy-name --color-pids --color-cpus"
         actions="record latency timehist map script"
         ;;
+    lock)
+        options="-i --input -f --force -q --quiet -v --verbose --output -D --dump-raw-trace --vmlinux --kallsyms -h --help -k --key -F --field -t --threads -c --combine-locks -E --entries -m --map -l --lock-addr --max-stack --stack-skip -Y --type-filter -L --lock-filter -S --callstack-filter -x --field-separator"
+        actions="record report info contention script"
+        ;;
     list)
         options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio -h --help"
         ;;
@@ -262,7 +269,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

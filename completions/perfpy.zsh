@@ -33,6 +33,7 @@ _perfpy() {
         'diff:compare recordings and mark changes beyond noise'
         'script:read perf.data and print every sample'
         'sched:show delays and switches of threads'
+        'lock:show waits for the kernels locks'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
@@ -801,6 +802,50 @@ _perfpy() {
                 '1:action:(record latency timehist map script)' \
                 '*:file:_files'
             ;;
+        lock)
+            _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*--output=[write the text to this file]:file:_files' \
+                '*-D[print every record as bytes and text first]' \
+                '*--dump-raw-trace[print every record as bytes and text first]' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*-k+[sort by this field]:value: ' \
+                '*--key=[sort by this field]:value: ' \
+                '*-F+[show these fields  acquired, contended, avg_wait ...]:value: ' \
+                '*--field=[show these fields  acquired, contended, avg_wait ...]:value: ' \
+                '*-t[one row per thread]' \
+                '*--threads[one row per thread]' \
+                '*-c[one row for all locks of the same name]' \
+                '*--combine-locks[one row for all locks of the same name]' \
+                '*-E+[show at most n rows]:value: ' \
+                '*--entries=[show at most n rows]:value: ' \
+                '*-m[list only the locks]' \
+                '*--map[list only the locks]' \
+                '*-l[one row per lock]' \
+                '*--lock-addr[one row per lock]' \
+                '*--max-stack=[use n functions of a callchain]:value: ' \
+                '*--stack-skip=[skip n functions for the caller]:value: ' \
+                '*-Y+[only these types of locks]:value: ' \
+                '*--type-filter=[only these types of locks]:value: ' \
+                '*-L+[only these locks  addresses or symbols]:value: ' \
+                '*--lock-filter=[only these locks  addresses or symbols]:value: ' \
+                '*-S+[only waits in these functions]:value: ' \
+                '*--callstack-filter=[only waits in these functions]:value: ' \
+                '*-x+[print values with this separator]:value: ' \
+                '*--field-separator=[print values with this separator]:value: ' \
+                '1:action:(record report info contention script)' \
+                '*:file:_files'
+            ;;
         list)
             _arguments -s -S \
                 '*-d[print event descriptions]' \
@@ -1053,7 +1098,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script sched list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script sched lock list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

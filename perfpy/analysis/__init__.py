@@ -11,5 +11,5 @@ counterparts     the same program under two names
 
 Packages: aggregate (fold samples), filters (select samples), samples (columns of samples), sortkeys (sort keys of reports),
 report (tables and call trees), differences (of reports), stacks (whole stacks), annotation (shares within functions),
-verdict (the numbers of verdicts), sched (switches, delays and run times).
+verdict (the numbers of verdicts), sched (switches, delays and run times), locks (waits for locks).
 """

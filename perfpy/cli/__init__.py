@@ -26,8 +26,8 @@ tests/test_architecture.py checks:
 Modules:
 
 commands            the table of commands; each command has a module or folder of its name: annotate, archive, build_id_cache,
-                    build_id_list, check, config, data, diff, evlist, export, help, inject, latency, list, probe, record, report, sched,
-                    script, stacks, stat, top, trace, version, view
+                    build_id_list, check, config, data, diff, evlist, export, help, inject, latency, list, lock, probe, record, report,
+                    sched, script, stacks, stat, top, trace, version, view
 complete            candidates for the shells' completions
 missing_commands    perf's commands that perfpy does not have, and alternatives
 global_options      options before the command

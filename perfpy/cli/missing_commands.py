@@ -18,7 +18,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "kmem": ("perfpy record -a -g -e 'kmem:*' -- sleep 1", "perfpy report"),
     "kvm": ("perfpy record -a -e 'kvm:*' -- sleep 1", "perfpy script"),
     "kwork": ("perfpy record -a -e 'irq:*,workqueue:*' -- sleep 1", "perfpy script"),
-    "lock": ("perfpy record -a -g -e 'lock:*' -- sleep 1", "perfpy report"),
     "mem": ("perfpy record -d -W -e EVENT -- COMMAND", "perfpy report --mem-mode"),
     "test": (),
     "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),

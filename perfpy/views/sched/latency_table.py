@@ -68,16 +68,21 @@ def _task(row: TaskDelays) -> str:
     return f"  {name}:({row.tasks})" if row.tasks > 1 else f"  {name}:{row.tid}"
 
 
+def _padded(text: str, width: int) -> str:
+    """Return a text with blanks up to a width, and one blank at least."""
+    return text + " " * max(width - len(text), 1)
+
+
 def _line(row: TaskDelays) -> str:
     return (
-        f"{_task(row):<24}|{row.runtime / 1e6:11.3f} ms |{row.delays:9d} | avg:{row.average / 1e6:8.3f} ms |"
+        f"{_padded(_task(row), 24)}|{row.runtime / 1e6:11.3f} ms |{row.delays:9d} | avg:{row.average / 1e6:8.3f} ms |"
         f" max:{row.longest / 1e6:8.3f} ms | max start: {_seconds(row.begin):>12} s | max end: {_seconds(row.end):>12} s"
     )
 
 
 def _seven_line(row: TaskDelays) -> str:
     return (
-        f"{_task(row):<26}|{_duration(row.runtime, 12)} |{row.delays:9d} |{_duration(row.average, 13)} |{_duration(row.longest, 13)} |"
+        f"{_padded(_task(row), 26)}|{_duration(row.runtime, 12)} |{row.delays:9d} |{_duration(row.average, 13)} |{_duration(row.longest, 13)} |"
         f"{_seconds(row.begin):>20} s |{_seconds(row.end):>20} s |"
     )
 

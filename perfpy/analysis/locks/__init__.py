@@ -1,0 +1,8 @@
+"""Waits for locks as tables: what `perfpy lock` prints.
+
+Modules:
+
+contention   the waits of a recording
+callers      the functions that waited
+lock_table   waits by caller, thread or lock
+"""

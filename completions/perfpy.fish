@@ -571,7 +571,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from lock' -l kallsyms -r -F -d 'r
 complete -c perfpy -n '__fish_seen_subcommand_from lock' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from lock' -l help -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from lock' -s k -l key -x -d 'sort by this field'
-complete -c perfpy -n '__fish_seen_subcommand_from lock' -s F -l field -x -d 'show these fields  acquired, contended, avg_wait ...'
+complete -c perfpy -n '__fish_seen_subcommand_from lock' -s F -l field -x -d 'show these fields, such as acquired,contended,avg_wait'
 complete -c perfpy -n '__fish_seen_subcommand_from lock' -s t -l threads -f -d 'one row per thread'
 complete -c perfpy -n '__fish_seen_subcommand_from lock' -s c -l combine-locks -f -d 'one row for all locks of the same name'
 complete -c perfpy -n '__fish_seen_subcommand_from lock' -s E -l entries -x -d 'show at most n rows'

@@ -821,8 +821,8 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*-k+[sort by this field]:value: ' \
                 '*--key=[sort by this field]:value: ' \
-                '*-F+[show these fields  acquired, contended, avg_wait ...]:value: ' \
-                '*--field=[show these fields  acquired, contended, avg_wait ...]:value: ' \
+                '*-F+[show these fields, such as acquired,contended,avg_wait]:value: ' \
+                '*--field=[show these fields, such as acquired,contended,avg_wait]:value: ' \
                 '*-t[one row per thread]' \
                 '*--threads[one row per thread]' \
                 '*-c[one row for all locks of the same name]' \

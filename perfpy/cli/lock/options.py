@@ -31,7 +31,7 @@ class LockReportOptions(LockOptions):
     """Options of `perfpy lock report`."""
 
     key: str = option("-k,--key", Value(default="acquired"), "sort by this field", metavar="<acquired>")
-    field: str = option("-F,--field", Value(default=""), "show these fields: acquired, contended, avg_wait ...", metavar="<fields>")
+    field: str = option("-F,--field", Value(default=""), "show these fields, such as acquired,contended,avg_wait", metavar="<fields>")
     threads: bool = option("-t,--threads", Flag(), "one row per thread")
     combine_locks: bool = option("-c,--combine-locks", Flag(), "one row for all locks of the same name")
     entries: int = option("-E,--entries", Value(parse_unsigned, default=0), "show at most n rows", metavar="<n>")
@@ -48,7 +48,7 @@ class LockContentionOptions(LockOptions, lacks=_LACKING):
     """Options of `perfpy lock contention`."""
 
     key: str = option("-k,--key", Value(default="wait_total"), "sort by this field", metavar="<wait_total>")
-    field: str = option("-F,--field", Value(default=""), "show these fields: contended, wait_total ...", metavar="<fields>")
+    field: str = option("-F,--field", Value(default=""), "show these fields, such as contended,wait_total", metavar="<fields>")
     threads: bool = option("-t,--threads", Flag(), "one row per thread")
     lock_addr: bool = option("-l,--lock-addr", Flag(), "one row per lock")
     entries: int = option("-E,--entries", Value(parse_unsigned, default=0), "show at most n rows", metavar="<n>")

@@ -81,8 +81,9 @@ def _line(row: TaskDelays) -> str:
 
 
 def _seven_line(row: TaskDelays) -> str:
+    durations = f"{_duration(row.average, 13)} |{_duration(row.longest, 13)}"
     return (
-        f"{_padded(_task(row), 26)}|{_duration(row.runtime, 12)} |{row.delays:9d} |{_duration(row.average, 13)} |{_duration(row.longest, 13)} |"
+        f"{_padded(_task(row), 26)}|{_duration(row.runtime, 12)} |{row.delays:9d} |{durations} |"
         f"{_seconds(row.begin):>20} s |{_seconds(row.end):>20} s |"
     )
 

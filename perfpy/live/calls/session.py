@@ -51,6 +51,17 @@ class LiveBatch(NamedTuple):
     lines: list[str]
 
 
+def _comm_reader() -> Callable[[int], str]:
+    """Return a function that reads the comm of a running thread, "" if it has ended."""
+    procfs = ProcFs()
+
+    def read_comm(tid: int) -> str:
+        status = procfs.status(tid)
+        return status.comm if status else ""
+
+    return read_comm
+
+
 class LiveCalls:
     """The calls of running tasks.
 
@@ -86,13 +97,7 @@ class LiveCalls:
         events = rings.events(tracing)
         self._window = LiveWindow(events, rings.features, tracing, own=os.getpid())
         self._fields = call_fields(events, tracing)
-        procfs = ProcFs()
-
-        def read_comm(tid: int) -> str:
-            status = procfs.status(tid)
-            return status.comm if status else ""
-
-        self.comms = FollowedComms(read_comm)
+        self.comms = FollowedComms(_comm_reader())
         self.calls = CallTexts(self.machine)
         self.totals = Totals()
         self.lost = 0

@@ -18,9 +18,7 @@ def _example(wish: str, *lines: str) -> Example:
 
 EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "lock": (
-        _example(
-            "record waits for kernel locks, and show their callers", "perfpy lock record -- make -j8", "perfpy lock contention"
-        ),
+        _example("record waits for kernel locks, and show their callers", "perfpy lock record -- make -j8", "perfpy lock contention"),
         _example("show the threads that waited most", "perfpy lock contention -t -E 10"),
         _example("show the longest waits for each lock", "perfpy lock report -k wait_max"),
     ),

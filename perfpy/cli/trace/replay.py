@@ -12,7 +12,7 @@ from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
 from perfpy.views.trace.percentile_text import percentile_lines
 from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
-from perfpy.views.trace.summary_text import Summary, SummaryOptions
+from perfpy.views.trace.summary_text import CallTables, SummaryOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,7 +63,7 @@ def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[
     if options.percentiles or options.histogram:
         return percentile_lines(totals, name_of, options.max_summary, histograms=options.histogram)
     form = SummaryOptions(options.summary_mode == "total", options.errno_summary, options.max_summary)
-    return Summary(totals, form, name_of, comm_of).lines()
+    return CallTables(totals, form, name_of, comm_of).lines()
 
 
 def replay(options: TraceCommandOptions) -> int:

@@ -33,7 +33,7 @@ class SummaryOptions(NamedTuple):
     most: int = 0
 
 
-class Summary:
+class CallTables:
     """The tables of a stream's sums.
 
     Args:

@@ -214,12 +214,6 @@ class LiveCalls:
             self._ended = []
 
 
-def _read_comm(tid: int) -> str:
-    """Return the comm that a thread has now; "" if it has ended."""
-    status = ProcFs().status(tid)
-    return status.comm if status else ""
-
-
 def _own_counter(attr: EventAttr) -> Counter:
     """Open a counter of this process, which holds a BPF program."""
     return Counter(attr)

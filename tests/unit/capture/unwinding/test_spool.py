@@ -47,7 +47,7 @@ def test_memory_is_used_round_and_round(spool):
     for _ in range(2):
         spool.write([bytes(30)])
         spool.close_piece()
-    spool.done()  # 0-30 are free, 30-60 wait
+    spool.release_first()  # 0-30 are free, 30-60 wait
     spool.write([b"x" * 20])
     piece = spool.close_piece()
     assert piece == [Extent(MEMORY, 60, 4), Extent(MEMORY, 0, 16)]
@@ -66,7 +66,7 @@ def test_the_disk_is_given_back_when_nothing_on_it_waits(spool):
     spool.write([bytes(100)])
     spool.close_piece()
     assert os.fstat(spool.disk).st_size == 36
-    spool.done()
+    spool.release_first()
     assert os.fstat(spool.disk).st_size == 0
 
 
@@ -89,7 +89,7 @@ def test_many_pieces_come_back_as_they_were(spool):
         if number % 3:
             first, extents = waiting.pop(0)
             assert read(spool, extents) == bytes([first]) * (first % 37 + 1)
-            spool.done()
+            spool.release_first()
 
 
 def test_a_folder_that_takes_no_files_is_named(tmp_path):

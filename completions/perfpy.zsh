@@ -366,8 +366,6 @@ _perfpy() {
                 '*--filter-pids=[skip these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*-m+[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
                 '*--mmap-pages=[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
-                '*-D+[begin n milliseconds after the program]:value: ' \
-                '*--delay=[begin n milliseconds after the program]:value: ' \
                 '*-e+[calls]:value: ' \
                 '*--event=[calls]:value: ' \
                 '*--expr=[calls]:value: ' \

@@ -19,6 +19,7 @@ _LACKING: Final = {
     "--switch-off": "use perfpy record, then perfpy script --switch-on",
     "--show-on-off-events": "use perfpy record, then perfpy script --switch-on",
     "--bpf-summary": _BPF,
+    "-D,--delay": "use perfpy trace record -D, then perfpy trace -i",
     "-F,--pf": "use perfpy record -e page-faults -d, then perfpy script",
     "--call-graph": "use perfpy trace record -g, then perfpy script",
     "--kernel-syscall-graph": "use perfpy trace record -g, then perfpy script",
@@ -51,7 +52,6 @@ class TraceTargetOptions(CommandOptions):
     no_inherit: bool = option("--no-inherit", Flag(), "do not trace child tasks")
     filter_pids: str = option("--filter-pids", Value(default=""), "skip these processes (comma-separated)", metavar="<pid>")
     mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of ring buffers in pages, or bytes: 64K, 2M", metavar="<pages>")
-    delay: int = option("-D,--delay", Value(parse_unsigned, default=0), "begin n milliseconds after the program", metavar="<n>")
 
 
 class TraceEventOptions(CommandOptions):

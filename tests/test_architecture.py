@@ -193,6 +193,7 @@ def test_analysis_stands_on_the_protocol_of_sources():
 NAMES_TYPES_OF = {
     "perfpy": {"analysis", "perfdata", "symbols"},  # the signatures of the public functions
     "views": {"events"},  # the lists that `list` prints
+    "cli": {"tracing"},  # the sums of calls that `trace -s` hands to its view
 }
 
 

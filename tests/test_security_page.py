@@ -16,6 +16,7 @@ from perfpy.untrusted import expansion
 
 PAGE = (Path(__file__).parents[1] / ".github" / "SECURITY.md").read_text()
 MB = 1 << 20
+_OF_A_REPORT = f"perf maps of a report: {perf_map.MOST_FUNCTIONS >> 20} million functions together"
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,9 @@ MB = 1 << 20
             "C++ and Rust names",
             f"{name_budget._MANGLED_MOST:,} characters mangled, {name_budget.LONGEST:,} demangled; longer names are printed mangled",
         ),
-        ("perf maps, jitdumps, lists of kernel symbols", f"{perf_map.LARGEST // MB} MB"),
-        ("perf maps, jitdumps, lists of kernel symbols", f"{jitdump.LARGEST // MB} MB"),
-        ("perf maps, jitdumps, lists of kernel symbols", f"{kernel_symbols._LARGEST_KALLSYMS // MB} MB"),
+        ("perf maps, jitdumps, lists of kernel symbols", f"{perf_map.LARGEST // MB} MB; {_OF_A_REPORT}"),
+        ("perf maps, jitdumps, lists of kernel symbols", f"{jitdump.LARGEST // MB} MB; {_OF_A_REPORT}"),
+        ("perf maps, jitdumps, lists of kernel symbols", f"{kernel_symbols._LARGEST_KALLSYMS // MB} MB; {_OF_A_REPORT}"),
         ("event files", f"{event_files._LARGEST // MB} MB"),
         ("configuration files", f"{perfconfig._LARGEST // MB} MB"),
         (

@@ -49,7 +49,7 @@ def otlp(parts: Sequence[Stacks], origin: Origin) -> bytes:
     return _Profiles(parts, origin).content()
 
 
-class _Table:
+class _DictionaryTable:
     """The entries of a table of the dictionary; equal ones are one."""
 
     def __init__(self, field: int) -> None:
@@ -68,8 +68,12 @@ class _Profiles:
 
     def __init__(self, parts: Sequence[Stacks], origin: Origin) -> None:
         self._parts, self._origin = parts, origin
-        self._mappings, self._locations, self._functions = _Table(_MAPPINGS), _Table(_LOCATIONS), _Table(_FUNCTIONS)
-        self._strings, self._attributes, self._stacks = _Table(_STRINGS), _Table(_ATTRIBUTES), _Table(_STACKS)
+        self._mappings, self._locations, self._functions = (
+            _DictionaryTable(_MAPPINGS),
+            _DictionaryTable(_LOCATIONS),
+            _DictionaryTable(_FUNCTIONS),
+        )
+        self._strings, self._attributes, self._stacks = _DictionaryTable(_STRINGS), _DictionaryTable(_ATTRIBUTES), _DictionaryTable(_STACKS)
 
     def content(self) -> bytes:
         profiles = b"".join(message(2, self._profile(part)) for part in self._parts)

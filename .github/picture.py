@@ -1,10 +1,8 @@
-"""Draw README's picture: what `perfpy report` shows on a terminal, as SVG.
+"""Draw README's picture: what `perfpy python3 app.py` shows on a terminal, as SVG.
 
     .venv/bin/python .github/picture.py        writes .github/report.svg
 
-What enters: a small program, which is recorded anew, and whatever perfpy
-writes to a terminal of this size. What leaves: the picture, without fonts or
-anything else from a network.
+The script records a small program each time. The picture needs no fonts and nothing else from a network.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import termios
@@ -25,7 +22,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 COLUMNS, LINES = 92, 60
-SHOWN = 24
+SHOWN = 26
 PROGRAM = """
 import json, re
 
@@ -42,7 +39,7 @@ def load(rounds):
 def summary(trees):
     return sum(sum(tree.values()) for tree in trees for _ in range(200))
 
-print(summary(load(12000)))
+print(summary(load(60000)))
 """
 FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace;
@@ -57,7 +54,7 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 
 
 def on_a_terminal(command: list[str], folder: str) -> str:
-    """What a command writes to a terminal."""
+    """Return the text that a command writes to a terminal."""
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(folder)
@@ -73,10 +70,10 @@ def on_a_terminal(command: list[str], folder: str) -> str:
     return "\n".join(line.rpartition("\r")[2] for line in lines if not line.startswith(("\r", "reading samples")))  # no progress
 
 
-def picture(shown: str, title: str) -> str:
-    """The text with its colours as SVG."""
+def picture(screen: str, title: str) -> str:
+    """Return text with its colours as SVG."""
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True, color_system="truecolor")  # noqa: SIM115
-    console.print(Text.from_ansi(shown), no_wrap=True, crop=True)
+    console.print(Text.from_ansi(screen), no_wrap=True, crop=True)
     svg = console.export_svg(title=title, theme=MONOKAI, code_format=FORMAT, unique_id="perfpy")
     return re.sub(r'(="-?\d+\.\d)\d+(?=")', r"\1", svg)  # a tenth of a pixel is enough
 
@@ -89,13 +86,9 @@ def main() -> None:
     os.environ.update(environment)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "app.py").write_text(PROGRAM)
-        subprocess.run([*perfpy, "record", "--jit", "--", "python3", "app.py"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        shown = on_a_terminal([*perfpy, "report", "--children", "--fold-interpreters"], folder)
-    shown = shown.replace("__main__.py", "perfpy").lstrip()
-    lines = shown.rstrip().splitlines()
-    (here / "report.svg").write_text(
-        picture("\n".join(lines[:SHOWN]), "perfpy record --jit -- python3 app.py; perfpy report --children --fold-interpreters")
-    )
+        screen = on_a_terminal([*perfpy, sys.executable, "app.py"], folder)
+    screen = screen.replace("__main__.py", "perfpy").replace(sys.executable, "python3").lstrip()
+    (here / "report.svg").write_text(picture("\n".join(screen.rstrip().splitlines()[:SHOWN]), "perfpy python3 app.py"))
 
 
 if __name__ == "__main__":

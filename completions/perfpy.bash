@@ -241,7 +241,7 @@ _perfpy()
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose -h --help"
         ;;
     probe)
-        options="-a --add -d --del -D --definition -l --list -L --line -V --vars -F --funcs -x --exec -m --module -k --vmlinux -s --source --symfs --target-ns --demangle --demangle-kernel -v --verbose -q --quiet -f --force -n --dry-run --filter --max-probes --range --externs --inlines -h --help"
+        options="-a --add -d --del -D --definition -l --list -L --line -V --vars -F --funcs -x --exec -m --module -k --vmlinux -s --source --symfs --target-ns --demangle --demangle-kernel -v --verbose -q --quiet -f --force -n --dry-run --filter --max-probes --range --externs --no-inlines -h --help"
         ;;
     latency)
         options="-v --verbose -q --quiet -p --pid -x --exec -d --duration -n --slowest -j --json -o --output -h --help"

@@ -659,7 +659,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from probe' -l filter -x -d 'patte
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -l max-probes -x -d 'the largest number of sites of a probe'
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -l range -f -d 'show where variables have values'
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -l externs -f -d 'show global variables, too'
-complete -c perfpy -n '__fish_seen_subcommand_from probe' -l inlines -f -d 'probe inlined calls of functions, too'
+complete -c perfpy -n '__fish_seen_subcommand_from probe' -l no-inlines -f -d 'ignore inlined calls of functions'
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -l help -f -d 'show this text'
 

@@ -966,7 +966,7 @@ _perfpy() {
                 '*--max-probes=[the largest number of sites of a probe]:value: ' \
                 '*--range[show where variables have values]' \
                 '*--externs[show global variables, too]' \
-                '*--inlines[probe inlined calls of functions, too]' \
+                '*--no-inlines[ignore inlined calls of functions]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'

@@ -12,7 +12,8 @@ from perfpy.cli.commands import COMMANDS, load
 pytestmark = pytest.mark.versus_perf
 
 _OPTION = re.compile(r"^ {4}(?:-(?P<letter>\w), |    )--(?P<word>[\w-]+)", re.MULTILINE)
-OURS_ALONE = {"help", "version", "archive", "export", "view"}  # perf's archive is a shell script, which lists no options
+#: commands of perfpy alone, and perf's archive, a shell script that lists no options
+OURS_ALONE = {"help", "version", "archive", "export", "latency", "stacks", "view"}
 
 
 def options_of_perf(perf: str, command: str) -> set[str]:

@@ -61,7 +61,7 @@ def _plan_all(options: ProbeCommandOptions, texts: Iterable[str]) -> list[Planne
             planned = plan(
                 target,
                 request,
-                inlines=options.inlines,
+                inlines=not options.no_inlines,
                 source=options.source,
                 most=options.max_probes,
                 is_kernel=is_kernel(options),

@@ -56,5 +56,5 @@ class ProbeCommandOptions(_Actions, _ProbeTarget, VerboseOptions, QuietOptions, 
     max_probes: int = option("--max-probes", Value(parse_unsigned, default=_MOST), "the largest number of sites of a probe", metavar="<n>")
     show_range: bool = option("--range", Flag(), "show where variables have values (with -V)")
     externs: bool = option("--externs", Flag(), "show global variables, too (with -V)")
-    inlines: bool = option("--inlines", Flag(default=True), "probe inlined calls of functions, too (default)")
+    no_inlines: bool = option("--no-inlines", Flag(), "ignore inlined calls of functions")
     words: tuple[str, ...] = words("[POINT [ARG]...]")

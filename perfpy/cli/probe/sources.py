@@ -49,7 +49,7 @@ def print_variables(options: ProbeCommandOptions, points: Iterable[str]) -> int:
 
             fail(f"-V takes a point without arguments and names, not '{text}'")
         program = _with_debug_info(options)
-        resolver = Resolver(program, inlines=options.inlines, source=options.source, most=options.max_probes)
+        resolver = Resolver(program, inlines=not options.no_inlines, source=options.source, most=options.max_probes)
         try:
             sites = resolver.sites(request.point)
         except NoSuchPointError as error:

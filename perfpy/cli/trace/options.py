@@ -50,6 +50,8 @@ class TraceTargetOptions(CommandOptions):
     uid: str = option("-u,--uid", Value(default=""), "trace the threads of this user", metavar="<user>")
     cgroup: str = option("-G,--cgroup", Value(default=""), "trace only the tasks of this cgroup", metavar="<name>")
     no_inherit: bool = option("--no-inherit", Flag(), "do not trace child tasks")
+    proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "maps are read at once", hidden=True)
+    sort_events: bool = option("--sort-events", Flag(), "lines are in order of time in any case", hidden=True)
     filter_pids: str = option("--filter-pids", Value(default=""), "skip these processes (comma-separated)", metavar="<pid>")
     mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of ring buffers in pages, or bytes: 64K, 2M", metavar="<pages>")
 

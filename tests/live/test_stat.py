@@ -321,6 +321,7 @@ def test_a_terminal_gets_a_table_that_fits(no_color: str) -> None:
     assert max(len(line) for line in re.sub(r"\033\[\d*\w", "", text).splitlines()) <= 60
 
 
+@pytest.mark.system_wide
 def test_threads_that_end_while_all_are_opened_are_left_out() -> None:
     """Beside a loop of short processes; most of these runs met one that had ended."""
     with subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) as loop:

@@ -1,4 +1,4 @@
-"""Source lines with those that can be probed, for `probe --line`."""
+"""List source lines and mark where a probe can be set, for `probe --line`."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def similar_members(compound: Die, name: str) -> str:
 
 
 def _offset_of(member: Die) -> int:
-    """Return a member's offset in bytes, 0 for those that have only bits."""
+    """Return a member's offset in bytes; 0 for a bit-field without a byte offset."""
     offset = member.attributes.get(dwarf.AT_DATA_MEMBER_LOCATION)
     if offset is None:
         return 0

@@ -98,7 +98,7 @@ class DescriptorNames:
 
 
 class _Changes:
-    """The names that descriptors had during a batch, for those that changed."""
+    """The changes of descriptor names during a batch."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], list[tuple[int, str]]] = {}

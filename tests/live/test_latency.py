@@ -1,4 +1,4 @@
-"""Probes for one measurement, and durations beside those that the program measured itself."""
+"""`perfpy latency` agrees with a program's own clock, and temporary probes are removed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _VARIABLES: Final = "!__k???tab_* & !__crc_*"
 
 
 def print_lines(options: ProbeCommandOptions, text: str) -> int:
-    """Print source lines, with numbers for those that can be probed."""
+    """Print source lines. Lines that can be probed have numbers."""
     requested = parse_line_range(text)
     program = _with_debug_info(options)
     shown = list_lines(program, requested, source=options.source)

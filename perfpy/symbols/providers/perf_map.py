@@ -27,13 +27,13 @@ _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})
 
 
 def load(path: str, owners: Collection[int] | None = None, pid: int = 0, most: int = MOST_FUNCTIONS) -> MapTable:
-    """Load a perf map of a process, at most so many functions. Raises OSError if it cannot be read or belongs to none of `owners`."""
+    """Load at most `most` functions of a process's perf map. Raises OSError if it cannot be read or belongs to none of `owners`."""
     with live_process.open_process_file(path, pid, owners=owners, limit=LARGEST) as file:
         return MapTable(parse(file.read(LARGEST), most))
 
 
 def parse(text: bytes, most: int = MOST_FUNCTIONS) -> Symbols:
-    """Parse the lines of a perf map, in file order, at most so many."""
+    """Parse the first `most` lines of a perf map, in file order."""
     symbols, count = list[Symbols](), 0
     for piece in _pieces(text):
         if count >= most:

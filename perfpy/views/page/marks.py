@@ -1,7 +1,7 @@
 """Marks: moments of threads, beside the samples of a profile: forks, exits, new names, switches, and samples of events that happen.
 
-What enters: the recording's side-band, and the stacks of its events with single samples. What leaves: columns, in order of time, and the
-values for the page's scripts (marks.js).
+They come from the recording's side-band and from events whose samples stand for one moment each. The page's scripts (marks.js) get them as
+columns, in order of time.
 """
 
 from __future__ import annotations

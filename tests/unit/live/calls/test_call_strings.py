@@ -1,4 +1,4 @@
-"""Strings of system calls that wait for their calls are bounded: all tasks of the machine make them, also those that are not traced."""
+"""Copied strings of system calls are bounded, because tasks that are not traced produce them, too."""
 
 from __future__ import annotations
 

@@ -349,19 +349,19 @@ def diff(
     return changes
 
 
-def _comparable(named: Any, stack: ExitStack) -> Any:
+def _comparable(source: Any, stack: ExitStack) -> Any:
     """Return what a path names: a recording, or the group of recordings in a folder; anything else as it is."""
     import os
 
-    if not isinstance(named, str | os.PathLike):
-        return named
-    if os.path.isdir(named):
+    if not isinstance(source, str | os.PathLike):
+        return source
+    if os.path.isdir(source):
         from perfpy.fleet.recordings import open_many
 
-        return open_many(os.fspath(named))
+        return open_many(os.fspath(source))
     from perfpy.recording import Recording
 
-    return stack.enter_context(Recording(os.fspath(named)))
+    return stack.enter_context(Recording(os.fspath(source)))
 
 
 @_former_parameter("apart", "separate_children")

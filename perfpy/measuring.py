@@ -73,13 +73,13 @@ def count_program(
 
 
 def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
-    asked = [event.name for event in plan.events if event not in plan.options.alone]
+    event_names = [event.name for event in plan.events if event not in plan.options.alone]
     outcome = Measurement(plan, kernel=kernel).run()
     tally = outcome.tally
     assert tally is not None  # there are no commands around the runs that could have failed
     times = tally.times
     return ProgramCounts(
-        asked,
+        event_names,
         _with_own_parts([named_count(line.row, line.noise) for line in tally.lines()], plan),
         exit_code=outcome.exit_code,
         elapsed=[elapsed / 1e9 for elapsed in times.elapsed] if times else (),

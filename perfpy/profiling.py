@@ -84,9 +84,9 @@ class Profiler:
         if not self._order("disable") or not self._order("stop"):
             self._raise_failure()
         recorder = self._end()
-        _, said = recorder.communicate()
+        _, errors = recorder.communicate()
         if recorder.returncode not in (0, 128 + signal.SIGTERM, -signal.SIGTERM):
-            raise PerfError(_last_line(said) or f"the recorder ended with status {recorder.returncode}")
+            raise PerfError(_last_line(errors) or f"the recorder ended with status {recorder.returncode}")
 
     def open(self) -> Recording:
         """The recording, open until the profile starts again; close it, or leave that to the end."""
@@ -124,18 +124,18 @@ class Profiler:
             os.write(self._orders, f"{word}\n".encode())
         except BrokenPipeError:
             return False
-        said = b""
-        while not said.endswith(_ACK):
+        answer = b""
+        while not answer.endswith(_ACK):
             piece = os.read(self._answers, len(_ACK))
             if not piece:
                 return False
-            said += piece
+            answer += piece
         return True
 
     def _raise_failure(self) -> None:
         recorder = self._end()
-        _, said = recorder.communicate()
-        raise PerfError(_last_line(said) or f"the recorder ended with status {recorder.returncode}")
+        _, errors = recorder.communicate()
+        raise PerfError(_last_line(errors) or f"the recorder ended with status {recorder.returncode}")
 
     def _end(self) -> subprocess.Popen[bytes]:
         assert self._recorder is not None
@@ -190,8 +190,8 @@ def profile_cell(shell: Any, line: str, cell: str) -> Report:
     Where Python frames can be read, rows are Python functions.
     """
     with make_profile(python=os.uname().machine == _PYTHON_MACHINE and sys.implementation.name == "cpython") as profile:
-        done = shell.run_cell(cell)
-    done.raise_error()
+        result = shell.run_cell(cell)
+    result.raise_error()
     return profile.report(line.strip() or None)
 
 
@@ -217,6 +217,6 @@ def _let_read_memory(pid: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 
-def _last_line(said: bytes) -> str:
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+def _last_line(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
     return lines[-1].removeprefix("perfpy record: ") if lines else ""

@@ -167,9 +167,9 @@ class Ragged:
         return (self[row] for row in range(len(self)))
 
     def __repr__(self) -> str:
-        shown = [np.array2string(row, separator=", ", threshold=8) for row in self[:_ROWS_SHOWN]]
-        shown += ["..."] * (len(self) > _ROWS_SHOWN)
-        return f"Ragged({', '.join(shown)}; rows={len(self)})"
+        texts = [np.array2string(row, separator=", ", threshold=8) for row in self[:_ROWS_SHOWN]]
+        texts += ["..."] * (len(self) > _ROWS_SHOWN)
+        return f"Ragged({', '.join(texts)}; rows={len(self)})"
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -88,13 +88,13 @@ def pair_calls(entries: CallSamples, returns: CallSamples, switches: Iterable[tu
 
 def _off_cpu(tid: Int64, start: Int64, end: Int64, switches: Iterable[tuple[int, int, bool]]) -> Int64:
     """Return the time of each call in which its thread was off the CPU."""
-    left: dict[int, int] = {}
+    departures: dict[int, int] = {}
     intervals: dict[int, list[tuple[int, int]]] = {}
     for thread, now, leaves in switches:
         if leaves:
-            left[thread] = now
-        elif thread in left:
-            intervals.setdefault(thread, []).append((left.pop(thread), now))
+            departures[thread] = now
+        elif thread in departures:
+            intervals.setdefault(thread, []).append((departures.pop(thread), now))
     result = np.zeros(len(tid), np.int64)
     for thread, pairs in intervals.items():
         mine = np.flatnonzero(tid == thread)

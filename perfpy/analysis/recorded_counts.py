@@ -123,11 +123,11 @@ class RecordedCounts:
             return Grouping.by_cpu(self.cpus)
         return Grouping.by_part(mode, {cpu: self._part(mode, cpu, cache_level) for cpu in self.cpus})
 
-    def _require_listed(self, what: str, listed: Iterable[int]) -> None:
-        """Raise BadPerfDataError if counts have a CPU or thread that the file does not list. what: a field of CounterCell."""
-        counted = {getattr(cell, what) for _, cells in self._rounds for its_cells in cells.values() for cell in its_cells}
+    def _require_listed(self, field: str, listed: Iterable[int]) -> None:
+        """Raise BadPerfDataError if counts have a CPU or thread that the file does not list. field: a field of CounterCell."""
+        counted = {getattr(cell, field) for _, cells in self._rounds for its_cells in cells.values() for cell in its_cells}
         if strange := counted.difference(listed):
-            reason = f"counts of {what} {min(strange)}, which the file does not list"
+            reason = f"counts of {field} {min(strange)}, which the file does not list"
             raise BadPerfDataError(self._data.path, reason, remedy="--per-socket, -A and similar options need that list")
 
     def _part(self, mode: Aggregation, cpu: int, cache_level: int | None) -> tuple[int, ...]:

@@ -69,12 +69,12 @@ class Command:
             controlled.tell(controlled.describe(self.argument or "") if is_known else "failed: wrong command")
 
     def _switch(self, controlled: Controlled) -> None:
-        done = "enabled" if self.verb == "enable" else "disabled"
+        state = "enabled" if self.verb == "enable" else "disabled"
         if self.argument is None:
             controlled.switch(self.verb == "enable", "")
-            controlled.tell(f"Events {done}")
+            controlled.tell(f"Events {state}")
         elif controlled.switch(self.verb == "enable", self.argument):
-            controlled.tell(f"Event {self.argument} {done}")
+            controlled.tell(f"Event {self.argument} {state}")
         else:
             controlled.tell(f"failed: can't find '{self.argument}' event")
 

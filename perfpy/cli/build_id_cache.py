@@ -73,7 +73,7 @@ class _CacheRun:
             self._purge(path)
         if options.purge_all:
             for build_id, name in self._cache.entries():
-                self._print_action(f"Removing {build_id} {name}", done=self._cache.remove(build_id))
+                self._print_action(f"Removing {build_id} {name}", succeeded=self._cache.remove(build_id))
         if options.missing:
             self._missing(options)
         for path in _files(options.update):
@@ -91,17 +91,17 @@ class _CacheRun:
         except OSError as error:
             print(f"Couldn't {verb} {path}: {error.strerror}", file=sys.stderr)
         else:
-            self._print_action(f"{doing} {build_id} {path}", done=True)
+            self._print_action(f"{doing} {build_id} {path}", succeeded=True)
 
     def _remove(self, path: str) -> None:
         build_id = _build_id(path, "remove")
         if build_id:
-            self._print_action(f"Removing {build_id} {path}", done=self._cache.remove(build_id))
+            self._print_action(f"Removing {build_id} {path}", succeeded=self._cache.remove(build_id))
 
     def _purge(self, path: str) -> None:
         for build_id, name in self._cache.entries():
             if name == os.path.realpath(path):
-                self._print_action(f"Removing {build_id} {path}", done=self._cache.remove(build_id))
+                self._print_action(f"Removing {build_id} {path}", succeeded=self._cache.remove(build_id))
 
     def _missing(self, options: BuildIdCacheCommandOptions) -> None:
         from perfpy.cli.line.opening import open_recording
@@ -111,9 +111,9 @@ class _CacheRun:
                 if not self._cache.holds(entry.build_id.hex()):
                     print(entry.build_id.hex(), one_line(entry.filename))
 
-    def _print_action(self, action: str, *, done: bool) -> None:
+    def _print_action(self, action: str, *, succeeded: bool) -> None:
         if self._verbose:
-            print(f"{action}: {'Ok' if done else 'FAIL'}", file=sys.stderr)
+            print(f"{action}: {'Ok' if succeeded else 'FAIL'}", file=sys.stderr)
 
 
 def _files(text: str) -> Iterator[str]:

@@ -173,11 +173,11 @@ class UnitFunctions:
             name = die.name
             self.names[key] = FunctionName(name, f"{scope}::{name}" if scope and name else name, _linkage(die), die)
         elif link in self.names:
-            known = self.names[link]
-            linkage = known.linkage or _linkage(die)
-            self.names[key] = FunctionName(known.name, known.qualified, linkage, die)
-            if not known.linkage and linkage:
-                known.linkage = linkage
+            origin = self.names[link]
+            linkage = origin.linkage or _linkage(die)
+            self.names[key] = FunctionName(origin.name, origin.qualified, linkage, die)
+            if not origin.linkage and linkage:
+                origin.linkage = linkage
         if code:
             self.code.append(code)
         return scope, code

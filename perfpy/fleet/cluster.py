@@ -246,9 +246,9 @@ class _Folding:
 
 def _await_task(client: Any, address: str, future: Any) -> Any:
     """Wait for a task while the cluster has workers. Raises PerfError, and the task's error."""
-    done, last = Event(), time.monotonic()
-    future.add_done_callback(lambda _: done.set())
-    while not done.wait(_LOOK):
+    event, last = Event(), time.monotonic()
+    future.add_done_callback(lambda _: event.set())
+    while not event.wait(_LOOK):
         if client.processing():
             last = time.monotonic()
         _require_workers(address, time.monotonic() - last)

@@ -72,8 +72,8 @@ def merged_fields(
     """Return a finder of sort keys like field_keys(), over texts instead of data."""
 
     def found(token: str) -> list[SortKey]:
-        known = zip(events, formats, strict=True)
-        keys = [key for event, one in known if one for key in field_keys(token, [event], {event.attr.config: one}, raw=raw, endian="<")]
+        pairs = zip(events, formats, strict=True)
+        keys = [key for event, one in pairs if one for key in field_keys(token, [event], {event.attr.config: one}, raw=raw, endian="<")]
         return [key._replace(column=partial(_column, key.name, texts)) for key in keys]
 
     return found
@@ -89,14 +89,14 @@ def merged_data(texts_of_rows: Sequence[tuple[ShownText, ...]]) -> TraceData:
 class _RowTexts:
     """Texts of payloads that are numbers of known texts."""
 
-    def __init__(self, known: Sequence[str | None]) -> None:
-        self._known = known
+    def __init__(self, full_texts: Sequence[str | None]) -> None:
+        self._full_texts = full_texts
 
     def texts(self, payloads: Sequence[bytes]) -> list[str]:
         return [self.raw_text(payload) for payload in payloads]
 
     def raw_text(self, payload: bytes) -> str:
-        return self._known[int(payload)] or ""
+        return self._full_texts[int(payload)] or ""
 
     def field_text(self, _payload: bytes, _name: str) -> str:
         return ""

@@ -53,14 +53,14 @@ class ProbeEvents:
 
     def misses(self, names: Iterable[str]) -> dict[str, int]:
         """Return how many hits of each event uprobe_profile counts, by GROUP... event name, as far as the file has them."""
-        wanted, hits = set(names), dict[str, int]()
+        wanted_names, hits = set(names), dict[str, int]()
         try:
             with open(f"{self._tracefs.root}/uprobe_profile", encoding="utf-8", errors="surrogateescape") as file:
                 rows = [line.split() for line in file]
         except OSError:
             return {}
         for row in rows:
-            if len(row) >= 3 and row[-2] in wanted and row[-1].isdigit():
+            if len(row) >= 3 and row[-2] in wanted_names and row[-1].isdigit():
                 hits[row[-2]] = hits.get(row[-2], 0) + int(row[-1])
         return hits
 

@@ -87,7 +87,7 @@ class _FilePreamble:
     def _read_features(self, preamble: Preamble) -> None:
         header = self._header
         table = self._source.read(header.data.end, SECTION_SIZE * len(header.features))
-        left = self._source.size  # sections do not overlap: together they are no longer than the file
+        bytes_left = self._source.size  # sections do not overlap: together they are no longer than the file
         for index, number in enumerate(header.features):
             entry = table[index * SECTION_SIZE : (index + 1) * SECTION_SIZE]
             if len(entry) < SECTION_SIZE:
@@ -95,8 +95,8 @@ class _FilePreamble:
                 return
             section = FileSection(as_number(entry[:8], header.endian), as_number(entry[8:], header.endian))
             preamble.feature_sections[number] = section
-            left -= section.size
-            if section.end > self._source.size or left < 0:
+            bytes_left -= section.size
+            if section.end > self._source.size or bytes_left < 0:
                 self._warn(f"at offset {section.offset:#x}: feature {number} of {section.size} bytes extends beyond the file; skipped")
             elif number in FEATURE_NAMES:
                 preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)

@@ -98,16 +98,16 @@ def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Rag
         raise BadPerfDataError(data.path, f"{len(before)} records were exported, the file has {len(records)}")
     order = np.argsort(before, kind="stable").tolist()
     positions = before.tolist()
-    done = number = 0
+    merged = number = 0
     for part in samples:
         bytes_of, offsets, count = part.values.tobytes(), (part.offsets * 8).tolist(), len(part)
         begin = 0
-        while number < len(order) and positions[order[number]] < done + count:
-            here = positions[order[number]] - done
+        while number < len(order) and positions[order[number]] < merged + count:
+            here = positions[order[number]] - merged
             writer.write(bytes_of[offsets[begin] : offsets[here]], records[order[number]])
             begin, number = here, number + 1
         writer.write(bytes_of[offsets[begin] :])
-        done += count
+        merged += count
     for one in order[number:]:
         writer.write(records[one])
 

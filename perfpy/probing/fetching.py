@@ -103,10 +103,10 @@ class Fetcher:
         if variable is not None:
             try:
                 part = _VariablePart(Location(Base("%sp"), 0), variable.die.type)
-                shown = argument.variable
+                argument_text = argument.variable
                 for field in argument.fields:
-                    part, shown = self._follow(part, field, shown), field.member or shown
-                kind = self._finish(part, argument, shown)[1]
+                    part, argument_text = self._follow(part, field, argument_text), field.member or argument_text
+                kind = self._finish(part, argument, argument_text)[1]
             except (ProbeError, *DAMAGE):
                 pass
         return f"{shown_name(argument)}={LOST_VALUE}:{kind or 'x64'}"
@@ -115,12 +115,12 @@ class Fetcher:
         """Yield all variables or parameters with a value here that the kernel can read, outer scopes first."""
         if self._scope is None:
             return
-        seen: set[str] = set()
+        listed_names: set[str] = set()
         chosen = []
         for variable in local_variables(self._scope, self._site.address):
-            if variable.name in seen or (argument.variable == ALL_PARAMETERS and not variable.is_parameter):
+            if variable.name in listed_names or (argument.variable == ALL_PARAMETERS and not variable.is_parameter):
                 continue
-            seen.add(variable.name)
+            listed_names.add(variable.name)
             chosen.append(variable)
         order = {variable.die.offset: variable for variable in chosen}
         for _, variable in sorted(order.items()):
@@ -145,8 +145,8 @@ class Fetcher:
     def _missing(self, name: str) -> str:
         from perfpy.probing.neighbours import nearest
 
-        known = [one.name for one in local_variables(self._scope, self._site.address)] if self._scope else []
-        similar = nearest(name, known)
+        names = [one.name for one in local_variables(self._scope, self._site.address)] if self._scope else []
+        similar = nearest(name, names)
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--vars shows the variables"
         return f"there is no variable '{name}' at {self._site.name}; {hint}"
 
@@ -160,10 +160,10 @@ class Fetcher:
 
     def _of(self, argument: ProbeArgument, variable: ScopedVariable) -> FetchedArgument:
         part = self._begin(variable)
-        shown = argument.variable
+        argument_text = argument.variable
         for field in argument.fields:
-            part, shown = self._follow(part, field, shown), field.member or f"{shown}[{field.number}]"
-        text, kind, note = self._finish(part, argument, shown)
+            part, argument_text = self._follow(part, field, argument_text), field.member or f"{argument_text}[{field.number}]"
+        text, kind, note = self._finish(part, argument, argument_text)
         return FetchedArgument(f"{shown_name(argument)}={text}{':' if kind else ''}{kind}", note)
 
     def _begin(self, variable: ScopedVariable) -> _VariablePart:
@@ -173,22 +173,22 @@ class Fetcher:
             constant = variable.constant
             assert constant is not None
             return _VariablePart(Location(None, constant), declared)
-        found = variable.die.attribute(dwarf.AT_LOCATION)
-        return _VariablePart(self._reader.read(expression, found[0] if found else None), declared)
+        location = variable.die.attribute(dwarf.AT_LOCATION)
+        return _VariablePart(self._reader.read(expression, location[0] if location else None), declared)
 
     # -- parts
 
-    def _follow(self, part: _VariablePart, field: ArgumentField, shown: str) -> _VariablePart:
+    def _follow(self, part: _VariablePart, field: ArgumentField, argument_text: str) -> _VariablePart:
         """Return the part that a field leads to."""
         kind = plain_type(part.type)
         if field.member:
-            return self._member(part, kind, field, shown)
+            return self._member(part, kind, field, argument_text)
         if kind is not None and kind.tag == dwarf.TAG_ARRAY_TYPE:
             return self._element(part, kind, field.number)
         if kind is not None and kind.tag in POINTERS:
             target = Location(Base(self._text(part)), field.number * size_of(kind.type))
             return _VariablePart(target, kind.type)
-        raise WrongTypeError(f"'{shown}' is no array and no pointer ({type_text(part.type)}); it has no [{field.number}]")
+        raise WrongTypeError(f"'{argument_text}' is no array and no pointer ({type_text(part.type)}); it has no [{field.number}]")
 
     def _element(self, part: _VariablePart, type: Die, index: int) -> _VariablePart:
         counts = array_counts(type)
@@ -200,19 +200,21 @@ class Fetcher:
         moved = location._replace(offset=location.offset + index * size)
         return _VariablePart(moved, SubArray(type, counts[1:]) if len(counts) > 1 else type.type)  # type: ignore[arg-type]
 
-    def _member(self, part: _VariablePart, type: Die | None, field: ArgumentField, shown: str) -> _VariablePart:
+    def _member(self, part: _VariablePart, type: Die | None, field: ArgumentField, argument_text: str) -> _VariablePart:
         is_pointer = type is not None and type.tag in POINTERS
         is_reference = is_pointer and type is not None and type.tag != dwarf.TAG_POINTER_TYPE
         compound = plain_type(type.type) if is_pointer and type is not None else type
         if compound is None or compound.tag not in COMPOUNDS:
-            raise WrongTypeError(f"'{shown}' is no structure and no union ({type_text(part.type)}); it has no member '{field.member}'")
+            raise WrongTypeError(
+                f"'{argument_text}' is no structure and no union ({type_text(part.type)}); it has no member '{field.member}'"
+            )
         if is_pointer != field.follows_pointer and not is_reference:
             written, right = ("->", ".") if field.follows_pointer else (".", "->")
-            raise WrongTypeError(f"write {shown}{right}{field.member} instead of {shown}{written}{field.member}")
+            raise WrongTypeError(f"write {argument_text}{right}{field.member} instead of {argument_text}{written}{field.member}")
         found = find_member(compound, field.member)
         if found is None:
             raise WrongTypeError(
-                f"'{shown}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
+                f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
             )
         offset, member = found
         location = Location(Base(self._text(part)), 0) if is_pointer else self._memory_of(part)
@@ -229,7 +231,7 @@ class Fetcher:
 
     # -- text
 
-    def _finish(self, part: _VariablePart, argument: ProbeArgument, shown: str) -> tuple[str, str, str]:
+    def _finish(self, part: _VariablePart, argument: ProbeArgument, argument_text: str) -> tuple[str, str, str]:
         """Return the fetch expression, the type and a note."""
         kind = plain_type(part.type)
         text = self._text(part)
@@ -237,22 +239,22 @@ class Fetcher:
             text = _as_user_memory(text) if self._is_kernel else text
         requested = argument.type
         if requested.startswith(_STRING) or requested == "ustring":
-            return self._as_string(kind, part, text, shown), requested, ""
+            return self._as_string(kind, part, text, argument_text), requested, ""
         if requested and requested not in ("s", "u", "x"):
             return text, requested, ""
         if part.bits and kind is not None:
             width, offset, container = part.bits
             return text, f"b{width}@{offset}/{container}", ""
         name, truncated = fetch_type(kind, requested)
-        note = f"'{shown}' ({type_text(part.type)}) has more than 64 bits; the event has the first 64" if truncated else ""
+        note = f"'{argument_text}' ({type_text(part.type)}) has more than 64 bits; the event has the first 64" if truncated else ""
         return text, name, note
 
-    def _as_string(self, type: Die | None, part: _VariablePart, text: str, shown: str) -> str:
+    def _as_string(self, type: Die | None, part: _VariablePart, text: str, argument_text: str) -> str:
         """Return the fetch expression of a string's first byte."""
         if type is None or (type.tag not in POINTERS and type.tag != dwarf.TAG_ARRAY_TYPE):
-            raise WrongTypeError(f"'{shown}' is no string: {type_text(part.type)} is no pointer and no array")
+            raise WrongTypeError(f"'{argument_text}' is no string: {type_text(part.type)} is no pointer and no array")
         if not is_character(type.type):
-            raise WrongTypeError(f"'{shown}' is no string: its elements ({type_text(type.type)}) are no characters")
+            raise WrongTypeError(f"'{argument_text}' is no string: its elements ({type_text(type.type)}) are no characters")
         return f"+0({text})" if type.tag in POINTERS else text
 
     def _text(self, part: _VariablePart) -> str:

@@ -75,12 +75,12 @@ def plan_kernel(text: str, request: ProbeRequest, *, module: str = "", most: int
     if symbols and not any(symbol.address for symbol in symbols):
         raise ProbeError("the kernel hides its addresses from this user (kernel.kptr_restrict); run as root", errno.EACCES)
     test = name_test(point.function)
-    found = [symbol for symbol in symbols if test(symbol.name) and module in ("", symbol.module)]
-    if not found:
+    chosen = [symbol for symbol in symbols if test(symbol.name) and module in ("", symbol.module)]
+    if not chosen:
         raise NoSuchPointError(_missing(point, symbols, module))
-    if len(found) > most:
+    if len(chosen) > most:
         raise ProbeError(f"'{point.text}' has more than {most} sites; --max-probes raises the limit", errno.E2BIG)
-    definitions = [_definition(request, symbol, first, tuple(argument.text for argument in arguments)) for symbol in found]
+    definitions = [_definition(request, symbol, first, tuple(argument.text for argument in arguments)) for symbol in chosen]
     return Planned(definitions, describe(request, arguments), [])
 
 

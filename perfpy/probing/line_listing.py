@@ -52,12 +52,12 @@ def list_lines(program: Program, requested: LineRange, source: str = "") -> Line
 def _of_function(program: Program, search: SiteSearch, requested: LineRange) -> tuple[str, int, set[int]]:
     """Return the path, the function's line and the lines that can be probed."""
     path, base, probed = "", 0, set[int]()
-    for found in search.functions(requested.function, requested.source):
-        own_path, own_base = search.declared_in(found.code, found.unit)
+    for function in search.functions(requested.function, requested.source):
+        own_path, own_base = search.declared_in(function.code, function.unit)
         if not base:
             path, base = own_path, own_base
         if (own_path, own_base) == (path, base):
-            probed |= search.function_lines(found, search.files_of(found.unit, path))
+            probed |= search.function_lines(function, search.files_of(function.unit, path))
     if not base:
         similar = nearest(requested.function, Resolver(program).names())
         hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""

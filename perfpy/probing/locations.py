@@ -90,11 +90,11 @@ class LocationReader:
 
     def frame_base(self) -> Location:
         """Return the frame's base address as a value with an offset."""
-        found = self._function.die.attribute(dwarf.AT_FRAME_BASE) if self._function else None
-        if found is None:
+        base = self._function.die.attribute(dwarf.AT_FRAME_BASE) if self._function else None
+        if base is None:
             raise UnsupportedLocationError("the variable is in a stack frame, and the debug information lacks the frame's base")
-        expression = next((one.expression for one in locations_of(*found) if one.holds(self._address)), b"")
-        location = _Evaluation(self, found[0], expression).run()
+        expression = next((one.expression for one in locations_of(*base) if one.holds(self._address)), b"")
+        location = _Evaluation(self, base[0], expression).run()
         return location._replace(is_value=False) if location.is_value else location
 
     def call_frame(self) -> tuple[Base, int]:

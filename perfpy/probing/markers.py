@@ -97,13 +97,13 @@ def plan_marker(program: Program, request: ProbeRequest) -> Planned:
         raise ProbeError("a marker has its own arguments; drop those after it", errno.EINVAL)
     test = glob_test(name) if is_glob(name) else name.__eq__
     every = list(markers_of(program))
-    found = [marker for marker in every if test(marker.name) and provider in ("", marker.provider)]
-    if not found:
-        known = sorted({f"%sdt_{marker.provider}:{marker.name}" for marker in every})
-        hint = f"it has {', '.join(nearest(name, known) or known[:8])}" if known else "it has none"
+    chosen = [marker for marker in every if test(marker.name) and provider in ("", marker.provider)]
+    if not chosen:
+        names = sorted({f"%sdt_{marker.provider}:{marker.name}" for marker in every})
+        hint = f"it has {', '.join(nearest(name, names) or names[:8])}" if names else "it has none"
         raise NoSuchPointError(f"there is no marker '{request.point.text}' in {program.path}; {hint}")
     notes: list[str] = []
-    definitions = [_definition(program, request, marker, notes) for marker in found]
+    definitions = [_definition(program, request, marker, notes) for marker in chosen]
     return Planned(definitions, request.point.text, notes)
 
 
@@ -140,15 +140,15 @@ def fetch_operand(text: str) -> str:
 
 def _operand_text(operand: str) -> str:
     """Return a register, memory or a constant as the kernel writes it, "" if it cannot."""
-    if found := _CONSTANT.match(operand):
-        return f"\\{found[1]}"
-    if found := _REGISTER.match(operand):
-        return f"%{_NAMES[found[1]]}" if found[1] in _NAMES else ""
-    if found := _MEMORY.match(operand):
-        offset, register = found["offset"] or "0", _NAMES.get(found["register"])
+    if match := _CONSTANT.match(operand):
+        return f"\\{match[1]}"
+    if match := _REGISTER.match(operand):
+        return f"%{_NAMES[match[1]]}" if match[1] in _NAMES else ""
+    if match := _MEMORY.match(operand):
+        offset, register = match["offset"] or "0", _NAMES.get(match["register"])
         return f"{int(offset):+d}(%{register})" if register and re.fullmatch(r"-?\d+", offset) else ""
-    if found := _ARM_MEMORY.match(operand):
-        return f"{int(found['offset'] or 0):+d}(%{found['register']})"
-    if found := _ARM_REGISTER.match(operand):
-        return f"%x{found[1]}" if found[1] else "%sp"
+    if match := _ARM_MEMORY.match(operand):
+        return f"{int(match['offset'] or 0):+d}(%{match['register']})"
+    if match := _ARM_REGISTER.match(operand):
+        return f"%x{match[1]}" if match[1] else "%sp"
     return ""

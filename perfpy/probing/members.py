@@ -61,9 +61,9 @@ def find_member(compound: Die, name: str, depth: int = 0) -> tuple[int, Die] | N
             return _offset_of(child), child
         if child.tag == dwarf.TAG_INHERITANCE or not child.name:
             inner = plain_type(child.type)
-            found = find_member(inner, name, depth + 1) if inner is not None and inner.tag in COMPOUNDS else None
-            if found:
-                return _offset_of(child) + found[0], found[1]
+            nested = find_member(inner, name, depth + 1) if inner is not None and inner.tag in COMPOUNDS else None
+            if nested:
+                return _offset_of(child) + nested[0], nested[1]
     return None
 
 

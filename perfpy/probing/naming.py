@@ -54,9 +54,9 @@ def as_event(function: str) -> str:
     return name[:LONGEST]
 
 
-def unused_name(name: str, group: str, taken: Collection[str], *, may_number: bool) -> str:
+def unused_name(name: str, group: str, used_names: Collection[str], *, may_number: bool) -> str:
     """Return the name, or with a number if the group has it already. Raises ProbeError unless that is permitted."""
-    if name not in taken:
+    if name not in used_names:
         return name
     if not may_number:
         raise ProbeError(
@@ -64,6 +64,6 @@ def unused_name(name: str, group: str, taken: Collection[str], *, may_number: bo
         )
     for number in range(1, _NUMBERS_MOST):
         numbered = f"{name[: LONGEST - 6]}_{number}"
-        if numbered not in taken:
+        if numbered not in used_names:
             return numbered
     raise ProbeError(f"the group {group} has too many events named {name}", errno.ERANGE)

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 _COMPARED_MOST: Final = 20_000  # difflib takes a second for 50,000 names
 
 
-def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+def nearest(name: str, candidates: Iterable[str], most: int = 3) -> list[str]:
     """Return at most `most` names that resemble `name`, the nearest first."""
     import difflib  # only after a mistake
 
     target = name.casefold()
     folded: dict[str, str] = {}
-    for candidate in known:
+    for candidate in candidates:
         if abs(len(candidate) - len(target)) <= max(2, len(target) // 3) or target in candidate.casefold():
             folded.setdefault(candidate.casefold(), candidate)
         if len(folded) >= _COMPARED_MOST:

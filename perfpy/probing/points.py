@@ -86,9 +86,9 @@ def _split_event(text: str) -> tuple[str, str, str]:
     head, rest = text[:end], text[end + 1 :]
     colon = find_special(head, ":")
     group, event = (unescaped(head[:colon]), unescaped(head[colon + 1 :])) if colon >= 0 else ("", unescaped(head))
-    for name, what in ((group, "group"), (event, "event")) if colon >= 0 else ((event, "event"),):
+    for name, part in ((group, "group"), (event, "event")) if colon >= 0 else ((event, "event"),):
         if not _NAME.match(name):
-            raise UsageError(f"'{name}' is no name for a probe's {what}; letters, digits and '_' are, not beginning with a digit")
+            raise UsageError(f"'{name}' is no name for a probe's {part}; letters, digits and '_' are, not beginning with a digit")
     return group, event, rest
 
 
@@ -181,15 +181,15 @@ def _offset(value: str, text: str) -> int:
 
 def _check(point: ProbePoint) -> ProbePoint:
     """Raise UsageError for parts that exclude each other."""
-    given = [
+    parts = [
         name for name, value in (("a line", point.line is not None), ("an offset", point.offset), ("a pattern", point.pattern)) if value
     ]
-    if point.is_return and given:
-        raise UsageError(f"'{point.text}': %return excludes {given[0]}, because a function returns to its caller")
-    if len(given) > 1:
-        raise UsageError(f"'{point.text}': {given[0]} excludes {given[1]}")
+    if point.is_return and parts:
+        raise UsageError(f"'{point.text}': %return excludes {parts[0]}, because a function returns to its caller")
+    if len(parts) > 1:
+        raise UsageError(f"'{point.text}': {parts[0]} excludes {parts[1]}")
     if not point.function and (point.offset or point.is_return):
         raise UsageError(f"'{point.text}': only a function has offsets and %return")
-    if not point.function and not given:
+    if not point.function and not parts:
         raise UsageError(f"'{point.text}': a source file needs a line or a pattern")
     return point

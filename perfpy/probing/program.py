@@ -131,7 +131,7 @@ class Program:
         """Yield the code whose raw or demangled name passes a test, by address."""
         table = self.table
         symbols = table.symbols
-        seen = set()
+        places = set()
         for row in range(len(symbols)):
             if int(symbols.type[row]) not in (STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE):
                 continue
@@ -139,8 +139,8 @@ class Program:
             if not (test(raw) or (raw.startswith(("_Z", "_R")) and test(table.name(row)))):
                 continue
             start = int(symbols.start[row])
-            if (raw, start) not in seen:
-                seen.add((raw, start))
+            if (raw, start) not in places:
+                places.add((raw, start))
                 size = int(symbols.end[row]) - start
                 yield SymbolCode(raw, self.address(start), size, is_indirect=int(symbols.type[row]) == STT_GNU_IFUNC)
 
@@ -258,14 +258,19 @@ def _occurrences(data: bytes, pattern: bytes) -> Iterator[int]:
 
 
 def open_program(
-    path: str, options: debug_files.SymbolOptions, *, named: str = "", client: debuginfod.Client | None = None, demangles: bool = True
+    path: str,
+    options: debug_files.SymbolOptions,
+    *,
+    path_in_definitions: str = "",
+    client: debuginfod.Client | None = None,
+    demangles: bool = True,
 ) -> Program:
     """Open a program and find its debug information. Raises ProbeError, OSError.
 
     Args:
         path: the file to read.
         options: where to search for debug files.
-        named: the path for definitions, if it differs.
+        path_in_definitions: the path for definitions, if it differs.
         client: queried for debug files that no path has.
         demangles: whether names are demangled.
     """
@@ -277,4 +282,4 @@ def open_program(
     if runtime.section(".debug_info") is None:
         files = debug_files.find(Dso(path, build_id=runtime.build_id), options, client)
         symbols = files.symbols if files.symbols is not None and files.symbols.build_id == runtime.build_id else runtime
-    return Program(named or path, runtime, symbols, options.root, demangles=demangles)
+    return Program(path_in_definitions or path, runtime, symbols, options.root, demangles=demangles)

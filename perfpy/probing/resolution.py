@@ -68,11 +68,11 @@ class Resolver:
 
     def _limited(self, sites: Iterable[Site], point: ProbePoint) -> list[Site]:
         limited: list[Site] = []
-        seen = set()
+        places = set()
         for site in sites:
-            if (site.address, site.name) in seen:
+            if (site.address, site.name) in places:
                 continue
-            seen.add((site.address, site.name))
+            places.add((site.address, site.name))
             limited.append(site)
             if len(limited) > self._most:
                 is_pattern = is_glob(point.function)
@@ -113,73 +113,73 @@ class Resolver:
     def _at_address(self, address: int) -> Site:
         self._program.file_offset(address)
         unit = self._program.unit_at(address)
-        found = self._search.code_at(unit, address) if unit else None
+        function = self._search.code_at(unit, address) if unit else None
         name = f"abs_{address:x}"
-        return Site(address, found.code if found else None, unit, name)
+        return Site(address, function.code if function else None, unit, name)
 
     def _by_functions(self, point: ProbePoint, with_variables: bool) -> Iterator[Site]:
         is_found = False
-        for found in self._search.functions(point.function, point.source):
-            if point.is_return and found.code.is_inlined:
+        for function in self._search.functions(point.function, point.source):
+            if point.is_return and function.code.is_inlined:
                 continue
             is_found = True
-            yield from self._of_function(point, found, with_variables)
+            yield from self._of_function(point, function, with_variables)
         if not is_found and not point.source and point.line is None and not point.pattern:
             yield from self._by_symbols(point)
 
-    def _of_function(self, point: ProbePoint, found: FoundFunction, with_variables: bool) -> Iterator[Site]:
-        entry = found.code.entry
+    def _of_function(self, point: ProbePoint, function: FoundFunction, with_variables: bool) -> Iterator[Site]:
+        entry = function.code.entry
         if point.line is not None:
-            yield from self._lines_of(point, found)
+            yield from self._lines_of(point, function)
         elif point.pattern:
-            path, _ = self._search.declared_in(found.code, found.unit)
-            addresses = self._search.pattern_addresses(found.unit, path, point.pattern, found.code)
-            yield from (self._site(found, address) for address in addresses)
+            path, _ = self._search.declared_in(function.code, function.unit)
+            addresses = self._search.pattern_addresses(function.unit, path, point.pattern, function.code)
+            yield from (self._site(function, address) for address in addresses)
         elif point.offset:
-            size = sum(end - start for start, end in found.code.ranges)
+            size = sum(end - start for start, end in function.code.ranges)
             target = entry + point.offset
-            is_beyond = not found.code.is_inlined and target >= found.code.end
-            if is_beyond or not found.code.function.holds(target):
-                raise ProbeError(f"{found.name.name} has {size} bytes; +{point.offset} is beyond its end", errno.ENOENT)
-            yield self._site(found, target)
-        elif with_variables and not found.code.is_inlined and not point.is_return:
-            yield self._site(found, self._after_prologue(found))
+            is_beyond = not function.code.is_inlined and target >= function.code.end
+            if is_beyond or not function.code.function.holds(target):
+                raise ProbeError(f"{function.name.name} has {size} bytes; +{point.offset} is beyond its end", errno.ENOENT)
+            yield self._site(function, target)
+        elif with_variables and not function.code.is_inlined and not point.is_return:
+            yield self._site(function, self._after_prologue(function))
         else:
-            yield self._site(found, entry)
+            yield self._site(function, entry)
 
-    def _site(self, found: FoundFunction, address: int) -> Site:
-        return Site(address, found.code, found.unit, found.name.name, found.name.linkage or found.name.name)
+    def _site(self, function: FoundFunction, address: int) -> Site:
+        return Site(address, function.code, function.unit, function.name.name, function.name.linkage or function.name.name)
 
-    def _after_prologue(self, found: FoundFunction) -> int:
+    def _after_prologue(self, function: FoundFunction) -> int:
         """Return the first address at which variables are where the debug information locates them.
 
         Code without optimization has them only after the prologue: at the second statement, as debuggers assume.
         """
         if _is_optimized(
-            found.unit.text(dwarf.AT_PRODUCER) or (found.unit.skeleton.text(dwarf.AT_PRODUCER) if found.unit.skeleton else "")
+            function.unit.text(dwarf.AT_PRODUCER) or (function.unit.skeleton.text(dwarf.AT_PRODUCER) if function.unit.skeleton else "")
         ):
-            return found.code.entry
-        statement = self._program.statements(found.unit).after(found.code.entry)
-        if statement is None or not found.code.holds(statement.address):
-            return found.code.entry
+            return function.code.entry
+        statement = self._program.statements(function.unit).after(function.code.entry)
+        if statement is None or not function.code.holds(statement.address):
+            return function.code.entry
         self.notes.append(
-            f"{found.name.name} is compiled without optimization; the probe is after its prologue, where variables have their places"
-            f" (0x{found.code.entry:x} is the entry)"
+            f"{function.name.name} is compiled without optimization; the probe is after its prologue, where variables have their places"
+            f" (0x{function.code.entry:x} is the entry)"
         )
         return statement.address
 
-    def _lines_of(self, point: ProbePoint, found: FoundFunction) -> Iterator[Site]:
-        path, base = self._search.declared_in(found.code, found.unit)
+    def _lines_of(self, point: ProbePoint, function: FoundFunction) -> Iterator[Site]:
+        path, base = self._search.declared_in(function.code, function.unit)
         if not base:
             return
-        files = self._search.files_of(found.unit, path)
+        files = self._search.files_of(function.unit, path)
         line = base + (point.line or 0)
         if not point.line:
-            yield self._site(found, found.code.entry)
+            yield self._site(function, function.code.entry)
             return
-        scope = None if found.code.is_inlined else found.code
-        for address in self._search.line_sites(found.unit, files, line, scope, found.name.name, base):
-            yield self._site(found, address)
+        scope = None if function.code.is_inlined else function.code
+        for address in self._search.line_sites(function.unit, files, line, scope, function.name.name, base):
+            yield self._site(function, address)
 
     def _by_source(self, point: ProbePoint) -> Iterator[Site]:
         for unit in self._program.all_units():
@@ -194,10 +194,10 @@ class Resolver:
             yield from (self._in_unit(unit, address) for address in addresses)
 
     def _in_unit(self, unit: DebugUnit, address: int) -> Site:
-        found = self._search.code_at(unit, address)
-        if found is None:
+        function = self._search.code_at(unit, address)
+        if function is None:
             return Site(address, None, unit, f"abs_{address:x}")
-        return self._site(found, address)
+        return self._site(function, address)
 
     # -- errors
 

@@ -31,12 +31,12 @@ def site_text(program: Program, address: int, *, is_return: bool = False) -> str
 def _by_debug_info(program: Program, address: int, *, is_return: bool) -> str:
     search = SiteSearch(program)
     unit = program.unit_at(address)
-    found = search.code_at(unit, address) if unit is not None else None
-    if unit is None or found is None:
+    function = search.code_at(unit, address) if unit is not None else None
+    if unit is None or function is None:
         return ""
-    path, base = search.declared_in(found.code, unit)
-    name = found.name.linkage or found.name.name
-    distance = address - found.code.entry
+    path, base = search.declared_in(function.code, unit)
+    name = function.name.linkage or function.name.name
+    distance = address - function.code.entry
     if is_return:
         name += "%return"
     elif distance:

@@ -100,12 +100,12 @@ class SiteSearch:
 
     def declared_in(self, code: CodeDie, unit: DebugUnit) -> tuple[str, int]:
         """Return the path and line of the declaration of a function; "" and 0 if unknown."""
-        found = code.die.attribute(dwarf.AT_DECL_FILE)
+        declaration = code.die.attribute(dwarf.AT_DECL_FILE)
         line = code.die.number(dwarf.AT_DECL_LINE) or 0
-        if found is None or not isinstance(found[1].value, int):
+        if declaration is None or not isinstance(declaration[1].value, int):
             return self._program.statements(unit).path(0), line
-        owner = found[0] if found[0].stmt_list is not None or found[0].skeleton else unit
-        return self._program.statements(owner).path(found[1].value), line
+        owner = declaration[0] if declaration[0].stmt_list is not None or declaration[0].skeleton else unit
+        return self._program.statements(owner).path(declaration[1].value), line
 
     def code_at(self, unit: DebugUnit, address: int) -> FoundFunction | None:
         """Return the function whose own code contains an address."""
@@ -133,10 +133,10 @@ class SiteSearch:
             self._entries[id(unit)] = {code.entry: code.die.number(dwarf.AT_DECL_LINE) or 0 for code in own}
         return self._entries[id(unit)]
 
-    def line_sites(self, unit: DebugUnit, files: frozenset[int], line: int, code: CodeDie | None, shown: str, base: int) -> list[int]:
+    def line_sites(self, unit: DebugUnit, files: frozenset[int], line: int, code: CodeDie | None, name: str, base: int) -> list[int]:
         """Return the addresses of a line, in a function or in the whole unit.
 
-        Raises ProbeError if other lines share one of them. `shown` and `base` are the name and the line of the point's function, for the
+        Raises ProbeError if other lines share one of them. `name` and `base` are the name and the line of the point's function, for the
         error.
         """
         addresses = []
@@ -144,7 +144,7 @@ class SiteSearch:
             first = self.first_line(unit, address)
             if first is not None and first != line:
                 raise ProbeError(
-                    f"line {line - base} of {shown} shares its address with line {first - base}; probe {shown}:{first - base} instead",
+                    f"line {line - base} of {name} shares its address with line {first - base}; probe {name}:{first - base} instead",
                     errno.ENOENT,
                 )
             if address not in addresses:
@@ -175,9 +175,9 @@ class SiteSearch:
                 lines.add(self.first_line(unit, statement.address) or first.line)
         return lines
 
-    def function_lines(self, found: FoundFunction, files: frozenset[int]) -> set[int]:
+    def function_lines(self, function: FoundFunction, files: frozenset[int]) -> set[int]:
         """Return the lines of a function at which a probe can be; not those of functions that are inlined into it."""
-        unit, code = found.unit, found.code
+        unit, code = function.unit, function.code
         table, functions = self._program.statements(unit), self._program.functions(unit)
         inner = [one for one in functions.code if one.is_inlined and one is not code and code.holds(one.entry)] if functions else []
         lines = {one.call_line for one in [*inner, code] if one.call_line and self.first_line(unit, one.entry) == one.call_line}

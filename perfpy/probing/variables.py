@@ -56,8 +56,8 @@ class ScopedVariable:
 
     def locations(self) -> list[LocatedRange]:
         """Return where the variable is, by ranges of addresses; empty if it is optimized out."""
-        found = self.die.attribute(dwarf.AT_LOCATION)
-        return locations_of(*found) if found else []
+        location = self.die.attribute(dwarf.AT_LOCATION)
+        return locations_of(*location) if location else []
 
     def expression_at(self, address: int) -> bytes:
         """Return the location expression at an address, empty if the variable is not available there."""
@@ -106,8 +106,8 @@ def local_variables(function: CodeDie, address: int) -> Iterator[ScopedVariable]
 
 def find_local(function: CodeDie, address: int, name: str) -> ScopedVariable | None:
     """Return the innermost variable of a name, one with a value at the address if there is one."""
-    named = [variable for variable in local_variables(function, address) if variable.name == name]
-    return next((variable for variable in named if variable.is_available(address)), named[0] if named else None)
+    candidates = [variable for variable in local_variables(function, address) if variable.name == name]
+    return next((variable for variable in candidates if variable.is_available(address)), candidates[0] if candidates else None)
 
 
 def global_variables(unit: DebugUnit) -> Iterator[ScopedVariable]:

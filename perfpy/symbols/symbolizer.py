@@ -238,15 +238,15 @@ class Symbolizer:
 
     def resolve(self) -> FrameTable:
         """Find the symbols of the frames added since the last call."""
-        frames, done = self.frames, len(self.frames.symbol)
-        self._bound_kernel(done)
-        symbol = np.full(len(frames) - done, -1, np.int32)
+        frames, first_new = self.frames, len(self.frames.symbol)
+        self._bound_kernel(first_new)
+        symbol = np.full(len(frames) - first_new, -1, np.int32)
         offset = np.zeros(len(symbol), np.uint64)
-        for dso in distinct(frames.dso[done:]).tolist():
+        for dso in distinct(frames.dso[first_new:]).tolist():
             table = self._loader.table(dso) if dso >= 0 else None
             if table is not None and len(table):
-                rows = rows_where(frames.dso[done:] == dso)
-                address = frames.address[done:][rows]
+                rows = rows_where(frames.dso[first_new:] == dso)
+                address = frames.address[first_new:][rows]
                 row = table.find(address)
                 hit = row >= 0
                 symbol[rows[hit]] = self._symbol_numbers(table, dso, row[hit])
@@ -356,17 +356,17 @@ class Symbolizer:
         text = advice(dso, restricted=restricted, is_found=loader.origin(number) != "!")
         return MissingSymbols(dso, samples, tuple(loader.searched_paths(number)), text)
 
-    def _bound_kernel(self, done: int) -> None:
+    def _bound_kernel(self, first_new: int) -> None:
         """Replace the bounds of the kernel's mapping, which are arbitrary, by those of its symbols."""
         frames, kernel = self.frames, self._timeline.kernel_dso
-        dso = frames.dso[done:]  # a view of the column
-        candidate = (frames.level[done:] == _KERNEL_LEVEL) & ((dso == kernel) | (dso < 0))
+        dso = frames.dso[first_new:]  # a view of the column
+        candidate = (frames.level[first_new:] == _KERNEL_LEVEL) & ((dso == kernel) | (dso < 0))
         if kernel < 0 or not candidate.any() or not self._loader.kernel.extent:
             return
         start, end = self._loader.kernel.extent
-        inside = (frames.ip[done:] >= start) & (frames.ip[done:] < end)
+        inside = (frames.ip[first_new:] >= start) & (frames.ip[first_new:] < end)
         dso[candidate] = np.where(inside[candidate], kernel, -1)
-        for column, bound in ((frames.map_start[done:], start), (frames.map_end[done:], end)):
+        for column, bound in ((frames.map_start[first_new:], start), (frames.map_end[first_new:], end)):
             column[candidate] = np.where(inside[candidate], np.uint64(bound), np.uint64(0))
 
     def _scenes(self, pid: NDArray[Any], rank: NDArray[np.int32], cpumode: NDArray[np.uint8]) -> NDArray[np.uint64]:

@@ -65,9 +65,9 @@ class CodeRules:
 
     def of_frames(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the number of each frame's rules."""
-        done, count = len(self._of_frame), len(self._symbolizer.frames)
-        if done < count:
-            self._of_frame = np.concatenate([self._of_frame, self._find_new(done)])
+        first_new, count = len(self._of_frame), len(self._symbolizer.frames)
+        if first_new < count:
+            self._of_frame = np.concatenate([self._of_frame, self._find_new(first_new)])
             self.table.update()
         return self._of_frame[ids]
 
@@ -107,9 +107,9 @@ class CodeRules:
         mapped: NDArray[np.bool_] = self._symbolizer.frames.dso[ids] >= 0
         return mapped
 
-    def _find_new(self, done: int) -> NDArray[np.int32]:
-        """Return the numbers for the frames from `done` on."""
-        dso, address = self._symbolizer.frames.dso[done:], self._symbolizer.frames.address[done:]
+    def _find_new(self, first_new: int) -> NDArray[np.int32]:
+        """Return the numbers for the frames from `first_new` on."""
+        dso, address = self._symbolizer.frames.dso[first_new:], self._symbolizer.frames.address[first_new:]
         numbers = np.full(len(dso), END, np.int32)
         for one in distinct(dso[dso >= 0]).tolist():
             rows = rows_where(dso == one)

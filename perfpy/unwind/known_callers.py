@@ -112,12 +112,12 @@ class KnownCallers:
     def states(self, state: ChainState) -> States:
         """Return the numbers of states; new states get new numbers."""
         # 64 bits identify a state: two states collide once in 2^64 pairs. A scene's lowest bit is free.
-        done = len(self)
+        first_new = len(self)
         states, new = self._ids.ids_and_new(_mix(_mix(state.scene | state.back, state.address), state.stack_pointer))
         if len(new):
             if len(self) > len(self.address):
                 self._make_room(2 * len(self))
-            fresh = slice(done, len(self))
+            fresh = slice(first_new, len(self))
             self.address[fresh], self.back[fresh] = state.address[new], state.back[new]
             self.stack_pointer[fresh], self.born[fresh], self.frame[fresh] = state.stack_pointer[new], state.born[new], state.frame[new]
         return states

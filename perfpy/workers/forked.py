@@ -154,9 +154,9 @@ def send(stream: FileIO, result: object) -> None:
 
 
 def _write_all(stream: FileIO, data: bytes | memoryview) -> None:
-    done = 0
-    while done < len(data):
-        done += stream.write(data[done:])
+    written = 0
+    while written < len(data):
+        written += stream.write(data[written:])
 
 
 def receive_result(stream: BufferedReader) -> tuple[Any] | None:
@@ -173,10 +173,10 @@ def receive_result(stream: BufferedReader) -> tuple[Any] | None:
 def _read(stream: BufferedReader, size: int) -> bytearray:
     """Read exactly `size` bytes. Raises EOFError if there are fewer."""
     data = bytearray(size)
-    view, done = memoryview(data), 0
-    while done < size:
-        count = stream.readinto(view[done:])
+    view, filled = memoryview(data), 0
+    while filled < size:
+        count = stream.readinto(view[filled:])
         if not count:
             raise EOFError
-        done += count
+        filled += count
     return data

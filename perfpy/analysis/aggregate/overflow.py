@@ -107,10 +107,10 @@ class ScratchFile:
     def _write(self, data: memoryview | bytes) -> None:
         begin = self._end
         self._end += len(data) + -len(data) % np.dtype(np.int64).itemsize
-        done = 0
+        written = 0
         try:
-            while done < len(data):
-                done += os.pwrite(self._file.fileno(), data[done:], begin + done)
+            while written < len(data):
+                written += os.pwrite(self._file.fileno(), data[written:], begin + written)
         except OSError as error:
             raise self._failure(error) from None
 
@@ -125,12 +125,12 @@ class ScratchFile:
 
     def _bytes(self, offset: int, size: int) -> bytearray:
         data = bytearray(size)
-        view, done = memoryview(data), 0
-        while done < size:
-            count = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+        view, filled = memoryview(data), 0
+        while filled < size:
+            count = os.preadv(self._file.fileno(), [view[filled:]], offset + filled)
             if not count:
                 raise OutputFailedError(self.folder, "a temporary file was truncated")
-            done += count
+            filled += count
         return data
 
     def map_array(self, stored: Stored) -> NDArray[Any]:
@@ -198,8 +198,8 @@ class Overflow:
         """Store one array made of several with `count` elements in all."""
         if not self._fits(count * np.dtype(dtype).itemsize):
             return self._scratch().append_joined(parts, dtype)
-        result, done = np.empty(count, dtype), 0
+        result, filled = np.empty(count, dtype), 0
         for part in parts:
-            result[done : done + len(part)] = part
-            done += len(part)
+            result[filled : filled + len(part)] = part
+            filled += len(part)
         return result

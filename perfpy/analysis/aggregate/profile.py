@@ -390,7 +390,11 @@ def _parts(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDAr
     reach = np.cumsum(lengths[rows])
     begin, total = 0, int(reach[-1])
     while begin < len(rows):
-        done = int(reach[begin - 1]) if begin else 0
-        end = len(rows) if total - done <= _FRAMES_AT_ONCE else max(begin + 1, int(np.searchsorted(reach, done + _FRAMES_AT_ONCE)))
+        frames_before = int(reach[begin - 1]) if begin else 0
+        end = (
+            len(rows)
+            if total - frames_before <= _FRAMES_AT_ONCE
+            else max(begin + 1, int(np.searchsorted(reach, frames_before + _FRAMES_AT_ONCE)))
+        )
         yield rows[begin:end]
         begin = end

@@ -138,9 +138,9 @@ def _callers_of_runtimes(folded: Folded, table: ChainSource, locations: Location
     position = np.append(np.where(is_runtime_code[locations.dso[frames]], np.arange(len(frames)), len(frames)), len(frames))
     first = np.minimum.reduceat(position, np.minimum(offsets[:-1], len(frames))) if len(offsets) > 1 else np.zeros(0, np.int64)
     first = np.where(first < offsets[1:], first, len(frames))  # for empty chains, reduceat gives the next one's
-    named = np.append(frames, np.int32(NOWHERE))[first][folded.chain]
+    runtime_callers = np.append(frames, np.int32(NOWHERE))[first][folded.chain]
     own = folded.dimensions["frame"]
-    callers: Int64 = np.where(serves[locations.dso[own]] & (named >= 0), named, own).astype(np.int64)
+    callers: Int64 = np.where(serves[locations.dso[own]] & (runtime_callers >= 0), runtime_callers, own).astype(np.int64)
     return callers
 
 
@@ -170,8 +170,8 @@ class _Lines:
     def _is_named(self, chains: NDArray[np.int32]) -> NDArray[np.bool_]:
         table = self._symbolizer.frames
         is_runtime_code = np.array([dso.made_code for dso in self._symbolizer.dsos] + [False], np.bool_)
-        named: NDArray[np.bool_] = is_runtime_code[table.dso[chains]] & (table.symbol[chains] >= 0)
-        return named
+        is_runtime: NDArray[np.bool_] = is_runtime_code[table.dso[chains]] & (table.symbol[chains] >= 0)
+        return is_runtime
 
     def _number(self, path: str) -> int:
         if path not in self._paths:

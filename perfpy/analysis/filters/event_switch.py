@@ -45,16 +45,16 @@ class EventSwitch:
         """
         considered = np.ones(len(events), np.bool_) if among is None else among
         mask = np.empty(len(events), np.bool_)
-        done = 0
+        row_end = 0
         switching = [number for number in (self._on, self._off) if number is not None]
         for row in np.flatnonzero(np.isin(events, switching) & considered).tolist():
             if events[row] != (self._on if self._is_off else self._off):
                 continue
-            mask[done:row] = not self._is_off
+            mask[row_end:row] = not self._is_off
             mask[row] = self._show
             self._is_off = not self._is_off
-            done = row + 1
-        mask[done:] = not self._is_off
+            row_end = row + 1
+        mask[row_end:] = not self._is_off
         return mask & considered
 
 

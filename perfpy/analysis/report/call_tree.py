@@ -267,9 +267,9 @@ def grow(
 def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
     """Return the distinct keys in ascending order, and the index of each key among them."""
     if domain <= _SPARSE * len(keys) + _SMALL:
-        seen = np.zeros(domain, np.bool_)
-        seen[keys] = True
-        distinct = np.flatnonzero(seen)
+        is_present = np.zeros(domain, np.bool_)
+        is_present[keys] = True
+        distinct = np.flatnonzero(is_present)
         number = np.empty(domain, np.int64)  # only the written entries are read, and take memory
         number[distinct] = np.arange(len(distinct))
         return distinct, number[keys]

@@ -133,12 +133,14 @@ def _totals(rows: Rows, joined: JoinedEntries, plan: ReportPlan) -> list[EventTo
     """Return the totals of all events: of samples, and of visible rows."""
     folded, entries, count = rows.folded, joined.entries, len(plan.events)
     samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
-    left = ~folded.filtered
-    kept_samples, kept_period = (sum_by(folded.event[left], column[left], count) for column in (folded.count, folded.period))
+    is_unfiltered = ~folded.filtered
+    kept_samples, kept_period = (
+        sum_by(folded.event[is_unfiltered], column[is_unfiltered], count) for column in (folded.count, folded.period)
+    )
     latency = folded.measures.get(LATENCY, np.zeros(len(folded), np.int64))
     latencies = sum_by(folded.event, latency, count)
     # perf counts a sample as visible if its row's first one is
-    shown_counts = _by_table(entries, "samples", left[entries.row], plan.groups)
+    shown_counts = _by_table(entries, "samples", is_unfiltered[entries.row], plan.groups)
     periods, of_clock = (_by_table(entries, name, ~joined.filtered, plan.groups) for name in ("period", LATENCY))
     totals = []
     for event, leader, member in zip(plan.events, plan.groups.leader, plan.groups.member, strict=True):

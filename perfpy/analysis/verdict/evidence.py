@@ -177,15 +177,15 @@ class Evidence:
         times = tasks.keys[tasks.tasks.rank[new] - 1]
         return int(np.count_nonzero(times >= first))
 
-    def line(self, function: int, *, called: bool = False) -> tuple[str, int] | None:
+    def line(self, function: int, *, is_callee: bool = False) -> tuple[str, int] | None:
         """Return the path and the line of a function: where most of its samples are, or where it begins.
 
-        called: the function has few samples of its own.
+        is_callee: the function has few samples of its own.
         """
         name = self.functions.name(function) if self.functions is not None else ""
         if name.startswith("py::"):
             return self._python_line(name)
-        hottest = None if called else self._sampled_line(function)
+        hottest = None if is_callee else self._sampled_line(function)
         if hottest or self._report.find_begins is None or not name:
             return hottest
         return self._report.find_begins([function]).get(function)

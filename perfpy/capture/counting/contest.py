@@ -64,8 +64,8 @@ class Contest:
         """Run all rounds, or up to a failure. The order alternates between rounds, so that no command always comes first."""
         sides = [Runs(" ".join(plan.command)) for plan in self._plans]
         total = len(sides) * (self._repeat + self._warmup)
-        for done, (number, side) in enumerate(self._turns()):
-            self._progress(done, total)
+        for finished_turns, (number, side) in enumerate(self._turns()):
+            self._progress(finished_turns, total)
             outcome = Measurement(self._plans[side], self._hooks, kernel=self._kernel).run()
             if number > 0:
                 _add(sides[side], outcome)

@@ -115,8 +115,8 @@ def _received(end: int, deadline: float) -> dict[str, Any] | None:
         piece = os.read(end, _READ)
         if not piece:
             with contextlib.suppress(ValueError):
-                found: dict[str, Any] = json.loads(data)
-                return found
+                message: dict[str, Any] = json.loads(data)
+                return message
             return None
         data += piece
     return None
@@ -137,11 +137,11 @@ def _read_process(pid: int, procfs: ProcFs) -> dict[str, Any]:
         return {"error": f"process {pid}: its memory may not be read; run perfpy as root, or set kernel.yama.ptrace_scope to 0"}
     except (OSError, ValueError, UnreadableMemoryError) as error:
         return {"error": f"process {pid}: {str(error) or 'its interpreter cannot be read'}"}
-    found = {tid: _thread(python, procfs, pid, tid) for tid in procfs.threads(pid)}
+    stacks = {tid: _thread(python, procfs, pid, tid) for tid in procfs.threads(pid)}
     if python.needs_stack_pointer:
-        missing = [tid for tid, stack in found.items() if stack is None]
-        found |= {tid: _thread(python, procfs, pid, tid, pointer) for tid, pointer in _remaining(python, found, missing)}
-    threads = [stack for stack in found.values() if stack is not None]
+        missing = [tid for tid, stack in stacks.items() if stack is None]
+        stacks |= {tid: _thread(python, procfs, pid, tid, pointer) for tid, pointer in _remaining(python, stacks, missing)}
+    threads = [stack for stack in stacks.values() if stack is not None]
     holder = _lock_holder(memory, python)
     inner = {thread.tid: live_process.innermost_tid(pid, thread.tid) or thread.tid for thread in threads}
     threads = [thread._replace(has_gil=holder != 0 and python.state_address(inner[thread.tid]) == holder) for thread in threads]
@@ -149,17 +149,17 @@ def _read_process(pid: int, procfs: ProcFs) -> dict[str, Any]:
         "command": procfs.command_line(pid),
         "version": "{}.{}".format(*python.layout.version),
         "threads": [one._asdict() for one in threads],
-        "others": len(found) - len(threads),
+        "others": len(stacks) - len(threads),
     }
 
 
-def _remaining(python: PythonProcess, found: Iterable[int], missing: list[int]) -> Iterator[tuple[int, int]]:
+def _remaining(python: PythonProcess, walked: Iterable[int], missing: list[int]) -> Iterator[tuple[int, int]]:
     """Yield threads that ran all the time, each with an address of its stack, before 3.11.
 
     Their stack pointers are hidden. Thread states that no other thread has are theirs, in the order of creation, if there are as many.
     """
-    taken = {python.state_address(tid) for tid in found}
-    states = [data for address, data in python.states.all() if address not in taken]
+    walked_addresses = {python.state_address(tid) for tid in walked}
+    states = [data for address, data in python.states.all() if address not in walked_addresses]
     offset = python.layout.thread.thread_id
     if len(states) == len(missing):
         yield from zip(sorted(missing), (WORD.unpack_from(data, offset)[0] for data in reversed(states)), strict=True)

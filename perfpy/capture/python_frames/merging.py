@@ -45,8 +45,8 @@ def merge(
     read: Sequence[ReadFrame],
     codes: dict[int, FoundCode],
     *,
-    left: Sequence[ReadFrame] = (),
-    seen: SeenCallers | None = None,
+    ended_frames: Sequence[ReadFrame] = (),
+    seen_callers: SeenCallers | None = None,
     before: Mapping[tuple[int, int], int] | None = None,
     is_cut: bool,
 ) -> MergedFrames:
@@ -55,12 +55,14 @@ def merge(
     Args:
         loops: the states of the loops, innermost first.
         read: the frames in memory, innermost first.
-        left: frames that ended before the reading (ThreadFrames.left), the last called first.
-        seen: the callers of the thread.
+        ended_frames: frames that ended before the reading (ThreadFrames.left), the last called first.
+        seen_callers: the callers of the thread.
         before: the frames (address, code) of the previous reading -> offset; None if there was none.
         is_cut: the native chain may lack outer frames.
     """
-    segments = _segments([*(_ReadOrLeft(*frame, is_left=True) for frame in left), *(_ReadOrLeft(*frame, is_left=False) for frame in read)])
+    segments = _segments(
+        [*(_ReadOrLeft(*frame, is_left=True) for frame in ended_frames), *(_ReadOrLeft(*frame, is_left=False) for frame in read)]
+    )
     first = _alignment(loops, segments, is_cut=is_cut)
     fits = len(segments) - sum(segment[-1].is_left for segment in segments) == len(loops) or (is_cut and first >= 0)
     loop_frames: list[list[Frame]] = []
@@ -68,12 +70,16 @@ def merge(
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)
-        if sure == OPEN_LINES and seen and not all(seen.calls.has(caller, callee) for (callee, _), (caller, _) in pairwise(frames)):
+        if (
+            sure == OPEN_LINES
+            and seen_callers
+            and not all(seen_callers.calls.has(caller, callee) for (callee, _), (caller, _) in pairwise(frames))
+        ):
             frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
-        if sure == PARTIAL and loop and seen:
-            frames, sure = _by_seen_callers(loop, segment, seen)
-        elif sure == OPEN_LINES and loop and seen:
-            frames, sure = _with_seen_line(loop, frames, seen)
+        if sure == PARTIAL and loop and seen_callers:
+            frames, sure = _by_seen_callers(loop, segment, seen_callers)
+        elif sure == OPEN_LINES and loop and seen_callers:
+            frames, sure = _with_seen_line(loop, frames, seen_callers)
         loop_frames.append(frames)
         grade = max(grade, sure)
     if is_cut and loops and grade < PARTIAL:

@@ -157,8 +157,8 @@ class PythonFrames:
         """Wait until the reader has reached the samples of a time (ns), or the patience ends."""
         end = time.monotonic() + _PATIENCE
         self.receive()
-        while self._is_open and self._read_up_to < moment and (left := end - time.monotonic()) > 0:
-            select.select([self._answers], [], [], left)
+        while self._is_open and self._read_up_to < moment and (remaining := end - time.monotonic()) > 0:
+            select.select([self._answers], [], [], remaining)
             self.receive()
 
     def _handle(self, answer: Answer) -> None:
@@ -255,10 +255,10 @@ class PythonFrames:
             native = batch.user_addresses(row)
             rows = np.flatnonzero(owner.are_loops(native)).tolist()
             return _Loops(owner, chain, native, rows, [], {}, SeenCallers(), {}, False)
-        read, left = (chain.frames, chain.left) if chain else ([], [])
+        read, rest = (chain.frames, chain.left) if chain else ([], [])
         codes = owner.ranges.codes
-        frames = {address + codes[code].frame_size: NO_FRAME for address, code, _, _ in (*left, *read)}
-        frames |= {address: code for address, code, _, _ in (*left, *read)}
+        frames = {address + codes[code].frame_size: NO_FRAME for address, code, _, _ in (*rest, *read)}
+        frames |= {address: code for address, code, _, _ in (*rest, *read)}
         native, rules, is_cut = batch.user_frames(row)
         rows = np.flatnonzero(owner.are_loops(native))[:_MOST_LOOPS].tolist()
         states = dict(zip(range(rows[-1] + 1), frame_states(*batch.registers_and_stack(row), rules), strict=False))
@@ -281,7 +281,7 @@ class PythonFrames:
     def _chain(self, batch: _Batch, row: int, loops: _Loops) -> list[int] | None:
         """Return the callchain of a sample; None without Python frames."""
         owner, chain = loops.owner, loops.chain
-        read, left = (chain.frames, chain.left) if chain else ([], [])
+        read, rest = (chain.frames, chain.left) if chain else ([], [])
         if chain and chain.is_exact:
             self._copied += 1
             return self._with_frames(batch, row, loops, merging.of_copied_frames(len(loops.rows), read))
@@ -290,7 +290,9 @@ class PythonFrames:
             merged = merging.of_old_versions(evaluated_loops, read, is_cut=loops.is_cut)
         else:
             callers, before, is_cut = loops.callers, loops.before, loops.is_cut
-            merged = merging.merge(evaluated_loops, read, owner.ranges.codes, left=left, seen=callers, before=before, is_cut=is_cut)
+            merged = merging.merge(
+                evaluated_loops, read, owner.ranges.codes, ended_frames=rest, seen_callers=callers, before=before, is_cut=is_cut
+            )
         return self._with_frames(batch, row, loops, merged)
 
     def _with_frames(self, batch: _Batch, row: int, loops: _Loops, merged: merging.MergedFrames) -> list[int] | None:

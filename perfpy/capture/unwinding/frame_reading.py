@@ -306,11 +306,11 @@ class FrameReader:
             self._send_code(process, frame.code)
         if process.python.codes.is_full:
             self._full.add(process.pid)
-        frames, left = (
+        frames, rest = (
             [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (read.frames, read.left)
         )
         state = (int(gil[0]), *gil[1:])  # marshal supports no enumerations
-        self.answers.append(FoundChain(process.pid, tid, times, frames, left, read.is_whole, read.has_moved, lag, is_exact, state))
+        self.answers.append(FoundChain(process.pid, tid, times, frames, rest, read.is_whole, read.has_moved, lag, is_exact, state))
 
     def _find_process(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()

@@ -27,13 +27,13 @@ class SideBandLog:
 
     def append(self, records: bytes) -> None:
         """Append records."""
-        done = 0
+        written = 0
         try:
-            while done < len(records):
-                done += os.pwrite(self._fd, records[done:], self._size + done)
+            while written < len(records):
+                written += os.pwrite(self._fd, records[written:], self._size + written)
         except OSError as error:
             raise OutputFailedError(self._folder, os.strerror(error.errno or 0), remedy="free some space") from None
-        self._size += done
+        self._size += written
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the records in pieces, which may end inside records."""

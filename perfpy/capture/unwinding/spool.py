@@ -115,21 +115,21 @@ class Spool:
 
     def _put(self, store: int, data: memoryview) -> Extent:
         fd, offset = (self.memory, self._next) if store == MEMORY else (self.disk, self._end_of_disk)
-        done = 0
+        written = 0
         try:
-            while done < len(data):
-                done += os.pwrite(fd, data[done:], offset + done)
+            while written < len(data):
+                written += os.pwrite(fd, data[written:], offset + written)
         except OSError as error:
             remedy = "unwinding does not keep up: record with a lower frequency (-F) or a higher count (-c), or free some space"
             raise OutputFailedError(self.folder, os.strerror(error.errno or 0), remedy=remedy) from None
         if store == MEMORY:
-            self._next = (offset + done) % self._capacity
+            self._next = (offset + written) % self._capacity
         else:
-            self._end_of_disk = offset + done
+            self._end_of_disk = offset + written
             self.most_on_disk = max(self.most_on_disk, self._end_of_disk)
-        extent = Extent(store, offset, done)
+        extent = Extent(store, offset, written)
         self._extend(extent)
-        self.size += done
+        self.size += written
         return extent
 
     def _extend(self, extent: Extent) -> None:

@@ -35,12 +35,12 @@ class SpoolReader:
         end = 0
         for store, offset, size in extents:
             view = data[end : end + size].data
-            done = 0
-            while done < size:
-                count = os.preadv(self._fds[store], [view[done:]], offset + done)
+            copied = 0
+            while copied < size:
+                count = os.preadv(self._fds[store], [view[copied:]], offset + copied)
                 if not count:
                     raise ValueError("the spool is shorter than its extents say")
-                done += count
+                copied += count
             end += size
         return data
 

@@ -74,10 +74,10 @@ def _candidates(options: LatencyCommandOptions, command: list[str]) -> Iterator[
         yield os.path.realpath(options.exec_path)
         return
     if command:
-        found = shutil.which(command[0])
-        if found is None:
+        program_path = shutil.which(command[0])
+        if program_path is None:
             fail(f"there is no program {command[0]}")
-        yield os.path.realpath(found)
+        yield os.path.realpath(program_path)
         return
     if not options.pid.isdecimal():
         fail(f"-p {options.pid}: latency takes one process")
@@ -134,11 +134,11 @@ def _show(options: LatencyCommandOptions, function: str, path: str, file: str, e
         calls = pair_calls(_events(entries), _events(returns), switches)
         slowest = np.argsort(-calls.duration, kind="stable")[: options.slowest].tolist()
         rows = [_slow_call(entries, returns, calls, row) for row in slowest]
-        shown = _with_callers(recording, events[1], rows, [int(calls.exit[row]) for row in slowest]) if slowest else []
+        called_rows = _with_callers(recording, events[1], rows, [int(calls.exit[row]) for row in slowest]) if slowest else []
     if options.as_json:
-        print(latency_json(function, path, calls, shown))
+        print(latency_json(function, path, calls, called_rows))
     else:
-        print_lines(latency_lines(f"{function} in {path}", calls, shown))
+        print_lines(latency_lines(f"{function} in {path}", calls, called_rows))
     if lost:
         print_notes([f"note: {lost:,} events were lost; measure fewer calls, or for a shorter time"], verbose=1, quiet=options.quiet)
 

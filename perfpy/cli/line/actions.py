@@ -139,11 +139,11 @@ def _no_action(_options: CommandOptions) -> int:
 
 def _without_repeated_spellings(options: Sequence[Option]) -> list[Option]:
     """Return the options, each spelling once: that of the first option that has it."""
-    known: set[str] = set()
+    seen_spellings: set[str] = set()
     distinct = []
     for option in options:
-        spellings = [spelling for spelling in option.spellings if spelling not in known]
-        known.update(spellings)
+        spellings = [spelling for spelling in option.spellings if spelling not in seen_spellings]
+        seen_spellings.update(spellings)
         if len(spellings) == len(option.spellings):
             distinct.append(option)
         elif spellings:

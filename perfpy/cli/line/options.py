@@ -174,9 +174,9 @@ class CommandOptions:
 
     def replace_texts(self, name: str, texts: Sequence[str]) -> Self:
         """Return a copy in which a repeatable option has other texts, one for each occurrence in the order of the line."""
-        left, parameter = list(texts), self._options[name].name
+        rest, parameter = list(texts), self._options[name].name
         occurrences = tuple(
-            Occurrence(parameter, left.pop(0)) if one.name == parameter and one.value is not None else one for one in self._occurrences
+            Occurrence(parameter, rest.pop(0)) if one.name == parameter and one.value is not None else one for one in self._occurrences
         )
         return self.replace(**{name: tuple(texts), "_occurrences": occurrences})
 

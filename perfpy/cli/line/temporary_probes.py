@@ -79,12 +79,12 @@ class TemporaryProbes:
         planned = plan(open_program(path, SymbolOptions(buildid_dir=load().build_id_folder)), parse_request(match["point"]))
         print_notes([f"note: {note}" for note in planned.notes])
         definitions = [_owned(definition, os.getpid()) for definition in planned.definitions]
-        taken = {one.event for one in self._added}
-        names = {one.event: _free_name(one.event, taken) for one in definitions}
+        added_names = {one.event for one in self._added}
+        names = {one.event: _free_name(one.event, added_names) for one in definitions}
         for definition in definitions:
-            named = definition._replace(event=names[definition.event])
-            self._events.add(named.text, is_kernel=False)
-            self._added.append(named)
+            renamed = definition._replace(event=names[definition.event])
+            self._events.add(renamed.text, is_kernel=False)
+            self._added.append(renamed)
         return ",".join(dict.fromkeys(f"{definitions[0].group}:{name}" for name in names.values()))
 
     def _remove_all(self) -> None:
@@ -131,8 +131,8 @@ def _remove(events: ProbeEvents, group: str, event: str, tries: int = _TRIES) ->
 
 def _program_path(path: str, text: str) -> str:
     """Return the real path of a program; a name without / is searched in PATH."""
-    found = path if "/" in path else shutil.which(path) or path
-    real = os.path.realpath(found)
+    program = path if "/" in path else shutil.which(path) or path
+    real = os.path.realpath(program)
     if not is_file(real):
         fail(f"-e {text}: there is no program {path}")
     return real
@@ -144,9 +144,9 @@ def _owned(definition: Definition, pid: int) -> Definition:
     return definition._replace(group=definition.group[: LONGEST - len(mark)] + mark)
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _free_name(name: str, used_names: set[str]) -> str:
     number, free = 0, name
-    while free in taken:
+    while free in used_names:
         number += 1
         free = f"{name[: LONGEST - 6]}_{number}"
     return free

@@ -41,11 +41,11 @@ def add(options: ProbeCommandOptions, texts: Iterable[str]) -> int:
     """Add probes, and print their names."""
     plans = _plan_all(options, texts)
     events = ProbeEvents(Tracefs(mount=mount_as_root))
-    named = _with_names(plans, events, force=options.force)
+    named_definitions = _with_names(plans, events, force=options.force)
     if not options.dry_run:
-        _write_all([definition for definitions in named for definition in definitions], events)
+        _write_all([definition for definitions in named_definitions for definition in definitions], events)
     if not options.quiet:
-        _print_added(plans, named)
+        _print_added(plans, named_definitions)
     return 0
 
 
@@ -73,20 +73,22 @@ def _plan_all(options: ProbeCommandOptions, texts: Iterable[str]) -> list[Planne
 
 def _with_names(plans: list[Planned], events: ProbeEvents, *, force: bool) -> list[list[Definition]]:
     """Return the definitions with event names that no other probe has. The sites of one request share a name."""
-    taken = existing_names(events)
-    named = []
+    names_in_use = existing_names(events)
+    results = []
     for planned in plans:
         chosen: dict[tuple[str, str], str] = {}
         definitions = []
         for definition in planned.definitions:
             key = definition.group, definition.event
             if key not in chosen:
-                chosen[key] = unused_name(definition.event, definition.group, taken.setdefault(definition.group, set()), may_number=force)
+                chosen[key] = unused_name(
+                    definition.event, definition.group, names_in_use.setdefault(definition.group, set()), may_number=force
+                )
             definitions.append(definition._replace(event=chosen[key]))
         for definition in definitions:
-            taken[definition.group].add(definition.event)
-        named.append(definitions)
-    return named
+            names_in_use[definition.group].add(definition.event)
+        results.append(definitions)
+    return results
 
 
 def existing_names(events: ProbeEvents) -> dict[str, set[str]]:

@@ -26,7 +26,7 @@ def run(options: ProbeCommandOptions) -> int:
 
 
 def _chosen(options: ProbeCommandOptions) -> list[str]:
-    given = {
+    are_given = {
         "-a": bool(options.add or options.words),
         "-d": bool(options.delete),
         "-D": bool(options.definition),
@@ -35,7 +35,7 @@ def _chosen(options: ProbeCommandOptions) -> list[str]:
         "-V": bool(options.variables),
         "-F": options.functions is not None,
     }
-    return [name for name, is_given in given.items() if is_given]
+    return [name for name, is_given in are_given.items() if is_given]
 
 
 def _add(options: ProbeCommandOptions) -> int:

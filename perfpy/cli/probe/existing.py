@@ -41,8 +41,10 @@ def print_probes(pattern: str, options: ProbeCommandOptions) -> int:
 
 
 def _probes(events: ProbeEvents) -> list[ShownProbe]:
-    found = [parse_shown(line, is_kernel=kernel_side) for kernel_side in (True, False) for line in events.lines(is_kernel=kernel_side)]
-    return [probe for probe in found if probe is not None]
+    shown_probes = [
+        parse_shown(line, is_kernel=kernel_side) for kernel_side in (True, False) for line in events.lines(is_kernel=kernel_side)
+    ]
+    return [probe for probe in shown_probes if probe is not None]
 
 
 def _describe(probe: ShownProbe, programs: Callable[[str], Program | None]) -> str:
@@ -96,8 +98,8 @@ def delete(patterns: Iterable[str], *, dry_run: bool, quiet: bool) -> int:
             if not quiet:
                 print(one_line(f"Removed event: {group}:{event}"), file=sys.stderr)
     if missing:
-        known = [f"{group}:{event}" for group, names in existing_names(events).items() for event in names]
-        similar = nearest(missing, [*known, *(name.partition(":")[2] for name in known)])
+        event_names = [f"{group}:{event}" for group, names in existing_names(events).items() for event in names]
+        similar = nearest(missing, [*event_names, *(name.partition(":")[2] for name in event_names)])
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "-l lists the probes"
         raise ProbeError(f"no probe is named '{missing}'; {hint}", errno.ENOENT)
     return 0

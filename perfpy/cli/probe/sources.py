@@ -31,10 +31,10 @@ def print_lines(options: ProbeCommandOptions, text: str) -> int:
     """Print source lines. Lines that can be probed have numbers."""
     requested = parse_line_range(text)
     program = _with_debug_info(options)
-    shown = list_lines(program, requested, source=options.source)
-    head = f"{requested.function}@{shown.path}" if requested.function else shown.path
+    listing = list_lines(program, requested, source=options.source)
+    head = f"{requested.function}@{listing.path}" if requested.function else listing.path
     print(one_line(f"<{head}:{requested.first}>"))
-    for number, line, has_code in shown.lines:
+    for number, line, has_code in listing.lines:
         print(f"{number:7d}  {one_line(line)}" if has_code else f"{'':9}{one_line(line)}")
     return 0
 
@@ -58,9 +58,9 @@ def print_variables(options: ProbeCommandOptions, points: Iterable[str]) -> int:
             raise ProbeError(f"the debug information has no function at '{text}'", errno.ENOENT)
         print(one_line(f"Available variables at {describe(request, [])}"))
         for site in sites:
-            shown = list_variables(program, site, externs=options.externs, ranges=options.show_range, test=test)
-            print(one_line(f"\t@<{shown.point}>"))
-            for line in shown.lines or ["(No matched variables)"]:
+            listing = list_variables(program, site, externs=options.externs, ranges=options.show_range, test=test)
+            print(one_line(f"\t@<{listing.point}>"))
+            for line in listing.lines or ["(No matched variables)"]:
                 print("\t\t" + "\t".join(one_line(part) for part in line.split("\t")))
     return 0
 

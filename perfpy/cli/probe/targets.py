@@ -59,14 +59,20 @@ def _program_in_container(options: ProbeCommandOptions) -> Program:
     try:
         with ProcessRoot(options.target_ns) as root:
             descriptor = root.open_regular(path)
-            named = _path_of(descriptor, root, options.target_ns)
+            namespace_path = _path_of(descriptor, root, options.target_ns)
     except ProcessLookupError:
         raise PerfError(f"--target-ns {options.target_ns}: there is no such process") from None
     except OSError as error:
         fail(f"-x {path}: {error.strerror} in the root of process {options.target_ns}")
-    if not named:
+    if not namespace_path:
         fail(f"-x {path}: it has no path in the root of process {options.target_ns}")
-    return open_program(f"/proc/self/fd/{descriptor}", _symbol_options(options), named=named, client=_client(), demangles=options.demangle)
+    return open_program(
+        f"/proc/self/fd/{descriptor}",
+        _symbol_options(options),
+        path_in_definitions=namespace_path,
+        client=_client(),
+        demangles=options.demangle,
+    )
 
 
 def _path_of(descriptor: int, root: ProcessRoot, pid: int) -> str:

@@ -18,14 +18,14 @@ class Progress:
         self._visible = is_screen(sys.stderr)
         self._started = time.monotonic()
 
-    def show(self, done: int, total: int) -> None:
+    def show(self, finished: int, total: int) -> None:
         """Show the number of completed runs."""
         if not self._visible or not total:
             return
-        filled = _BAR * done // total
-        text = f"\r[{'=' * filled}{' ' * (_BAR - filled)}] run {min(done + 1, total)} of {total}"
-        if done:
-            remaining = (time.monotonic() - self._started) / done * (total - done)
+        filled = _BAR * finished // total
+        text = f"\r[{'=' * filled}{' ' * (_BAR - filled)}] run {min(finished + 1, total)} of {total}"
+        if finished:
+            remaining = (time.monotonic() - self._started) / finished * (total - finished)
             text += f", {_duration(remaining)} left"
         control(sys.stderr, text + "\033[K")
         sys.stderr.flush()

@@ -77,8 +77,8 @@ class StatementTable:
         code = sections.data("line")[header.program : header.end]
         sections.spend(len(code) // _BYTES_OF_ROW)
         rows = LineMachine(header, sections.file.endian).run(code)
-        kept = rows.statement & ~rows.end & (rows.line > 0)
-        return rows.address[kept], rows.file[kept], rows.line[kept]
+        is_line = rows.statement & ~rows.end & (rows.line > 0)
+        return rows.address[is_line], rows.file[is_line], rows.line[is_line]
 
     def at_line(self, files: frozenset[int], line: int) -> list[Statement]:
         """Return the statements of a line, in the order of the program."""

@@ -98,8 +98,8 @@ class Die:
     @cached_property
     def type(self) -> Die | None:
         """The DIE of the type; None for void."""
-        found = self.attribute(dwarf.AT_TYPE)
-        target = found[0].target(found[1]) if found else None
+        value = self.attribute(dwarf.AT_TYPE)
+        target = value[0].target(value[1]) if value else None
         return Die(*target) if target else None
 
     @cached_property
@@ -109,13 +109,13 @@ class Die:
 
     def text(self, name: int) -> str:
         """Return a string attribute, "" without it."""
-        found = self.attribute(name)
-        return found[0].string(found[1]).decode("utf-8", "surrogateescape") if found else ""
+        value = self.attribute(name)
+        return value[0].string(value[1]).decode("utf-8", "surrogateescape") if value else ""
 
     def number(self, name: int) -> int | None:
         """Return a numeric attribute, None without it."""
-        found = self.attribute(name)
-        return found[1].value if found and isinstance(found[1].value, int) else None
+        value = self.attribute(name)
+        return value[1].value if value and isinstance(value[1].value, int) else None
 
 
 def skip_children(unit: DebugUnit, offset: int) -> int:

@@ -76,8 +76,8 @@ class FrameWalker:
         after = self._memory.read(address, self._layout.thread.size)
         frames, is_whole = self._walk_data_stack(innermost, chunks)
         frames = frames[self._first_alive(frames, state, after) :]
-        left = self._find_ended(chunks, frames[0].address if frames else 0)
-        return ThreadFrames(frames, is_whole, self._innermost(after) != innermost, left)
+        ended_frames = self._find_ended(chunks, frames[0].address if frames else 0)
+        return ThreadFrames(frames, is_whole, self._innermost(after) != innermost, ended_frames)
 
     def frames_of_words(self, words: Iterable[tuple[int, int, int, int]], *, is_whole: bool) -> ThreadFrames:
         """Return frames that were copied while their thread stood still.

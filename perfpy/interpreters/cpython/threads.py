@@ -41,14 +41,14 @@ class ThreadStates:
 
     def all(self) -> Iterator[tuple[int, bytes]]:
         """Yield the address and the bytes of each thread state. Unreadable memory ends an interpreter's list."""
-        thread, left = self._layout.thread, _MOST_THREADS
+        thread, threads_to_read = self._layout.thread, _MOST_THREADS
         for interpreter in self.interpreters():
             try:
                 state = read_word(self._memory, interpreter + self._layout.runtime.threads)
-                while is_pointer(state) and left > 0:
+                while is_pointer(state) and threads_to_read > 0:
                     data = self._memory.read(state, thread.size)
                     yield state, data
-                    (state,), left = WORD.unpack_from(data, thread.next), left - 1
+                    (state,), threads_to_read = WORD.unpack_from(data, thread.next), threads_to_read - 1
             except UnreadableMemoryError:
                 continue
 

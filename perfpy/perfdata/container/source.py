@@ -50,13 +50,13 @@ class ByteSource:
 
     def read_into(self, view: memoryview, offset: int) -> int:
         """Fill `view` from `offset` on; return the number of bytes read."""
-        done = 0
-        while done < len(view):
-            count = os.preadv(self._fd, [view[done:]], offset + done)
+        filled = 0
+        while filled < len(view):
+            count = os.preadv(self._fd, [view[filled:]], offset + filled)
             if not count:
                 break
-            done += count
-        return done
+            filled += count
+        return filled
 
     def map_bytes(self, offset: int, size: int) -> memoryview:
         """Return the bytes of read() as a memory mapping; the file must keep them as long as they are used."""

@@ -226,10 +226,10 @@ def _file_offset(symbol_file: ElfFile, runtime: ElfFile, value: NDArray[np.uint6
         real, addr = (section, section.addr + moved) if own else (runtime.sections[section.index], runtime.sections[section.index].addr)
         bias[section.index] = (addr - real.offset) % (1 << 64)
     offset = value - bias[index]
-    done = np.zeros(len(value), bool)
+    is_resolved = np.zeros(len(value), bool)
     for segment in runtime.segments:
         start, size = int(segment["vaddr"]), max(int(segment["memsz"]), int(segment["filesz"]))
-        inside = (value >= start) & (value < start + size) & ~done
+        inside = (value >= start) & (value < start + size) & ~is_resolved
         offset[inside] = value[inside] - np.uint64((start - int(segment["offset"])) % (1 << 64))
-        done |= inside
+        is_resolved |= inside
     return offset

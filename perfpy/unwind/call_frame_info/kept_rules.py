@@ -127,14 +127,14 @@ def _encode(addresses: NDArray[np.uint64], which: NDArray[np.int32], rules: list
 def _decode(columns: dict[str, NDArray[Any]]) -> tuple[list[FrameRules], NDArray[np.uint64], NDArray[np.int32]]:
     """Decode the result of _encoded. Raises ValueError and other errors for other columns."""
     rows, saved = columns["rules"].reshape(-1, 5).tolist(), columns["registers"].reshape(-1, 3).tolist()
-    rules, done = list[FrameRules](), 0
+    rules, decoded = list[FrameRules](), 0
     for register, offset, column, is_signal, count in rows:
-        mine = saved[done : done + count]
+        mine = saved[decoded : decoded + count]
         if len(mine) != count or not _KINDS.issuperset(kind for _, kind, _ in mine):
             raise ValueError("rules that nobody kept")
         registers: tuple[tuple[int, Rule], ...] = tuple((number, (kind, value)) for number, kind, value in mine)
         rules.append(FrameRules((register, offset), registers, column, bool(is_signal)))
-        done += count
+        decoded += count
     addresses, which = columns["address"], columns["number"]
     is_ours = addresses.dtype == np.uint64 and which.dtype == np.int32 and addresses.shape == which.shape == (len(addresses),)
     if not is_ours or (len(which) and not 0 <= int(which.min()) <= int(which.max()) < len(rules)):

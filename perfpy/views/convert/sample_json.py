@@ -152,9 +152,11 @@ class SampleJson:
 
     def _name_frames(self) -> None:
         """Format the new frames."""
-        symbolizer, done = self._symbolizer, len(self._frames)
+        symbolizer, first_new = self._symbolizer, len(self._frames)
         frames = symbolizer.resolve()
-        for ip, symbol, dso in zip(frames.ip[done:].tolist(), frames.symbol[done:].tolist(), frames.dso[done:].tolist(), strict=True):
+        for ip, symbol, dso in zip(
+            frames.ip[first_new:].tolist(), frames.symbol[first_new:].tolist(), frames.dso[first_new:].tolist(), strict=True
+        ):
             parts = [f'"ip": "0x{ip:x}"']
             if symbol >= 0:
                 parts.append(f'"symbol": {quote_json(symbolizer.symbols.name(symbol))}')

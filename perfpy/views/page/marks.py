@@ -71,8 +71,10 @@ class Marks(NamedTuple):
     @property
     def notes(self) -> list[str]:
         """Return a note if marks were left out."""
-        kept = len(self.rows)
-        return [] if kept == self.total else [f"the page has {kept:,} of {self.total:,} {plural(self.total, 'mark')}, evenly chosen"]
+        row_count = len(self.rows)
+        return (
+            [] if row_count == self.total else [f"the page has {row_count:,} of {self.total:,} {plural(self.total, 'mark')}, evenly chosen"]
+        )
 
 
 def make_marks(source: MarkSource, parts: Sequence[Stacks], symbols: SymbolOptions | None = None, *, sampled_only: bool = False) -> Marks:

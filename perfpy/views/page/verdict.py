@@ -58,8 +58,8 @@ def page_text(
 
 def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
     """Return the functions that a sentence names, as it shows them and as they are recorded, in the order in which it names them."""
-    shown = [(function_text(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
-    return sorted((pair for pair in shown if pair[0] in sentence.text), key=lambda pair: sentence.text.index(pair[0]))
+    names = [(function_text(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
+    return sorted((pair for pair in names if pair[0] in sentence.text), key=lambda pair: sentence.text.index(pair[0]))
 
 
 def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[str]:

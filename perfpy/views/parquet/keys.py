@@ -62,8 +62,8 @@ class FrameKeys:
     def grow(self) -> tuple[Keys, Keys]:
         """Return the keys by frame number: the frame's, and its symbol's."""
         frames = self._symbolizer.resolve()
-        done = len(self._frames)
-        columns = (frames.dso[done:], frames.symbol[done:], frames.address[done:])
+        first_new = len(self._frames)
+        columns = (frames.dso[first_new:], frames.symbol[first_new:], frames.address[first_new:])
         for dso, symbol, address in zip(*(column.tolist() for column in columns), strict=True):
             self._add(dso, symbol, address)
         return np.array(self._frames, np.int64), np.array(self._of_symbols, np.int64)

@@ -174,8 +174,8 @@ class ChainWriter:
         chains: list[tuple[CallNode, list[int]]] = []
         stack: list[tuple[CallNode, list[int], bool]] = [(node, [], False) for node in reversed(nodes)]
         while stack:
-            node, above, done = stack.pop()
-            if not done:
+            node, above, is_expanded = stack.pop()
+            if not is_expanded:
                 stack.append((node, above, True))
                 frames = above + node.frames
                 stack.extend((child, frames, False) for child in reversed(node.children))

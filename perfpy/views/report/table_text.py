@@ -102,12 +102,12 @@ class HistogramText:
             if writer is None or trees is None:
                 yield from rows
                 continue
-            done = 0
+            printed = 0
             for index in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
-                yield from rows[done : index + 1]
-                done, entry = index + 1, int(entries[index])
+                yield from rows[printed : index + 1]
+                printed, entry = index + 1, int(entries[index])
                 yield from writer.lines_of(histogram, entry)
-            yield from rows[done:]
+            yield from rows[printed:]
 
     def _rows(self, entries: Int64) -> list[str]:
         filled = [

@@ -115,17 +115,17 @@ class DividedListing:
         return _Done(lines, counts, [*self._recording.data.warnings[warning_count:], *files])
 
     def _report_warnings(self, results: Iterable[_Done[MadeT] | None]) -> Iterator[MadeT]:
-        for done in results:
-            if done is not None:
-                self._take_over(done)
-                yield done.result
+        for part in results:
+            if part is not None:
+                self._take_over(part)
+                yield part.result
 
-    def _take_over(self, done: _Done[Any]) -> None:
+    def _take_over(self, part: _Done[Any]) -> None:
         """Take over the warnings of another process."""
         warnings = self._recording.data.warnings
-        warnings += [text for text in dict.fromkeys(done.warnings) if text not in warnings]
+        warnings += [text for text in dict.fromkeys(part.warnings) if text not in warnings]
         if self._unwound is not None:
-            self._unwound.add(done.counts)
+            self._unwound.add(part.counts)
 
 
 def _with_frames(batch: Batch, frames: NDArray[np.int32]) -> Batch:

@@ -108,12 +108,12 @@ class ScriptLines:
                 texts[row] = b""
             for row in np.flatnonzero(~self.sample_filter.by_time_and_cpu(view)).tolist():
                 texts[row] = None
-        done = 0
+        printed = 0
         for record, position, time in zip(side, positions, side_times, strict=True):
-            yield from ((None, text) for text in texts[done:position])
+            yield from ((None, text) for text in texts[printed:position])
             yield record, whole(record, time, ns=self.context.ns)
-            done = position
-        yield from ((None, text) for text in texts[done:])
+            printed = position
+        yield from ((None, text) for text in texts[printed:])
 
     def _view(self, batch: Batch) -> SampleView:
         """Return a batch as filters see it."""
@@ -147,12 +147,12 @@ class ScriptLines:
         sample_times, side_times = self._shown_times(times, side, positions)
         flat = self._flat(batch, sample_times, makers)
         texts: list[bytes] = []
-        done = 0
+        joined = 0
         for line, position, time in zip(side, positions, side_times, strict=True):
-            texts += flat.slice(done, position)
+            texts += flat.slice(joined, position)
             texts.append(whole(line, time, ns=self.context.ns))
-            done = position
-        return [*texts, *flat.slice(done, len(batch))] if texts else flat.parts
+            joined = position
+        return [*texts, *flat.slice(joined, len(batch))] if texts else flat.parts
 
     def _side_texts(self, side: list[SideLine]) -> list[bytes]:
         _, times = self._shown_times(np.zeros(0, np.uint64), side, [0] * len(side))

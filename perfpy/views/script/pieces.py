@@ -96,15 +96,15 @@ class Joiner:
         """Fuse adjacent pieces where possible."""
         if not pieces:
             return [b""]
-        done: list[Piece] = []
+        fused: list[Piece] = []
         for piece in pieces:
             if isinstance(piece, bytes) and not piece:
                 continue
-            if done and isinstance(done[-1], bytes) and isinstance(piece, bytes):
-                done[-1] += piece
+            if fused and isinstance(fused[-1], bytes) and isinstance(piece, bytes):
+                fused[-1] += piece
             else:
-                done.append(piece)
-        return self._pair_coded(_pack_fixed(done, count))
+                fused.append(piece)
+        return self._pair_coded(_pack_fixed(fused, count))
 
     def _pair_coded(self, pieces: list[Piece]) -> list[Piece]:
         """Fuse coded pieces, and constants between them, while there are few distinct pairs."""

@@ -44,10 +44,10 @@ class FrameValues:
 
     def _grow(self, values: list[dict[str, Any]], make: Callable[[int, int, int, int], dict[str, Any]]) -> list[dict[str, Any]]:
         frames = self.symbolizer.resolve()
-        done = len(values)
-        if done < len(frames):
-            columns = (frames.dso[done:], frames.symbol[done:], frames.symbol_offset[done:])
-            values.extend(map(make, range(done, len(frames)), *(column.tolist() for column in columns)))
+        first_new = len(values)
+        if first_new < len(frames):
+            columns = (frames.dso[first_new:], frames.symbol[first_new:], frames.symbol_offset[first_new:])
+            values.extend(map(make, range(first_new, len(frames)), *(column.tolist() for column in columns)))
         return values
 
     def _location(self, frame: int, dso: int, symbol: int, offset: int) -> dict[str, Any]:

@@ -214,18 +214,18 @@ def branch_lists(batch: Batch, pid: NDArray[Any], context: LineContext, frames: 
     return [plain[begin:end] for begin, end in bounds], [symbols[begin:end] for begin, end in bounds]
 
 
-def _plain(source: int, target: int, word: int, left: dict[str, Any], entered: dict[str, Any]) -> dict[str, Any]:
+def _plain(source: int, target: int, word: int, removed: dict[str, Any], entered: dict[str, Any]) -> dict[str, Any]:
     parts, _ = branch_parts(word)
     flags = {name: bool(parts[name]) for name in ("mispred", "predicted", "in_tx", "abort")}
-    files = {"from_dsoname": left.get("dso", ""), "to_dsoname": entered.get("dso", "")}
+    files = {"from_dsoname": removed.get("dso", ""), "to_dsoname": entered.get("dso", "")}
     return {"from": source, "to": target, **flags, "cycles": parts["cycles"], **files}
 
 
-def _symbol_fields(word: int, left: dict[str, Any], entered: dict[str, Any]) -> dict[str, Any]:
+def _symbol_fields(word: int, removed: dict[str, Any], entered: dict[str, Any]) -> dict[str, Any]:
     parts, _ = branch_parts(word)
     guess = "P" if parts["predicted"] else "M" if parts["mispred"] else "-"
     flags = {"pred": guess, "in_tx": "X" if parts["in_tx"] else "-", "abort": "A" if parts["abort"] else "-"}
-    return {"from": _function(left), "to": _function(entered), **flags}
+    return {"from": _function(removed), "to": _function(entered), **flags}
 
 
 def _function(located: dict[str, Any]) -> str:

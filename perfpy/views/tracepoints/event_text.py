@@ -78,11 +78,11 @@ class TraceText:
     def _within_bounds(self, parts: Iterable[list[str]], count: int) -> list[str]:
         """Return `count` texts of unknown length, up to the limit for a batch."""
         texts: list[str] = []
-        left = _AT_ONCE
+        budget = _AT_ONCE
         for part in parts:
             texts += part
-            left -= sum(map(len, part))
-            if left < 0:
+            budget -= sum(map(len, part))
+            if budget < 0:
                 self._runtime.warn(f"tracepoint {self._event.system}:{self._event.name}: very long texts; some are skipped")
                 break
         return texts + [_LEFT_OUT] * (count - len(texts))

@@ -265,7 +265,7 @@ def _noun(evidence: Evidence) -> str:
 def _source(evidence: Evidence, hot: ChargedFunction) -> str:
     """Return where most samples of a function are, as a suffix."""
     is_caller = hot.own < HALF * hot.charged and not _is_python(hot)
-    line = evidence.line(hot.number, called=is_caller) if hot.category == OWN else None
+    line = evidence.line(hot.number, is_callee=is_caller) if hot.category == OWN else None
     if line is not None and evidence.is_inlined(hot.number, line):
         return source(hot.name, line).replace("(", "(inlined code at ", 1)
     return source(hot.name, line)

@@ -147,12 +147,12 @@ class Trampolines:
         """Return the error, "" for none."""
         command = (self._program, "-I", "-S", "-c", line)
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_ASKING, stdin=subprocess.DEVNULL, check=False)
+            result = subprocess.run(command, capture_output=True, timeout=_ASKING, stdin=subprocess.DEVNULL, check=False)
         except (OSError, subprocess.SubprocessError) as error:
             raise NoNamesError(self.pid, f"cannot run {visible(self._program)}: {error}") from error
-        if not done.returncode:
+        if not result.returncode:
             return ""
-        return (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return (result.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {result.returncode}"])[-1]
 
 
 def _folder_for(pid: int) -> ScriptFolder:

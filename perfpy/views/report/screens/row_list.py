@@ -145,18 +145,18 @@ class RowList(CursorList):
 
     def open_all(self, first: int, last: int) -> None:
         """Open these lines and everything below them, up to a limit."""
-        done: list[Line] = []
+        lines: list[Line] = []
         rest = self.lines[last:]
         work, added = self.lines[first:last][::-1], 0
         alone = sum(not line.depth for line in work) <= _FEW
         while work:
             line = work.pop()
-            done.append(line)
+            lines.append(line)
             if not line.is_open and added < _MOST_LINES and self._leads_on(line):
                 below = self._below(line, alone=alone)
                 added += len(below)
                 work.extend(reversed(below))
-        self.lines = [*self.lines[:first], *done, *rest]
+        self.lines = [*self.lines[:first], *lines, *rest]
         self._update()
 
     def open_row(self) -> None:

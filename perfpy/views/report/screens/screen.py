@@ -228,15 +228,15 @@ def _distinguishing(functions: Sequence[NamedShare]) -> list[NamedShare]:
     return [function for function in functions if function not in dropped]
 
 
-def _side_by_side(left: _Part | None, right: _Part | None, width: int) -> _Part | None:
+def _side_by_side(first: _Part | None, second: _Part | None, width: int) -> _Part | None:
     """Return two parts side by side, each of this width."""
-    if left is None or right is None:
-        return left or right
+    if first is None or second is None:
+        return first or second
     both = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     both.add_column(width=width)
     both.add_column(width=width)
-    both.add_row(left.content, right.content)
-    return _Part(f"{left.title:<{width + 2}}{right.title}", both, max(left.lines, right.lines))
+    both.add_row(first.content, second.content)
+    return _Part(f"{first.title:<{width + 2}}{second.title}", both, max(first.lines, second.lines))
 
 
 def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits, head: float = OF_OTHERS) -> _Part | None:

@@ -66,37 +66,37 @@ class FrameTexts:
     def update(self) -> list[bytes]:
         """Return the text of every frame so far, by frame id."""
         frames = self._symbolizer.resolve()
-        done = len(self.texts)
-        if done < len(frames):
-            self.texts.extend(self._format_new(done))
+        first_new = len(self.texts)
+        if first_new < len(frames):
+            self.texts.extend(self._format_new(first_new))
         return self.texts
 
-    def _format_new(self, done: int) -> list[bytes]:
+    def _format_new(self, first_new: int) -> list[bytes]:
         frames, style = self._symbolizer.frames, self._style
-        count = len(frames) - done
+        count = len(frames) - first_new
         parts: list[list[bytes]] = []
         if style.address_width is not None:
             form = self._before + b"%%%dx" % style.address_width
-            parts.append([form % ip for ip in frames.ip[done:].tolist()])
+            parts.append([form % ip for ip in frames.ip[first_new:].tolist()])
         else:
             parts.append([self._before] * count)
         if style.symbol:
-            parts.append(self._symbols(done))
+            parts.append(self._symbols(first_new))
         if style.dso:
-            parts.append(self._dsos(done))
+            parts.append(self._dsos(first_new))
         if self._sources is not None:
-            parts.append(self._lines(self._sources, np.arange(done, len(frames))))
+            parts.append(self._lines(self._sources, np.arange(first_new, len(frames))))
         if self._symbolizer.inliner is not None:
-            parts.append([_INLINED if inlined else b"" for inlined in self._are_inlined(done)])
+            parts.append([_INLINED if inlined else b"" for inlined in self._are_inlined(first_new)])
         parts.append([self._after] * count)
         return list(map(b"".join, zip(*parts, strict=True)))
 
-    def _symbols(self, done: int) -> list[bytes]:
+    def _symbols(self, first_new: int) -> list[bytes]:
         frames, symbols = self._symbolizer.frames, self._symbolizer.symbols
         for number in range(len(self._symbol_names), len(symbols)):
             self._symbol_names.append(_encode(symbols.name(number)))
         names = self._symbol_names
-        pairs = zip(frames.symbol[done:].tolist(), frames.symbol_offset[done:].tolist(), strict=True)
+        pairs = zip(frames.symbol[first_new:].tolist(), frames.symbol_offset[first_new:].tolist(), strict=True)
         blank = b" " if self._style.address_width is not None else b""
         if not self._style.offset:
             return [blank + (names[symbol] if symbol >= 0 else _NO_NAME) for symbol, _ in pairs]
@@ -106,26 +106,26 @@ class FrameTexts:
         """Return the source line of each frame; empty without a mapping."""
         return [b"\n  " + _encode(text) if text else b"" for text in sources.in_files(frames)]
 
-    def _dsos(self, done: int) -> list[bytes]:
+    def _dsos(self, first_new: int) -> list[bytes]:
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
         names = [b" (" + _encode(dso.long_name if self._style.kernel_path else _plain_name(dso)) for dso in dsos]
         names.append(b" (" + UNKNOWN_NAME.encode())  # for dso -1
         if not self._style.dso_offset:
             ends = [name + b")" for name in names]
-            inlined = self._are_inlined(done)
-            return [b"" if hidden else ends[dso] for dso, hidden in zip(frames.dso[done:].tolist(), inlined, strict=True)]
+            inlined = self._are_inlined(first_new)
+            return [b"" if hidden else ends[dso] for dso, hidden in zip(frames.dso[first_new:].tolist(), inlined, strict=True)]
         # the kernel's path is shown only while it has no symbols
         with_symbol = set(frames.dso[frames.symbol >= 0].tolist())
         plain = [dso.kernel and number in with_symbol for number, dso in enumerate(dsos)] + [True]
-        pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
+        pairs = zip(frames.dso[first_new:].tolist(), frames.address[first_new:].tolist(), strict=True)
         texts = [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
-        return [b"" if inlined else text for text, inlined in zip(texts, self._are_inlined(done), strict=True)]
+        return [b"" if inlined else text for text, inlined in zip(texts, self._are_inlined(first_new), strict=True)]
 
-    def _are_inlined(self, done: int) -> list[bool]:
+    def _are_inlined(self, first_new: int) -> list[bool]:
         """Return which frames, from one on, are inlined calls; these have no dso."""
         symbols = self._symbolizer.symbols
         inlined = np.array([symbols.is_inlined(number) for number in range(len(symbols))] + [False], np.bool_)
-        is_inlined: list[bool] = inlined[self._symbolizer.frames.symbol[done:]].tolist()
+        is_inlined: list[bool] = inlined[self._symbolizer.frames.symbol[first_new:]].tolist()
         return is_inlined
 
 

@@ -101,15 +101,15 @@ def test_loops_that_say_nothing_go_by_the_number_of_calls():
 
 def test_frames_that_were_left_before_the_reading_are_callers_without_lines():
     left, read = [frame(3, 3), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
-    merged = merge([loop(3, 3, 44)], read, CODES, left=left, is_cut=False)
+    merged = merge([loop(3, 3, 44)], read, CODES, ended_frames=left, is_cut=False)
     assert merged == ([[(3, 44), (2, None), (1, None), (0, 10)]], OPEN_LINES)
 
 
 def test_frames_that_were_left_do_not_disturb():
     left, read = [frame(3, 3, is_entry=True), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
-    assert merge([loop(1, 1)], read, CODES, left=left, is_cut=False) == ([[(1, 20), (0, 10)]], EXACT)
-    assert merge([None], read, CODES, left=left, is_cut=False) == ([[(1, 10), (0, 10)]], UNPROVEN)
-    assert merge([loop(3, 3), loop(1, 1)], read, CODES, left=left, is_cut=False)[0] == [[(3, 20)], [(1, 20), (0, 10)]]
+    assert merge([loop(1, 1)], read, CODES, ended_frames=left, is_cut=False) == ([[(1, 20), (0, 10)]], EXACT)
+    assert merge([None], read, CODES, ended_frames=left, is_cut=False) == ([[(1, 10), (0, 10)]], UNPROVEN)
+    assert merge([loop(3, 3), loop(1, 1)], read, CODES, ended_frames=left, is_cut=False)[0] == [[(3, 20)], [(1, 20), (0, 10)]]
 
 
 def test_loops_of_old_versions_name_their_frames_themselves():
@@ -139,15 +139,15 @@ def at(level: int, number: int) -> Evaluated:
 
 
 def test_callers_that_were_seen_at_other_moments_are_believed_until_one_was_read():
-    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP), is_cut=False)
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen_callers=seen(ONE_LOOP), is_cut=False)
     assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
-    merged = merge([at(2, 2)], [frame(0, 5, is_entry=True)], CODES, seen=seen(ONE_LOOP), is_cut=False)
+    merged = merge([at(2, 2)], [frame(0, 5, is_entry=True)], CODES, seen_callers=seen(ONE_LOOP), is_cut=False)
     assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
 
 
 def test_callers_at_several_lines_have_none():
     other = [frame(2, 2), frame(1, 1, 30), frame(0, 0, is_entry=True)]
-    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP, other), is_cut=False)
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen_callers=seen(ONE_LOOP, other), is_cut=False)
     assert merged == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
 
 
@@ -155,16 +155,16 @@ def test_lines_of_callers_that_have_gone_on_are_those_of_other_moments():
     later = [frame(2, 3), frame(1, 1, 30), frame(0, 0, is_entry=True)]
     before = [frame(2, 2), frame(1, 1, 14), frame(0, 0, is_entry=True)]
     said = loop(2, 2)._replace(pointers=(STACK + 2 * SIZE,))
-    assert merge([said], later, CODES, seen=seen(before), is_cut=False) == ([[(2, 20), (1, 14), (0, 10)]], SEEN)
-    assert merge([said], later, CODES, seen=seen(before, ONE_LOOP), is_cut=False) == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
+    assert merge([said], later, CODES, seen_callers=seen(before), is_cut=False) == ([[(2, 20), (1, 14), (0, 10)]], SEEN)
+    assert merge([said], later, CODES, seen_callers=seen(before, ONE_LOOP), is_cut=False) == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
 
 
 def test_frames_that_never_call_a_function_are_not_its_callers():
     """Another function's frame of the same size may be where the caller's was."""
-    merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, seen=seen(ONE_LOOP), is_cut=False)
+    merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, seen_callers=seen(ONE_LOOP), is_cut=False)
     assert merged == ([[(3, 44)]], PARTIAL)
     calls = [frame(7, 3), frame(6, 2), frame(0, 0, is_entry=True)]
-    merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, seen=seen(ONE_LOOP, calls), is_cut=False)
+    merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, seen_callers=seen(ONE_LOOP, calls), is_cut=False)
     assert merged == ([[(3, 44), (2, None), (1, 10), (0, 10)]], OPEN_LINES)
 
 
@@ -180,9 +180,9 @@ def test_calls_that_were_seen_once_in_a_while_are_errors():
 
 def test_of_several_callers_none_is_believed():
     other = [frame(2, 2), frame(1, 3), frame(0, 0, is_entry=True)]
-    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP, other), is_cut=False)
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen_callers=seen(ONE_LOOP, other), is_cut=False)
     assert merged == ([[(2, 20)]], PARTIAL)
-    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(*[ONE_LOOP] * 19, other), is_cut=False)
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen_callers=seen(*[ONE_LOOP] * 19, other), is_cut=False)
     assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
 
 
@@ -197,7 +197,7 @@ def test_callers_are_forgotten_after_two_batches():
 def test_chains_that_call_themselves_end():
     callers = SeenCallers()
     callers.add(1, [frame(1, 1), frame(1, 1)])
-    (found,), grade = merge([at(1, 1)], [], CODES, seen=callers, is_cut=False)
+    (found,), grade = merge([at(1, 1)], [], CODES, seen_callers=callers, is_cut=False)
     assert len(found) == MOST_FRAMES
     assert grade == PARTIAL
 

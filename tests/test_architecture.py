@@ -208,12 +208,12 @@ def test_types_point_down_too():
 
 def test_views_know_nothing_of_recording_not_even_its_type():
     """They take perfpy.views.recorded.Recorded: what is imported for the type checker alone counts here, too."""
-    named = [
+    offenders = [
         name
         for name, path in MODULES.items()
         if room(name) == "views" and re.search(r"^\s*(from|import) perfpy\.recording\b", path.read_text(), re.MULTILINE)
     ]
-    assert not named
+    assert not offenders
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -255,11 +255,11 @@ def test_imported_names_exist():
 
 def test_the_rooms_have_no_circle():
     """Repeatedly take away the rooms that import nothing that is left."""
-    left = {name: set(below) for name, below in MAY_IMPORT.items()}
-    while left:
-        bottom = {name for name, below in left.items() if not below & left.keys()}
-        assert bottom, f"a circle among {sorted(left)}"
-        left = {name: below for name, below in left.items() if name not in bottom}
+    rooms_above = {name: set(below) for name, below in MAY_IMPORT.items()}
+    while rooms_above:
+        bottom = {name for name, below in rooms_above.items() if not below & rooms_above.keys()}
+        assert bottom, f"a circle among {sorted(rooms_above)}"
+        rooms_above = {name: below for name, below in rooms_above.items() if name not in bottom}
 
 
 def assigned_fields(module: str) -> Iterator[tuple[int, str]]:
@@ -292,10 +292,10 @@ def sub_room(module: str) -> str:
 
 def without_circles(graph: dict[str, set[str]]) -> list[str]:
     """What is left when whoever imports nothing that is left is taken away, again and again."""
-    left = dict(graph)
-    while bottom := {name for name, below in left.items() if not below & left.keys()}:
-        left = {name: below for name, below in left.items() if name not in bottom}
-    return sorted(left)
+    names_above = dict(graph)
+    while bottom := {name for name, below in names_above.items() if not below & names_above.keys()}:
+        names_above = {name: below for name, below in names_above.items() if name not in bottom}
+    return sorted(names_above)
 
 
 @cache
@@ -422,13 +422,13 @@ def test_defaults_are_asked_of_named_tuples_not_of_their_classes():
         for entry in node.body
         if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name)
     }
-    asked = [
+    offenders = [
         f"{name}, line {node.lineno}: {ast.unparse(node)}"
         for name, tree in trees.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in fields
     ]
-    assert not asked
+    assert not offenders
 
 
 def imported_at_start(module: str) -> set[str]:
@@ -502,8 +502,8 @@ def test_the_quick_commands_load_nothing_slow(line, slow, tmp_path):
     before, _ = loaded_by(cwd=tmp_path, start="pass")
     loaded, process = loaded_by(*line.split(), cwd=tmp_path)
     assert process.returncode == 0, process.stderr[-500:]
-    found = (loaded - before) & slow
-    assert not found
+    result = (loaded - before) & slow
+    assert not result
 
 
 @pytest.mark.parametrize("line", ["evlist", "report --header-only", "script --header-only"])
@@ -523,8 +523,8 @@ def test_headers_are_shown_without_anything_slow(line, tmp_path):
     loaded, process = loaded_by(*line.split(), "-i", "perf.data", cwd=tmp_path)
     assert process.returncode == 0, process.stderr[-500:]
     assert "# hostname : here" in process.stdout
-    found = (loaded - before) & (SLOW_TO_IMPORT | ALSO_SLOW - {"struct"} | {"functools", "collections"})
-    assert not found
+    result = (loaded - before) & (SLOW_TO_IMPORT | ALSO_SLOW - {"struct"} | {"functools", "collections"})
+    assert not result
 
 
 OF_CALL_TREES = {"analysis.report.trees", "analysis.report.call_tree", "views.report.callchain_text"}

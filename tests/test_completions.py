@@ -86,8 +86,8 @@ class Terminal:
     def words(self, line: str) -> list[str]:
         """The arguments that perfpy gets when a line is typed: a tab in it completes."""
         self.say(line + "\n")
-        shown = self.until("{end}")
-        return re.findall(r"{([^{}]*)}", shown[shown.rindex("{", 0, shown.find("}")) :])
+        screen = self.until("{end}")
+        return re.findall(r"{([^{}]*)}", screen[screen.rindex("{", 0, screen.find("}")) :])
 
     def close(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -182,5 +182,5 @@ def test_what_cannot_be_answered_is_silence() -> None:
 
 
 def test_no_help_shows_the_command_of_the_shells() -> None:
-    shown = subprocess.run([sys.executable, "-m", "perfpy", "--help"], capture_output=True, text=True, check=True, cwd=CHECKOUT).stdout
-    assert "complete" not in shown
+    output = subprocess.run([sys.executable, "-m", "perfpy", "--help"], capture_output=True, text=True, check=True, cwd=CHECKOUT).stdout
+    assert "complete" not in output

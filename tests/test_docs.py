@@ -51,14 +51,14 @@ def generator(folder: str) -> ModuleType:
 
 
 def test_the_manual_pages_are_up_to_date():
-    made = generator("man").pages()
-    assert set(made) == set((CHECKOUT / "man").glob("*.[17]")), "run: python man/generate.py"
-    assert [path.name for path, text in made.items() if path.read_text() != text] == [], "run: python man/generate.py"
+    manual_pages = generator("man").pages()
+    assert set(manual_pages) == set((CHECKOUT / "man").glob("*.[17]")), "run: python man/generate.py"
+    assert [path.name for path, text in manual_pages.items() if path.read_text() != text] == [], "run: python man/generate.py"
 
 
 def test_the_completions_are_up_to_date():
-    made = generator("completions").scripts()
-    assert [path.name for path, text in made.items() if path.read_text() != text] == [], "run: python completions/generate.py"
+    completion_scripts = generator("completions").scripts()
+    assert [path.name for path, text in completion_scripts.items() if path.read_text() != text] == [], "run: python completions/generate.py"
 
 
 def test_pip_installs_every_page_and_completion():
@@ -72,9 +72,9 @@ def test_pip_installs_every_page_and_completion():
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "man").glob("*.[17]")), ids=lambda path: path.name)
 @pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff to check the pages with")
 def test_a_page_is_good_roff(path):
-    shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", path], capture_output=True, text=True, check=True)
-    assert shown.stderr == ""
-    assert path.stem.upper() in shown.stdout
+    process = subprocess.run(["groff", "-man", "-Tutf8", "-ww", path], capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    assert path.stem.upper() in process.stdout
 
 
 @pytest.mark.parametrize(("shell", "check"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")])
@@ -102,9 +102,9 @@ def test_help_texts_are_short():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_help_and_manual_page_show_examples_before_the_options(name):
-    shown = load(name).help_text(name)
+    help_text = load(name).help_text(name)
     page = generator("man").pages()[CHECKOUT / "man" / f"perfpy-{name}.1"].replace("\\-", "-").replace("\\e", "\\")
-    for text, options in ((shown, "\nOptions:"), (page, ".SH OPTIONS")):
+    for text, options in ((help_text, "\nOptions:"), (page, ".SH OPTIONS")):
         before = text.partition(options)[0]
         assert [line for example in EXAMPLES[name] for line in example.lines if line not in before] == []
 
@@ -120,11 +120,11 @@ def test_examples_fit_a_terminal():
 
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "man").glob("perfpy-*.1")), ids=lambda path: path.name)
 def test_a_manual_page_says_what_else_matters(path):
-    wanted = (
+    expected = (
         ["SEE ALSO"] if path.stem in ("perfpy-check", "perfpy-help", "perfpy-version") else ["EXAMPLES", "ENVIRONMENT", "FILES", "SEE ALSO"]
     )
     sections = re.findall(r'^\.SH "?([A-Z ]+?)"?$', path.read_text(), re.MULTILINE)
-    assert [section for section in wanted if section not in sections] == []
+    assert [section for section in expected if section not in sections] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -182,9 +182,9 @@ def test_the_compatibility_page_explains_missing_options(name):
     reasons: dict[str, bool] = {}
     for one in load(name).options:
         if one.kind.lacking and "perf dropped it" not in one.kind.lacking:
-            named = any(re.search(re.escape(spelling) + r"(?![\w-])", COMPATIBILITY) for spelling in one.spellings)
-            reasons[one.kind.lacking] = reasons.get(one.kind.lacking, False) or named
-    assert [reason for reason, named in reasons.items() if not named] == []
+            is_named = any(re.search(re.escape(spelling) + r"(?![\w-])", COMPATIBILITY) for spelling in one.spellings)
+            reasons[one.kind.lacking] = reasons.get(one.kind.lacking, False) or is_named
+    assert [reason for reason, is_named in reasons.items() if not is_named] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "man/topics/python.md"])

@@ -16,8 +16,8 @@ def test_no_row_is_missing():
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1])
 def test_the_tests_of_a_row_are_there(row: list[str]):
-    named = [test.strip() for test in row[2].split(",")] if "::" in row[2] else []
-    assert named or row[3] == "-"
-    for test in named:
+    tests = [test.strip() for test in row[2].split(",")] if "::" in row[2] else []
+    assert tests or row[3] == "-"
+    for test in tests:
         path, function = test.split("::")
         assert f"def {function}(" in (TESTS / path).read_text()

@@ -79,12 +79,12 @@ def ask_several(own: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[As
 def costs(recording: perfpy.Recording, by: str, **options: Any) -> dict[str, tuple[int, int]]:
     """The report's rows, those of the same name together: period and samples."""
     report = recording.report(options=report_options(columns=ColumnOptions(sort=by), **options)) if options else recording.report(by=by)
-    found: dict[str, tuple[int, int]] = {}
+    results: dict[str, tuple[int, int]] = {}
     for row in report:
         name = row.texts[by]
-        period, samples = found.get(name, (0, 0))
-        found[name] = (period + row.period, samples + row.samples)
-    return found
+        period, samples = results.get(name, (0, 0))
+        results[name] = (period + row.period, samples + row.samples)
+    return results
 
 
 def function(text: str) -> str:
@@ -116,14 +116,14 @@ def test_others_are_the_report_by_their_key(key: str, ask: Ask, recording: perfp
 
 
 def test_threads_are_the_report_by_pid(ask: Ask, recording: perfpy.Recording) -> None:
-    found = {text.strip().partition(":")[0]: cost for text, cost in costs(recording, "pid").items()}
-    assert answers(ask("tid")) == found
+    results = {text.strip().partition(":")[0]: cost for text, cost in costs(recording, "pid").items()}
+    assert answers(ask("tid")) == results
 
 
 def test_a_condition_is_a_filter_of_the_report(ask: Ask, recording: perfpy.Recording) -> None:
     comm = ask("comm")[0][0]
-    found = functions(costs(recording, "symbol", sample_filter=SampleFilter(comms=frozenset([comm]))))
-    assert answers(ask("of_comm", comm=comm)) == found
+    actual_functions = functions(costs(recording, "symbol", sample_filter=SampleFilter(comms=frozenset([comm]))))
+    assert answers(ask("of_comm", comm=comm)) == actual_functions
 
 
 def test_stacks_have_what_the_report_has_with_children(ask: Ask, recording: perfpy.Recording) -> None:
@@ -131,10 +131,10 @@ def test_stacks_have_what_the_report_has_with_children(ask: Ask, recording: perf
     total: Counter[str] = Counter()
     for row in recording.report(options=options):
         total[function(row.texts["symbol"])] += row.values["children"][0]
-    found = {name: int(period) for name, period in ask("with_children")}
+    results = {name: int(period) for name, period in ask("with_children")}
     del total[UNKNOWN]  # of which the report has a row for each address
-    found.pop(UNKNOWN, None)
-    assert found == total
+    results.pop(UNKNOWN, None)
+    assert results == total
 
 
 def test_callers_are_the_second_in_stacks(ask: Ask, recording: perfpy.Recording) -> None:
@@ -182,9 +182,9 @@ def test_a_change_is_the_difference_of_shares(own: Path, ask_several: tuple[Ask,
     shares = []
     for name in (RECORDING, OTHERS[0]):
         with opened(own, name) as one:
-            found = functions(costs(one, "symbol"))
-            total = sum(period for period, _ in found.values())
-            shares.append({symbol: period * 100 / total for symbol, (period, _) in found.items()})
+            actual_functions = functions(costs(one, "symbol"))
+            total = sum(period for period, _ in actual_functions.values())
+            shares.append({symbol: period * 100 / total for symbol, (period, _) in actual_functions.items()})
     changes: dict[str, float] = dict(ask("regressions", before=keys[0], after=keys[1]))
     assert changes == {
         symbol: pytest.approx(shares[1].get(symbol, 0) - shares[0].get(symbol, 0), abs=1e-6) for symbol in {**shares[0], **shares[1]}

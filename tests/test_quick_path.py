@@ -36,8 +36,8 @@ TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (
 def loaded_by(line: str, folder: Path) -> frozenset[str]:
     (folder / "perf.data").write_bytes(simple_recording(3).file())
     command = [sys.executable, "-c", START, *line.split()]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=True)
-    return frozenset(done.stdout.split("LOADED", 1)[1].split())
+    process = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=True)
+    return frozenset(process.stdout.split("LOADED", 1)[1].split())
 
 
 @pytest.mark.parametrize("line", [*READING, *(pytest.param(line, marks=pytest.mark.live) for line in MEASURING)])
@@ -59,8 +59,8 @@ def test_quick_modules_have_the_light_named_tuple() -> None:
 
 def test_what_replaces_a_refused_event_loads_nothing_slow() -> None:
     line = "import sys; import perfpy.events.fallback; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-S", "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
-    loaded = {*done.stdout.split()}
+    process = subprocess.run([sys.executable, "-S", "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
+    loaded = {*process.stdout.split()}
     assert loaded >= REFUSED
     assert not loaded & {"typing", "re", "collections"}
 

@@ -49,10 +49,10 @@ def check(found: dict[str, list[str]], allowed: dict[str, str]) -> None:
 
 
 def places(matches: Iterator[tuple[str, int, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for module, line, what in matches:
-        found.setdefault(module, []).append(f"line {line}: {what}")
-    return found
+    results: dict[str, list[str]] = {}
+    for module, line, reason in matches:
+        results.setdefault(module, []).append(f"line {line}: {reason}")
+    return results
 
 
 # -- writing: only into what the user named, or through perfpy.untrusted.folders ---------------------------------
@@ -126,8 +126,8 @@ def test_files_are_written_only_where_the_user_or_the_door_says():
 
 def test_no_file_is_given_away():
     """What another user shall have is made with the rights of that user: perfpy.untrusted.process_root."""
-    given = {module for module in MODULES for name, _ in calls(module) if name.rpartition(".")[2] in ("chown", "fchown", "lchown")}
-    assert given == {"cli/line/output_files.py"}, "there: a file that an option names keeps the owner that it has"
+    modules = {module for module in MODULES for name, _ in calls(module) if name.rpartition(".")[2] in ("chown", "fchown", "lchown")}
+    assert modules == {"cli/line/output_files.py"}, "there: a file that an option names keeps the owner that it has"
 
 
 # -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.paths ----------
@@ -181,8 +181,8 @@ def test_names_become_paths_at_one_place():
 
 
 def test_paths_are_joined_where_their_parts_are_known():
-    found = ((module, call.lineno, ast.unparse(call)) for module in MODULES for name, call in calls(module) if name == "os.path.join")
-    check(places(found), JOINS)
+    results = ((module, call.lineno, ast.unparse(call)) for module in MODULES for name, call in calls(module) if name == "os.path.join")
+    check(places(results), JOINS)
 
 
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------

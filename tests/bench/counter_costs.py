@@ -42,8 +42,8 @@ def main() -> None:
             keep_least(ours, our_costs())
     for name, cost in ours.items():
         of = theirs[{"read_user": "read", "re-entered": "block"}.get(name, name)]
-        wanted = f"wanted {WANTED[name]}" if name in WANTED else ""
-        print(f"{cost / of:7.2f}  {name:<12} {cost:9.3f} us  against {of:9.3f} us  {wanted}".rstrip())
+        limit = f"wanted {WANTED[name]}" if name in WANTED else ""
+        print(f"{cost / of:7.2f}  {name:<12} {cost:9.3f} us  against {of:9.3f} us  {limit}".rstrip())
     overhead = perfpy.count("task-clock", "page-faults").overhead()["task-clock"]
     print(f"         an empty block counts {(overhead.value or 0) / 1000:.1f} us; count(..., net=True) leaves that out")
 

@@ -93,8 +93,8 @@ def main() -> None:
             for count in (6, 10, 20, 50, 100):
                 kind, random = Kind(count, count, same, spread), np.random.default_rng(1)
                 pairs = [drawn(random, kind, 0.05) for _ in range(runs)]
-                found = [[compared(*pair, same=same, only=only).chance[_CHANGED] < LEVEL for pair in pairs] for only in (None, _CHANGED)]
-                print(f"{kind}  {100 * np.mean(found[0]):5.0f} {100 * np.mean(found[1]):5.0f}", flush=True)
+                results = [[compared(*pair, same=same, only=only).chance[_CHANGED] < LEVEL for pair in pairs] for only in (None, _CHANGED)]
+                print(f"{kind}  {100 * np.mean(results[0]):5.0f} {100 * np.mean(results[1]):5.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ def measure(name: str, folder: Path, rounds: int) -> tuple[list[float], list[flo
         commands: list[Sequence[str]] = [[sys.executable, "-m", "perfpy", *line]]
         if shutil.which("perf"):
             commands.append(["timeout", _LIMIT, "perf", *line])
-        for command, kept in zip(commands, times, strict=False):
+        for command, durations in zip(commands, times, strict=False):
             try:
-                kept.append(min(run_once(command).cpu for _ in range(rounds)))
+                durations.append(min(run_once(command).cpu for _ in range(rounds)))
             except RuntimeError as failure:
                 if command[0] != "timeout":
                     raise

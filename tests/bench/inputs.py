@@ -54,8 +54,8 @@ class Inputs:
 
     def _count(self, path: Path) -> int:
         stats = subprocess.run([self._perf, "report", "--stats", "-i", path], capture_output=True, text=True, check=True).stdout
-        found = re.search(r"SAMPLE events: +(\d+)", stats)
-        return int(found[1]) if found else 0
+        match = re.search(r"SAMPLE events: +(\d+)", stats)
+        return int(match[1]) if match else 0
 
 
 def _source() -> str:

@@ -82,8 +82,8 @@ class Drawing:
         self._now = int(times[-1])
 
     def _words(self, starts: NDArray[np.int64], word: int) -> NDArray[np.uint64]:
-        found: NDArray[np.uint64] = self._seed.data.view(np.uint64)[starts // 8 + word]
-        return found
+        words: NDArray[np.uint64] = self._seed.data.view(np.uint64)[starts // 8 + word]
+        return words
 
     def block(self, count: int) -> NDArray[np.uint64]:
         """So many samples as the words of a file."""

@@ -45,10 +45,10 @@ def in_turns(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[C
     """The medians of both, after one round that warms the caches and does not count."""
     costs: tuple[list[Cost], list[Cost]] = ([], [])
     for number in range(rounds + 1):
-        for command, kept in zip((ours, theirs), costs, strict=True):
+        for command, costs_of_one in zip((ours, theirs), costs, strict=True):
             cost = run_once(command)
             if number:
-                kept.append(cost)
+                costs_of_one.append(cost)
     return _median(costs[0]), _median(costs[1])
 
 

@@ -111,9 +111,9 @@ def main() -> None:
                 for profiler, words in {"alone": [], **profilers}.items():
                     costs.setdefault(profiler, []).append(_cost(python, path, words, options.seconds))
         alone = statistics.median(cost.per_round for cost in costs["alone"])
-        for profiler, found in costs.items():
-            slower = sorted(100 * (cost.per_round / alone - 1) for cost in found)
-            own = sorted(cost.profiler for cost in found)
+        for profiler, result in costs.items():
+            slower = sorted(100 * (cost.per_round / alone - 1) for cost in result)
+            own = sorted(cost.profiler for cost in result)
             texts = [f"{statistics.median(values):7.2f} ({values[0]:.2f} to {values[-1]:.2f})" for values in (slower, own)]
             print(f"{name:8} {profiler:20} slower by % {texts[0]:28} profiler {texts[1]}", flush=True)
     print("load", *os.getloadavg())
@@ -159,8 +159,8 @@ def _cost(python: str, folder: Path, words: list[str], seconds: float) -> Cost:
 
 
 def _used() -> float:
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

@@ -149,16 +149,18 @@ def main() -> None:
     parser.add_argument("--beside", metavar="PATH", help="py-spy")
     parser.add_argument("--wrong", type=int, metavar="SAMPLES", help="count wrong callers among so many samples")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="of processor time for each recording")
-    asked = parser.parse_args()
-    for version in asked.versions:
+    arguments = parser.parse_args()
+    for version in arguments.versions:
         python = interpreter(version)
         if not python:
             print(f"{version:5} is not on this machine")
-        elif asked.wrong:
-            print(f"{version:5} {_wrong(python, asked.wrong)}", flush=True)
+        elif arguments.wrong:
+            print(f"{version:5} {_wrong(python, arguments.wrong)}", flush=True)
         else:
-            for name in asked.programs:
-                print(f"{version:5} {name:11} {_differences(python, name, asked.ways, asked.beside, asked.seconds)}", flush=True)
+            for name in arguments.programs:
+                print(
+                    f"{version:5} {name:11} {_differences(python, name, arguments.ways, arguments.beside, arguments.seconds)}", flush=True
+                )
 
 
 def _differences(python: str, name: str, ways: list[str], beside: str | None, seconds: float) -> str:
@@ -171,15 +173,15 @@ def _differences(python: str, name: str, ways: list[str], beside: str | None, se
         all_ways = {"started": _started, "attached": _attached}
         for way, find in (*((way, all_ways[way]) for way in ways), *([("py-spy", _beside(beside))] if beside else [])):
             try:
-                truth, found = find(python, path, seconds)
+                truth, result = find(python, path, seconds)
             except (subprocess.SubprocessError, OSError, ValueError, ZeroDivisionError) as error:
                 texts.append(f"{way}: {type(error).__name__}")
                 continue
             heavy = 100 * truth["heavy"] / sum(truth.values())
-            errors = [_binomial_error(heavy, found.samples), _binomial_error(_LINES[0], found.samples * heavy / 100)]
+            errors = [_binomial_error(heavy, result.samples), _binomial_error(_LINES[0], result.samples * heavy / 100)]
             texts.append(
-                f"{way}: {found.heavy - heavy:+5.1f} ({errors[0]:.1f}) {found.first_line - _LINES[0]:+5.1f} ({errors[1]:.1f})"
-                f" of {found.samples} {found.said}"
+                f"{way}: {result.heavy - heavy:+5.1f} ({errors[0]:.1f}) {result.first_line - _LINES[0]:+5.1f} ({errors[1]:.1f})"
+                f" of {result.samples} {result.said}"
             )
         return "  ".join(texts)
 
@@ -190,8 +192,8 @@ def _binomial_error(percent: float, samples: float) -> float:
 
 
 def _started(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
-    said = _record("--", python, "program.py", "took.json", str(seconds), folder=folder)
-    return _truth(folder), _of_recording(folder)._replace(said=said)
+    record = _record("--", python, "program.py", "took.json", str(seconds), folder=folder)
+    return _truth(folder), _of_recording(folder)._replace(said=record)
 
 
 def _attached(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
@@ -200,9 +202,9 @@ def _attached(python: str, folder: Path, seconds: float) -> tuple[dict[str, floa
         children = _children(process.pid)
         pids = ",".join(map(str, [process.pid, *children]))
         waits = (sys.executable, "-c", _WAIT, str(children[0] if children else process.pid), str(seconds / max(len(children), 1)))
-        said = _record("-p", pids, "--", *waits, folder=folder)
+        record = _record("-p", pids, "--", *waits, folder=folder)
         _end(process)
-    return _truth(folder), _of_recording(folder)._replace(said=said)
+    return _truth(folder), _of_recording(folder)._replace(said=record)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -249,21 +251,22 @@ def _beside(program: str) -> Callable[[str, Path, float], tuple[dict[str, float]
 
 
 def _truth(folder: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((folder / "took.json").read_text())
-    return found
+    document: dict[str, float] = json.loads((folder / "took.json").read_text())
+    return document
 
 
 def _record(*words: str, folder: Path) -> str:
     """Record; return the share of the samples of Python code that are exact, and that have callers of other moments, none, nothing."""
     command = [sys.executable, "-m", "perfpy", "record", "--python", "-o", "perf.data", "-e", "task-clock", "-F", _RATE, *words]
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=120)
-    line = next((line for line in done.stderr.splitlines() if "--python:" in line and "functions in" in line), "")
-    known, total = map(int, re.findall(r"in (\d+) of (\d+) samples", line)[0])
+    process = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=120)
+    line = next((line for line in process.stderr.splitlines() if "--python:" in line and "functions in" in line), "")
+    samples_with_functions, total = map(int, re.findall(r"in (\d+) of (\d+) samples", line)[0])
     counts = {
         words: int(count) for count, words in re.findall(r"(\d+) (exact|with callers|without the|by the number|without Python)", line)
     }
-    exact = counts.get("exact", known)
-    return f"[{100 * exact / total:.1f}% exact, {100 * (known - exact) / total:.1f}% less, {100 * (total - known) / total:.1f}% none]"
+    exact = counts.get("exact", samples_with_functions)
+    less, none = samples_with_functions - exact, total - samples_with_functions
+    return f"[{100 * exact / total:.1f}% exact, {100 * less / total:.1f}% less, {100 * none / total:.1f}% none]"
 
 
 def _of_recording(folder: Path) -> Found:
@@ -322,8 +325,8 @@ def _wrong(python: str, samples: int) -> str:
         (path / "tree.py").write_text(text)
         lines = text.splitlines()
         where = {match[1]: number for number, line in enumerate(lines, 1) if (match := re.search(r"return (f[_0-9]*)\(", line))}
-        frames = callers = wrong_callers = wrong_lines = seen = 0
-        while seen < samples:
+        frames = callers = wrong_callers = wrong_lines = checked = 0
+        while checked < samples:
             command = [
                 sys.executable,
                 "-m",
@@ -346,7 +349,7 @@ def _wrong(python: str, samples: int) -> str:
             out = subprocess.run(script, cwd=path, check=True, capture_output=True, text=True, timeout=300).stdout
             for block in out.split("\n\n"):
                 chain = re.findall(r"py::(f[_0-9]*|<module>):\S+\s+tree\.py:(\d+)", block)
-                seen += bool(chain)
+                checked += bool(chain)
                 frames += len(chain)
                 for (inner, _), (outer, line) in pairwise(chain):
                     expected = inner.rpartition("_")[0] if "_" in inner else "<module>"
@@ -354,7 +357,7 @@ def _wrong(python: str, samples: int) -> str:
                     wrong_callers += outer != expected
                     opened = line == str(next((n for n, text in enumerate(lines, 1) if text.startswith(f"def {outer}(")), 1))
                     wrong_lines += outer == expected and inner in where and not opened and int(line) != where[inner]
-        return f"{seen} samples, {frames} frames: of {callers} callers {wrong_callers} wrong, {wrong_lines} at a wrong line"
+        return f"{checked} samples, {frames} frames: of {callers} callers {wrong_callers} wrong, {wrong_lines} at a wrong line"
 
 
 if __name__ == "__main__":

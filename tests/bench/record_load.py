@@ -83,9 +83,9 @@ def measure(recorder: list[str], options: str, seconds: float, path: Path) -> Me
         return measure(recorder, options, seconds, path)
     with PerfData(str(path)) as data:
         lost = sum(side.record.lost for side in data.side_band([RecordType.LOST_SAMPLES, RecordType.LOST]))
-        found = Measured(data.record_index.sample_counts.total(), lost, usage.ru_utime + usage.ru_stime, memory)
+        measurement = Measured(data.record_index.sample_counts.total(), lost, usage.ru_utime + usage.ru_stime, memory)
     path.unlink()
-    return found
+    return measurement
 
 
 def peak(pid: int) -> int:
@@ -93,12 +93,12 @@ def peak(pid: int) -> int:
     most = 0
     while True:
         try:
-            found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+            match = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
         except OSError:
             return most >> 10
-        if found is None:
+        if match is None:
             return most >> 10
-        most = max(most, int(found[1]))
+        most = max(most, int(match[1]))
         time.sleep(0.05)
 
 
@@ -112,12 +112,12 @@ def main() -> None:
     recorders = {"perf": ["perf"], "perfpy": [sys.executable, "-m", "perfpy"]}
     for case in options.cases:
         program, words = CASES[case]
-        found: dict[str, list[Measured]] = {name: [] for name in recorders}
+        results: dict[str, list[Measured]] = {name: [] for name in recorders}
         with tempfile.TemporaryDirectory() as folder, load(program):
             for _ in range(options.rounds):
                 for name, recorder in recorders.items():
-                    found[name].append(measure(recorder, words, options.seconds, Path(folder) / "perf.data"))
-        print(f"{case}: {'; '.join(f'{name} {told(runs)}' for name, runs in found.items())}; CPU {ratio(found):.2f}", flush=True)
+                    results[name].append(measure(recorder, words, options.seconds, Path(folder) / "perf.data"))
+        print(f"{case}: {'; '.join(f'{name} {told(runs)}' for name, runs in results.items())}; CPU {ratio(results):.2f}", flush=True)
 
 
 def told(runs: list[Measured]) -> str:

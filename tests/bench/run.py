@@ -83,13 +83,13 @@ def bench_system(bench: Bench) -> None:
         costs: list[list[Cost]] = [[], []]
         paths = [bench.inputs.folder / "ours.data", bench.inputs.folder / "theirs.data"]
         for _ in range(bench.rounds):
-            for recorder, path, kept in zip((PERFPY, [bench.perf]), paths, costs, strict=True):
-                kept.append(run_once([*recorder, "record", "-q", "-a", "-F", "997", "-o", str(path), "--", "sleep", "5"]))
+            for recorder, path, costs_of_one in zip((PERFPY, [bench.perf]), paths, costs, strict=True):
+                costs_of_one.append(run_once([*recorder, "record", "-q", "-a", "-F", "997", "-o", str(path), "--", "sleep", "5"]))
     finally:
         for loop in loops:
             loop.kill()
             loop.wait()
-    ours, theirs = (Cost(*map(min, zip(*kept, strict=True))) for kept in costs)
+    ours, theirs = (Cost(*map(min, zip(*costs_of_one, strict=True))) for costs_of_one in costs)
     show("record -a -F 997, 5 s", "CPU", ours.cpu, theirs.cpu, "s")
     lost = [_lost(bench.perf, path) for path in paths]
     show("record -a -F 997, 5 s", "lost", lost[0], lost[1], "")

@@ -103,8 +103,8 @@ class Word:
     async def write(self, seconds: float, each_second: float) -> None:
         """At an even pace, on this thread."""
         started = time.monotonic()
-        while (gone := time.monotonic() - started) < seconds:
-            while self.written < gone * each_second:
+        while (elapsed := time.monotonic() - started) < seconds:
+            while self.written < elapsed * each_second:
                 self.cell.value = self.written
                 self.written += 1
             await asyncio.sleep(0.002)
@@ -113,9 +113,9 @@ class Word:
 async def hear_overflows(seconds: float) -> None:
     """Three counters on two signals, while there are forks and a program that waits for others."""
     words = [Word(signum) for signum in (signal.SIGRTMAX - 1, signal.SIGRTMAX - 1, signal.SIGRTMIN + 2)]
-    done = asyncio.gather(*(word.write(seconds, EACH_SECOND / len(words)) for word in words))
+    task = asyncio.gather(*(word.write(seconds, EACH_SECOND / len(words)) for word in words))
     forks = 0
-    while not done.done():
+    while not task.done():
         child = os.fork()
         if child == 0:
             end_of_child()
@@ -123,16 +123,16 @@ async def hear_overflows(seconds: float) -> None:
             await asyncio.sleep(0.005)
         forks += 1
         await asyncio.sleep(0.05)
-    await done
+    await task
     deadline = time.monotonic() + 30
     while any(word.told < word.written for word in words) and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
-    told, written = [word.told for word in words], [word.written for word in words]
-    assert told == written, f"told of {told} overflows of {written}"
+    handled, written = [word.told for word in words], [word.written for word in words]
+    assert handled == written, f"told of {handled} overflows of {written}"
     for word in words:
         assert word.counter.read().value == word.written, "overflows of writes that were not counted"
         word.counter.close()
-    print(f"{sum(told)} overflows of three counters on two signals in {seconds:g} s, beside {forks} forks: each told once")
+    print(f"{sum(handled)} overflows of three counters on two signals in {seconds:g} s, beside {forks} forks: each told once")
 
 
 def end_of_child() -> None:

@@ -89,9 +89,9 @@ def recording(events: int = 1, path: str = "/bin/spin") -> bytes:
 
 def stand_in(folder: Path, text: str = TEXT) -> Path:
     """A program that prints a text, and writes into asked.txt beside it how it was called."""
-    said, path = folder / "said.txt", folder / "objdump"
-    said.write_text(text)
-    path.write_text(f'#!/bin/sh\nprintf \'%s\\n\' "$@" >>{folder}/asked.txt\nfor file; do :; done\nsed "s#@FILE@#$file#" {said}\n')
+    message, path = folder / "said.txt", folder / "objdump"
+    message.write_text(text)
+    path.write_text(f'#!/bin/sh\nprintf \'%s\\n\' "$@" >>{folder}/asked.txt\nfor file; do :; done\nsed "s#@FILE@#$file#" {message}\n')
     path.chmod(0o755)
     return path
 

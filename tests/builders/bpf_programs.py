@@ -45,16 +45,16 @@ def load(name: str, functions: Sequence[str] = ()) -> int:
     # the first calls the others, at a distance counted from behind the call
     code = b"".join(struct.pack("=BBhi", 0x85, 0x10, 0, start - place - 1) for place, start in enumerate(starts[1:]))
     code += body * (len(others) + 1)
-    kept = [ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL\0")]
-    attr = struct.pack("=IIQQ", _SOCKET_FILTER, len(code) // 8, ctypes.addressof(kept[0]), ctypes.addressof(kept[1]))
+    buffers = [ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL\0")]
+    attr = struct.pack("=IIQQ", _SOCKET_FILTER, len(code) // 8, ctypes.addressof(buffers[0]), ctypes.addressof(buffers[1]))
     attr += struct.pack("=IIQII", 0, 0, 0, 0, 0) + name.encode().ljust(16, b"\0")
     types_fd = -1
     if functions:
         blob = ctypes.create_string_buffer(types(functions))
         types_fd = _bpf(_BTF_LOAD, struct.pack("=QQIII", ctypes.addressof(blob), 0, len(blob) - 1, 0, 0))
         places = b"".join(struct.pack("=II", start, 3 + place) for place, start in enumerate(starts))
-        kept.append(ctypes.create_string_buffer(places))
-        attr += struct.pack("=IIIIQI", 0, 0, types_fd, 8, ctypes.addressof(kept[-1]), len(functions))
+        buffers.append(ctypes.create_string_buffer(places))
+        attr += struct.pack("=IIIIQI", 0, 0, types_fd, 8, ctypes.addressof(buffers[-1]), len(functions))
     try:
         return _bpf(_PROG_LOAD, attr)
     finally:

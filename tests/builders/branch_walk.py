@@ -40,7 +40,7 @@ class Instruction:
 def instructions(program: Path) -> dict[int, Instruction]:
     """All of a program's, by address."""
     text = subprocess.run(["objdump", "-dw", str(program)], capture_output=True, text=True, check=True).stdout
-    found: dict[int, Instruction] = {}
+    results: dict[int, Instruction] = {}
     for line in text.splitlines():
         match = _LINE.match(line)
         if not match:
@@ -50,22 +50,22 @@ def instructions(program: Path) -> dict[int, Instruction]:
         kind = {"j": "maybe", "c": "call", "r": "ret"}.get(name[0], "") if name.startswith(("j", "call", "ret")) else ""
         if name.startswith("jmp"):
             kind = "always"
-        found[at] = Instruction(at, len(raw), kind, int(target[1], 16) if target else 0)
-    return found
+        results[at] = Instruction(at, len(raw), kind, int(target[1], 16) if target else 0)
+    return results
 
 
 def walk(code: dict[int, Instruction], start: int, samples: int, step: int = 37) -> list[tuple[int, list[tuple[int, int, int]]]]:
     """(ip, branches) of as many samples: `step` instructions apart."""
-    found: list[tuple[int, list[tuple[int, int, int]]]] = []
+    results: list[tuple[int, list[tuple[int, int, int]]]] = []
     at, turn, since = start, 0, 0
     returns: list[int] = []
     branches: list[tuple[int, int, int]] = []
-    while len(found) < samples:
+    while len(results) < samples:
         turn += 1
         since += 1
         one = code.get(at)
         if turn % step == 0 and one is not None:
-            found.append((at, branches[:_STACK]))
+            results.append((at, branches[:_STACK]))
         to = at + one.size if one else 0
         if one is None or (one.jumps in ("always", "call") and one.to not in code) or (one.jumps == "ret" and not returns):
             to = start if one is None or one.jumps != "call" else to  # what is called elsewhere is stepped over
@@ -80,7 +80,7 @@ def walk(code: dict[int, Instruction], start: int, samples: int, step: int = 37)
             branches = [(at, to, flags), *branches[: _STACK * 2]] if one else []
             since = 0
         at = to
-    return found
+    return results
 
 
 def recording(program: Path, start: int, samples: int = 60, *, chains: bool = False, counters: bool = False) -> bytes:

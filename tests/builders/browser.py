@@ -26,10 +26,10 @@ PATIENCE = 60.0  # s
 
 def chromium() -> str:
     """The browser; the test is skipped where there is none."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    result = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if result is None:
         pytest.skip("no Chromium on this machine to look at the page with")
-    return found
+    return result
 
 
 class Browser:
@@ -137,28 +137,28 @@ class Browser:
 
     def text(self, selector: str) -> str:
         """What an element says."""
-        found: str = self.run(f"document.querySelector({json.dumps(selector)}).innerText")
-        return found
+        result: str = self.run(f"document.querySelector({json.dumps(selector)}).innerText")
+        return result
 
     def texts(self, selector: str) -> list[str]:
         """What all such elements say."""
-        found: list[str] = self.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(one => one.innerText)")
-        return found
+        result: list[str] = self.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(one => one.innerText)")
+        return result
 
     def box(self, selector: str) -> tuple[float, float, float, float]:
         """Where an element is in the window, which is scrolled to it: left, top, width, height."""
-        shown = f"document.querySelector({json.dumps(selector)})"
-        self.run(f"{shown}.scrollIntoView({{block: 'center'}})")
-        left, top, width, height = self.run(f"(r => [r.x, r.y, r.width, r.height])({shown}.getBoundingClientRect())")
+        element = f"document.querySelector({json.dumps(selector)})"
+        self.run(f"{element}.scrollIntoView({{block: 'center'}})")
+        left, top, width, height = self.run(f"(r => [r.x, r.y, r.width, r.height])({element}.getBoundingClientRect())")
         return left, top, width, height
 
     def choose(self, selector: str, label: str) -> None:
         """Choose what a select element offers, by its text."""
-        found = self.run(
+        result = self.run(
             f"(e => {{ const o = [...e.options].find(o => o.text === {json.dumps(label)}); if (!o) return [...e.options].map(o => o.text);"
             f" e.value = o.value; e.dispatchEvent(new Event('change')); return true; }})(document.querySelector({json.dumps(selector)}))"
         )
-        assert found is True, f"{label} is not among {found}"
+        assert result is True, f"{label} is not among {result}"
 
     def type(self, selector: str, text: str) -> None:
         """Write into a field."""

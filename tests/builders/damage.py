@@ -47,21 +47,21 @@ def everything(endian: str) -> PerfDataBuilder:
 
 def recordings() -> dict[str, bytes]:
     """Whole recordings by name, of both byte orders."""
-    found: dict[str, bytes] = {}
+    results: dict[str, bytes] = {}
     for endian in "<>":
-        found[f"plain {endian}"] = simple_recording(20, endian=endian).file()
-        found[f"version 1 {endian}"] = simple_recording(20, endian=endian, version=1).file(attr_size=72)
-        found[f"pipe {endian}"] = simple_recording(20, endian=endian).feature(Feature.HOSTNAME, "vm").pipe()
-        found[f"killed {endian}"] = simple_recording(20, endian=endian).file(data_size=0)
-        found[f"compressed {endian}"] = simple_recording(60, endian=endian).compressed(3).file()
-        found[f"compressed pipe {endian}"] = simple_recording(60, endian=endian).compressed(3, second_form=True).pipe()
-        found[f"everything {endian}"] = everything(endian).file()
-        found[f"everything in a pipe {endian}"] = everything(endian).pipe()
-        found[f"everything compressed {endian}"] = everything(endian).compressed(4).file()
-        found[f"no trailer {endian}"] = simple_recording(20, endian=endian, attrs=[usual_attr(sample_id_all=0)]).file()
-        found[f"every kind of record {endian}"] = every_kind(endian).file()
-        found[f"every kind of record in a pipe {endian}"] = every_kind(endian).pipe()
-    return found
+        results[f"plain {endian}"] = simple_recording(20, endian=endian).file()
+        results[f"version 1 {endian}"] = simple_recording(20, endian=endian, version=1).file(attr_size=72)
+        results[f"pipe {endian}"] = simple_recording(20, endian=endian).feature(Feature.HOSTNAME, "vm").pipe()
+        results[f"killed {endian}"] = simple_recording(20, endian=endian).file(data_size=0)
+        results[f"compressed {endian}"] = simple_recording(60, endian=endian).compressed(3).file()
+        results[f"compressed pipe {endian}"] = simple_recording(60, endian=endian).compressed(3, second_form=True).pipe()
+        results[f"everything {endian}"] = everything(endian).file()
+        results[f"everything in a pipe {endian}"] = everything(endian).pipe()
+        results[f"everything compressed {endian}"] = everything(endian).compressed(4).file()
+        results[f"no trailer {endian}"] = simple_recording(20, endian=endian, attrs=[usual_attr(sample_id_all=0)]).file()
+        results[f"every kind of record {endian}"] = every_kind(endian).file()
+        results[f"every kind of record in a pipe {endian}"] = every_kind(endian).pipe()
+    return results
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
@@ -69,16 +69,16 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     kind = rng.randrange(4)
     if kind == 0:
         return data[: rng.randrange(len(data))]
-    found = bytearray(data)
+    copy = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 8))):
-        at = rng.randrange(len(found))
+        at = rng.randrange(len(copy))
         if kind == 1:
-            found[at] ^= 1 << rng.randrange(8)
+            copy[at] ^= 1 << rng.randrange(8)
         elif kind == 2:
-            found[at : at + 4] = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f"))
+            copy[at : at + 4] = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f"))
         else:
-            _become_another(found, at & ~7, "<>"[data[:1] == b"2"], rng)
-    return bytes(found)
+            _become_another(copy, at & ~7, "<>"[data[:1] == b"2"], rng)
+    return bytes(copy)
 
 
 def _become_another(data: bytearray, at: int, endian: str, rng: random.Random) -> None:

@@ -115,13 +115,13 @@ class FakeKernel:
         self.counts(counter)
         if counter.gone:
             return b""
-        wanted = counter.attr.read_format
-        if wanted & ReadFormat.GROUP:
-            return self._read_group(fd if counter.group_fd < 0 else counter.group_fd, wanted)
+        read_format = counter.attr.read_format
+        if read_format & ReadFormat.GROUP:
+            return self._read_group(fd if counter.group_fd < 0 else counter.group_fd, read_format)
         values = [counter.value]
-        values += self._times(counter, wanted)
-        values += [self.event_id(fd)] * bool(wanted & ReadFormat.ID)
-        values += [counter.lost] * bool(wanted & ReadFormat.LOST)
+        values += self._times(counter, read_format)
+        values += [self.event_id(fd)] * bool(read_format & ReadFormat.ID)
+        values += [counter.lost] * bool(read_format & ReadFormat.LOST)
         return struct.pack(f"={len(values)}Q", *values)
 
     def _times(self, counter: FakeCounter, wanted: int) -> list[int]:

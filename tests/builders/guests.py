@@ -42,19 +42,19 @@ class Guest:
         """Run a bash script as root; `perfpy` is a command there."""
         (self.folder / "script").write_text(f'perfpy() {{ PYTHONPATH=/host python3 -m perfpy "$@"; }}\n{script}\n')
         command = [str(self.testbed / f"run-{self.name}"), "-t", str(seconds), "-s", str(self.folder), "bash script 2>&1"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 60, errors="replace")
-        assert done.returncode not in (NEVER_RAN, OUT_OF_TIME), done.stdout + done.stderr
-        return Said(done.stdout.replace("\r\n", "\n"), done.returncode)
+        process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 60, errors="replace")
+        assert process.returncode not in (NEVER_RAN, OUT_OF_TIME), process.stdout + process.stderr
+        return Said(process.stdout.replace("\r\n", "\n"), process.returncode)
 
 
 def why_not(name: str) -> str:
     """Return the reason why a guest is missing; "" if it exists."""
-    named = os.environ.get(VARIABLE, "")
-    if not named:
+    folder = os.environ.get(VARIABLE, "")
+    if not folder:
         return f"no emulated guests: set {VARIABLE} to a folder with run-{name} (tests/guests/README.md)"
-    if not (Path(named) / f"run-{name}").exists():
-        return f"{named} has no run-{name}"
-    image = Path(named) / "images" / IMAGES[name]
+    if not (Path(folder) / f"run-{name}").exists():
+        return f"{folder} has no run-{name}"
+    image = Path(folder) / "images" / IMAGES[name]
     return "" if (image / "root.img").exists() else f"{image} has no root.img"
 
 

@@ -28,11 +28,11 @@ class Place:
 
 def uleb(value: int) -> bytes:
     """An unsigned LEB128 number."""
-    found = bytearray()
+    data = bytearray()
     while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes((*found, value))
+    return bytes((*data, value))
 
 
 HUGE = (b"\xff" * 9 + b"\x01", b"\xff" * 4 + b"\x0f", uleb(1 << 63), uleb(1 << 31), b"\x80" * 200 + b"\x01", b"\xff" * 12)
@@ -104,27 +104,27 @@ def common(rng: random.Random, room: int) -> bytes:
 
 def frames(rng: random.Random, place: Place, *, is_eh: bool) -> bytes:
     """A section of CIEs and FDEs: one or two, or as many as there is room for."""
-    found = bytearray()
+    data = bytearray()
     cie = 0
     count = rng.choice((1, 1, 2, 5, 60, 4000))
     for number in range(count):
-        if len(found) > place.room:
+        if len(data) > place.room:
             break
-        room = (place.room - len(found)) // min(count - number, 4)
+        room = (place.room - len(data)) // min(count - number, 4)
         if number % 20 == 0:
-            cie = len(found)
-            found += _entry(rng, place, b"\0\0\0\0" if is_eh else b"\xff\xff\xff\xff", common(rng, room))
+            cie = len(data)
+            data += _entry(rng, place, b"\0\0\0\0" if is_eh else b"\xff\xff\xff\xff", common(rng, room))
         start = place.code + rng.choice((0, 0, 0, number, rng.randrange(place.code_size)))
         size = rng.choice((place.code_size, place.code_size, 16, 0, (1 << 31) - 1))
-        here = len(found) + 4
+        here = len(data) + 4
         back = rng.choice((here - cie, here - cie, here - cie, 0, 4, 1 << 31)) if is_eh else cie
         pointer = struct.pack(place.endian + "I", back & 0xFFFFFFFF)
         if is_eh:
             where = struct.pack(place.endian + "iI", _signed(start - (place.address + here + 4)), size)
         else:
             where = start.to_bytes(place.word, "little" if place.endian == "<" else "big") + size.to_bytes(place.word, "little")
-        found += _entry(rng, place, pointer, where + (b"\0" if is_eh else b"") + program(rng, room))
-    return bytes(found + bytes(rng.choice((0, 4))))
+        data += _entry(rng, place, pointer, where + (b"\0" if is_eh else b"") + program(rng, room))
+    return bytes(data + bytes(rng.choice((0, 4))))
 
 
 def _signed(value: int) -> int:
@@ -153,11 +153,11 @@ def header(rng: random.Random, place: Place) -> bytes:
 
 def arm_tables(rng: random.Random, place: Place) -> bytes:
     """.ARM.exidx: entries of every kind, not sorted, some of which lead to themselves."""
-    found = b""
+    result = b""
     for number in range(rng.choice((1, 7, 300))):
         here = place.address + 8 * number
         start = (place.code + rng.randrange(place.code_size) - here) & 0x7FFFFFFF
         kinds = (1, 0x80000000 | rng.getrandbits(24), 0x81000000 | rng.getrandbits(24), rng.getrandbits(32), 0, (-4) & 0x7FFFFFFF)
         second = rng.choice(kinds)
-        found += struct.pack(place.endian + "II", start, second)
-    return found
+        result += struct.pack(place.endian + "II", start, second)
+    return result

@@ -160,11 +160,11 @@ def line_program(rng: random.Random, place: Place) -> bytes:
     """.debug_line: one program, or many."""
     version = rng.choice((2, 3, 4, 4, 5, 5, 6))
     count = rng.choice((1, 1, 3, 2000))
-    found = b""
-    while count and len(found) < place.room:
-        found += _line_unit(rng, place, version, (place.room - len(found)) // min(count, 3))
+    result = b""
+    while count and len(result) < place.room:
+        result += _line_unit(rng, place, version, (place.room - len(result)) // min(count, 3))
         count -= 1
-    return found
+    return result
 
 
 def _line_unit(rng: random.Random, place: Place, version: int, room: int) -> bytes:

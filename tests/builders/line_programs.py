@@ -24,20 +24,20 @@ LINE_BASE, LINE_RANGE = -5, 14
 
 def unsigned(value: int) -> bytes:
     """Encode an unsigned LEB128 number."""
-    found = bytearray()
+    data = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*data, value])
 
 
 def signed(value: int) -> bytes:
     """Encode a signed LEB128 number."""
-    found = bytearray()
+    data = bytearray()
     while not -0x40 <= value < 0x40:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value & 0x7F])
+    return bytes([*data, value & 0x7F])
 
 
 def extended(kind: int, operand: bytes = b"") -> bytes:
@@ -104,15 +104,15 @@ def line_section(
 
 def tables_2(files: Sequence[tuple[str, int]], folders: Sequence[str]) -> bytes:
     """Encode names as in versions 2 to 4."""
-    found = b"".join(folder.encode() + b"\0" for folder in folders) + b"\0"
-    return found + b"".join(name.encode() + b"\0" + unsigned(folder) + b"\0\0" for name, folder in files) + b"\0"
+    result = b"".join(folder.encode() + b"\0" for folder in folders) + b"\0"
+    return result + b"".join(name.encode() + b"\0" + unsigned(folder) + b"\0\0" for name, folder in files) + b"\0"
 
 
 def tables_5(files: Sequence[tuple[str, int]], folders: Sequence[str]) -> bytes:
     """Encode names as in version 5, as strings, with a checksum for each file."""
-    found = bytes((1, 1, 0x08)) + unsigned(len(folders)) + b"".join(folder.encode() + b"\0" for folder in folders)
-    found += bytes((3, 1, 0x08, 2, 0x0B, 5, 0x1E)) + unsigned(len(files))
-    return found + b"".join(name.encode() + b"\0" + bytes([folder]) + bytes(16) for name, folder in files)
+    result = bytes((1, 1, 0x08)) + unsigned(len(folders)) + b"".join(folder.encode() + b"\0" for folder in folders)
+    result += bytes((3, 1, 0x08, 2, 0x0B, 5, 0x1E)) + unsigned(len(files))
+    return result + b"".join(name.encode() + b"\0" + bytes([folder]) + bytes(16) for name, folder in files)
 
 
 #: a DW_TAG_compile_unit without children: stmt_list sec_offset, comp_dir and name string, low_pc addr, high_pc data8

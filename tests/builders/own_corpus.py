@@ -62,11 +62,11 @@ def rows() -> list[Row]:
 
 def reasons(text: str) -> dict[str, str]:
     """`kind kind: why; kind: why` by kind."""
-    found = {}
+    results = {}
     for part in filter(None, text.split("; ")):
         kinds, _, why = part.partition(": ")
-        found.update(dict.fromkeys(kinds.split(), why))
-    return found
+        results.update(dict.fromkeys(kinds.split(), why))
+    return results
 
 
 def unpack(folder: Path) -> None:

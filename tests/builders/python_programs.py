@@ -69,7 +69,7 @@ with open("took.json", "w") as file: json.dump(took, file)
 
 def shares(text: str) -> dict[str, float]:
     """What each function of the program takes with what it calls, by the last part of its name."""
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     for percent, name in re.findall(r"^ +([\d.]+)% +[\d.]+% .*py::(?:[\w<>]+\.)*(\w+):[^ ]*program\.py *$", text, re.MULTILINE):
-        found[name] = found.get(name, 0) + float(percent)
-    return found
+        results[name] = results.get(name, 0) + float(percent)
+    return results

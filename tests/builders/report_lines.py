@@ -31,7 +31,7 @@ def at_fixed_addresses() -> tuple[str, ...]:
     """
     prefix = ("setarch", "-R")
     try:
-        done = subprocess.run([*prefix, "true"], check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        process = subprocess.run([*prefix, "true"], check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     except OSError:
         return ()
-    return prefix if done.returncode == 0 else ()
+    return prefix if process.returncode == 0 else ()

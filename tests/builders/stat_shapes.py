@@ -29,17 +29,17 @@ def text_shape(text: str) -> list[str]:
 
 def csv_shape(text: str) -> list[list[str]]:
     """Fields with numbers replaced by their decimals."""
-    found = []
+    results = []
     for line in text.splitlines():
         fields = [RATE.sub("/sec", field) for field in line.split(",")]
-        found.append([re.sub(r"^\d+(\.\d+)?", lambda number: f"<{len(number[1] or '')}>", field) for field in fields])
-    return found
+        results.append([re.sub(r"^\d+(\.\d+)?", lambda number: f"<{len(number[1] or '')}>", field) for field in fields])
+    return results
 
 
 def json_shape(text: str) -> list[list[tuple[str, str]]]:
     """Keys in order, with the texts among the values."""
-    found = []
+    results = []
     for line in text.splitlines():
         pairs = json.loads(line, object_pairs_hook=list)
-        found.append([(key, re.sub(r"^\d[\d.]*|[KMG](?=/sec)", "", str(value))) for key, value in pairs])
-    return found
+        results.append([(key, re.sub(r"^\d[\d.]*|[KMG](?=/sec)", "", str(value))) for key, value in pairs])
+    return results

@@ -47,14 +47,14 @@ class FirefoxProfiler:
 
     def asked(self, *words: str) -> Any:
         """What it says, as JSON."""
-        done = subprocess.run([*self._command, *words, "--json"], capture_output=True, text=True, timeout=60, check=False, env=self._env)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        process = subprocess.run([*self._command, *words, "--json"], capture_output=True, text=True, timeout=60, check=False, env=self._env)
+        assert process.returncode == 0, process.stderr
+        return json.loads(process.stdout)
 
     def is_ready(self) -> bool:
         """Whether it has loaded the profile."""
-        done = subprocess.run([*self._command, "status"], capture_output=True, timeout=60, check=False, env=self._env)
-        return done.returncode == 0
+        process = subprocess.run([*self._command, "status"], capture_output=True, timeout=60, check=False, env=self._env)
+        return process.returncode == 0
 
 
 @contextmanager

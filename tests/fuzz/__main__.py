@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Run, and print what came of it."""
-    wanted = _arguments()
-    with Server(Limits(cpu_seconds=wanted.cpu)) as server:
-        if wanted.replay:
-            return _replay(server, wanted.replay)
+    options = _arguments()
+    with Server(Limits(cpu_seconds=options.cpu)) as server:
+        if options.replay:
+            return _replay(server, options.replay)
 
         def tell(failure: Failure) -> None:
-            _tell(failure, wanted)
-            if wanted.keep:
-                _keep(server, wanted.keep, failure, wanted)
+            _tell(failure, options)
+            if options.keep:
+                _keep(server, options.keep, failure, options)
 
         start = time.monotonic()
-        numbers = [wanted.only] if wanted.only is not None else range(wanted.start, wanted.start + wanted.runs)
-        tally = campaign(server, numbers, wanted.seed, targets_like(wanted.target), tell)
-        _print(tally, wanted, time.monotonic() - start)
+        numbers = [options.only] if options.only is not None else range(options.start, options.start + options.runs)
+        tally = campaign(server, numbers, options.seed, targets_like(options.target), tell)
+        _print(tally, options, time.monotonic() - start)
     return 1 if tally.failures else 0
 
 

@@ -71,9 +71,9 @@ def _python_frames() -> None:
     with contextlib.suppress(UnreadableMemoryError, ValueError):
         process = PythonProcess(ImageMemory(data[HEAD.size :]), runtime, (version[0], version[1]), iter(range(1 << 20)).__next__)
         for number, thread in enumerate(THREADS):
-            found = _frames_of(process, thread, 0x7000_0000_0000 + number * 0x80_0000 - 4096)
-            copied = _copied_frames(process, data, thread, [frame.code for frame in found.frames] if found else [])
-            for frame in (*(found.frames if found else ()), *copied.frames):
+            frames = _frames_of(process, thread, 0x7000_0000_0000 + number * 0x80_0000 - 4096)
+            copied = _copied_frames(process, data, thread, [frame.code for frame in frames.frames] if frames else [])
+            for frame in (*(frames.frames if frames else ()), *copied.frames):
                 repr(frame.code.name)
                 decode_lines(frame.code.lines, frame.code.first_line, process.layout.version)
 
@@ -95,10 +95,10 @@ def _copied_frames(process: PythonProcess, data: bytes, thread: int, codes: list
         entry.pack()
         process.thread_of_state(entry.gil_holder)
     words = itertools.islice(struct.iter_unpack("<3Q", data[len(data) % 24 :]), 1024)
-    known = itertools.cycle(codes or [None])
+    code_cycle = itertools.cycle(codes or [None])
     frames = (
         (address, code.address, code.begin + instruction % 64, owner) if code else (address, instruction, instruction, owner)
-        for (address, instruction, owner), code in zip(words, known, strict=False)
+        for (address, instruction, owner), code in zip(words, code_cycle, strict=False)
     )
     return process.frames_of_words(frames, is_whole=bool(thread & 1))
 

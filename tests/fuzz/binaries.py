@@ -27,10 +27,10 @@ def damaged_elf(data: bytes, rng: random.Random) -> bytes:
     groups = _fields(data, data[4] == 2, endian)
     if chance < 0.3:
         return _renamed(data, rng)
-    found = data
+    result = data
     for _ in range(rng.choice((1, 1, 2))):
-        found = with_fields(found, rng.choice(groups), endian, rng)
-    return found
+        result = with_fields(result, rng.choice(groups), endian, rng)
+    return result
 
 
 def _fields(data: bytes, wide: bool, endian: str) -> list[list[tuple[int, int]]]:

@@ -59,8 +59,8 @@ class Tally:
         if outcome.seconds > self.slowest:
             self.slowest, self.slowest_run = outcome.seconds, f"run {number}: {case.command}"
         if outcome.failure:
-            known = self.failures.setdefault(outcome.signature, Failure(number, case, outcome, 0))
-            known.times += 1
+            failure = self.failures.setdefault(outcome.signature, Failure(number, case, outcome, 0))
+            failure.times += 1
 
 
 def case_of(seed: str, number: int, names: list[str] | None = None) -> Case:

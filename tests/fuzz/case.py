@@ -59,5 +59,5 @@ def saved(folder: Path) -> dict[str, Case]:
 
 def _index(folder: Path) -> dict[str, Any]:
     index = folder / INDEX
-    found: dict[str, Any] = json.loads(index.read_text()) if index.exists() else {}
-    return found
+    result: dict[str, Any] = json.loads(index.read_text()) if index.exists() else {}
+    return result

@@ -30,9 +30,9 @@ _FOOTER = 6000  # bytes at the end of a Parquet file that describe the others
 
 def aux_recordings() -> dict[str, bytes]:
     """A recording of each tracer."""
-    found = {f"tracer {kind}": traced(kind, words, trace(kind, 1, 1200)).file() for kind, words in WORDS.items()}
+    results = {f"tracer {kind}": traced(kind, words, trace(kind, 1, 1200)).file() for kind, words in WORDS.items()}
     data = pmcu.aux_data([0x11, 0x12, 0x13], 4)
-    return found | {"pmcu": pmcu.recording(data), "pmcu in pieces": pmcu.recording(data, cuts=(600, 2000), lost=1)}
+    return results | {"pmcu": pmcu.recording(data), "pmcu in pieces": pmcu.recording(data, cuts=(600, 2000), lost=1)}
 
 
 def table_folders() -> dict[str, dict[str, bytes]]:
@@ -52,8 +52,8 @@ def _exported(files: list[bytes]) -> dict[str, bytes]:
         command = [sys.executable, "-m", "perfpy", "export", "-q", "--parquet", "tables", *paths]
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
         tables = Path(folder, "tables")
-        found = sorted(path for path in tables.rglob("*") if path.is_file())
-        return {f"tables/{path.relative_to(tables)}": path.read_bytes() for path in found}
+        result = sorted(path for path in tables.rglob("*") if path.is_file())
+        return {f"tables/{path.relative_to(tables)}": path.read_bytes() for path in result}
 
 
 def damaged_table(data: bytes, rng: random.Random) -> bytes:

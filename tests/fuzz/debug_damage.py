@@ -60,11 +60,11 @@ class _Program:
 
     def replace(self, name: str, content: bytes) -> None:
         """Give a section other bytes; nothing where there is no such section."""
-        found = self.sections.get(name)
-        if found is not None:
+        result = self.sections.get(name)
+        if result is not None:
             self.data += bytes(-len(self.data) % 16)
-            values = (found.address, len(self.data), len(content))
-            struct.pack_into(self._words, self.data, found.header + self._before, *values)
+            values = (result.address, len(self.data), len(content))
+            struct.pack_into(self._words, self.data, result.header + self._before, *values)
             self.data += content
 
     def place(self, name: str, room: int) -> Place:
@@ -135,10 +135,10 @@ def _change(program: _Program, name: str, rng: random.Random) -> None:
 def hostile_jitdump(rng: random.Random) -> bytes:
     """A dump whose records claim more than there is: lines, unwinding, code, records of no size, moves in circles."""
     endian = rng.choice("<<<>")
-    found = struct.pack(endian + "IIIIIIQQ", 0x4A695444, 1, rng.choice((40, 40, 40, 0, 1 << 31)), 62, 0, 7, 5, 0)
+    header = struct.pack(endian + "IIIIIIQQ", 0x4A695444, 1, rng.choice((40, 40, 40, 0, 1 << 31)), 62, 0, 7, 5, 0)
     for number in range(rng.choice((2, 5, 40, 3000))):
-        found += _jit_record(rng, endian, number)
-    return found
+        header += _jit_record(rng, endian, number)
+    return header
 
 
 def _jit_record(rng: random.Random, endian: str, number: int) -> bytes:

@@ -23,13 +23,13 @@ _DEPTH = 6
 
 def image(version: tuple[int, int]) -> bytes:
     """Three threads with some frames each."""
-    made = memory_of(version)
-    codes = [made.code(name, lines=bytes((8, 1) * 20)) for name in ("main", "Class.method", "größe", "<lambda>")]
+    memory = memory_of(version)
+    codes = [memory.code(name, lines=bytes((8, 1) * 20)) for name in ("main", "Class.method", "größe", "<lambda>")]
     for number, thread in enumerate(THREADS):
         calls = [[(codes[(number + depth) % len(codes)], 4 * depth)] for depth in range(_DEPTH)]
-        made.thread(thread, made.stack(calls, 2048), thread_id=0x7000_0000_0000 + number * 0x80_0000)
-    end = made.heap.new(0) - BASE
-    return HEAD.pack(made.runtime, *version) + made.heap.read(BASE, end)
+        memory.thread(thread, memory.stack(calls, 2048), thread_id=0x7000_0000_0000 + number * 0x80_0000)
+    end = memory.heap.new(0) - BASE
+    return HEAD.pack(memory.runtime, *version) + memory.heap.read(BASE, end)
 
 
 def damaged_image(data: bytes, rng: random.Random) -> bytes:
@@ -39,11 +39,11 @@ def damaged_image(data: bytes, rng: random.Random) -> bytes:
     used = [offset for offset in range(HEAD.size, len(data) - 7, 8) if any(data[offset : offset + 8])]
     if rng.random() < 0.5:
         return with_fields(data, [(offset, 8) for offset in used], "<", rng)
-    found = bytearray(data)
+    copy = bytearray(data)
     for _ in range(rng.choice((1, 2, 4, 16))):
         target = rng.choice(used) - HEAD.size + BASE
-        struct.pack_into("<Q", found, rng.choice(used), rng.choice((target, target & -64, target | 1, target - 8)))
-    return bytes(found)
+        struct.pack_into("<Q", copy, rng.choice(used), rng.choice((target, target & -64, target | 1, target - 8)))
+    return bytes(copy)
 
 
 class ImageMemory:

@@ -78,9 +78,9 @@ def _smaller_file(case: Case, path: str, keeps: Callable[[Case], bool]) -> None:
         _fewer([data[at : at + 16] for at in range(0, len(data), 16)], lambda pieces: keeps(with_bytes(b"".join(pieces))))
         return
     for number in sorted(parts.features):
-        kept = parts.features.pop(number)
+        feature = parts.features.pop(number)
         if not keeps(with_bytes(parts.joined())):
-            parts.features[number] = kept
+            parts.features[number] = feature
 
     def of_records(records: Sequence[bytes]) -> bool:
         return keeps(with_bytes(dataclasses.replace(parts, records=[*records]).joined()))

@@ -130,25 +130,25 @@ _OF_BYTES: tuple[Callable[[bytearray, random.Random], None], ...] = (
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
     """Bytes damaged once or a few times, whatever they mean."""
-    found = bytearray(data)
+    copy = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        if found:
-            rng.choice(_OF_BYTES)(found, rng)
-    return bytes(found[:_LARGEST])
+        if copy:
+            rng.choice(_OF_BYTES)(copy, rng)
+    return bytes(copy[:_LARGEST])
 
 
 def with_fields(data: bytes, fields: Sequence[tuple[int, int]], endian: str, rng: random.Random) -> bytes:
     """Some of the numbers at (offset, width) changed, if there are any."""
     if not fields:
         return data
-    found = bytearray(data)
+    copy = bytearray(data)
     order: _Order = "little" if endian == "<" else "big"
     for _ in range(rng.choice((1, 1, 2, 3))):
         at, width = rng.choice(fields)
-        old = int.from_bytes(found[at : at + width], order)
-        if at + width <= len(found):
-            found[at : at + width] = boundary(old, width, len(found), rng).to_bytes(width, order)
-    return bytes(found)
+        old = int.from_bytes(copy[at : at + width], order)
+        if at + width <= len(copy):
+            copy[at : at + width] = boundary(old, width, len(copy), rng).to_bytes(width, order)
+    return bytes(copy)
 
 
 _NUMBERS = re.compile(rb"(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
@@ -172,10 +172,10 @@ def _other_word(text: bytes, rng: random.Random) -> bytes:
 
 
 def _replaced(text: bytes, pattern: re.Pattern[bytes], by: bytes, rng: random.Random) -> bytes:
-    found = list(pattern.finditer(text))
-    if not found:
+    result = list(pattern.finditer(text))
+    if not result:
         return text + by
-    one = rng.choice(found)
+    one = rng.choice(result)
     return text[: one.start()] + by + text[one.end() :]
 
 
@@ -185,8 +185,8 @@ def _inserted_word(text: bytes, rng: random.Random) -> bytes:
 
 
 def _nested(text: bytes, rng: random.Random) -> bytes:
-    found = list(_WORD.finditer(text)) or list(re.finditer(b"", text))
-    one = rng.choice(found)
+    result = list(_WORD.finditer(text)) or list(re.finditer(b"", text))
+    one = rng.choice(result)
     before, after = rng.choice(NESTS)
     times = rng.choice((2, 30, 200, 3000, 20000))
     return text[: one.start()] + before * times + one[0] + after * times + text[one.end() :]

@@ -85,7 +85,7 @@ def take_apart(data: bytes) -> Parts | None:
 
 def _records(body: bytes, endian: str) -> list[bytes]:
     """Each record, what follows it (tracing data, AUX data) included; bytes that are no records are the last one."""
-    found, at = [], 0
+    result, at = [], 0
     while at + 8 <= len(body):
         kind, _, size = struct.unpack_from(endian + "IHH", body, at)
         if size < 8 or at + size > len(body):
@@ -94,9 +94,9 @@ def _records(body: bytes, endian: str) -> list[bytes]:
             size += (struct.unpack_from(endian + "I", body, at + 8)[0] + 7) & ~7
         elif kind == _AUXTRACE and size >= 16:
             size += struct.unpack_from(endian + "Q", body, at + 8)[0]
-        found.append(body[at : at + size])
+        result.append(body[at : at + size])
         at += size
-    return [*found, body[at:]] if at < len(body) else found
+    return [*result, body[at:]] if at < len(body) else result
 
 
 def damaged_recording(data: bytes, rng: random.Random) -> bytes:
@@ -155,10 +155,10 @@ def _shape_of_record(parts: Parts, rng: random.Random) -> None:
 
 def _name_of_record(parts: Parts, rng: random.Random) -> None:
     """Another name where a name stands: at the end of mappings, commands and their like."""
-    named = [at for at, record in enumerate(parts.records) if len(record) > 24 and any(97 <= byte < 123 for byte in record[16:])]
-    if not named:
+    named_records = [at for at, record in enumerate(parts.records) if len(record) > 24 and any(97 <= byte < 123 for byte in record[16:])]
+    if not named_records:
         return
-    at = rng.choice(named)
+    at = rng.choice(named_records)
     record = parts.records[at]
     kind = struct.unpack_from(parts.endian + "I", record)[0]
     start = {1: 40, 10: 72, 3: 16, 17: 24, 67: 36}.get(kind, rng.randrange(8, len(record)))
@@ -252,13 +252,13 @@ def damaged_tracing(data: bytes, rng: random.Random) -> bytes:
 
 
 def _other_formats(systems: tuple[tuple[str, tuple[bytes, ...]], ...], rng: random.Random) -> tuple[tuple[str, tuple[bytes, ...]], ...]:
-    found = [(name, list(formats)) for name, formats in systems]
-    filled = [formats for _, formats in found if formats]
+    results = [(name, list(formats)) for name, formats in systems]
+    filled = [formats for _, formats in results if formats]
     if filled:
         formats = rng.choice(filled)
         at = rng.randrange(len(formats))
         formats[at] = damaged_text(formats[at], rng)
-    return tuple((name, tuple(formats)) for name, formats in found)
+    return tuple((name, tuple(formats)) for name, formats in results)
 
 
 def _kill(parts: Parts, rng: random.Random) -> None:

@@ -103,10 +103,10 @@ class Server:
             killed = _wait(child, limits.wall_seconds)
             _, status, usage = os.wait4(child, 0)
             seconds = time.monotonic() - start
-            told = _read_all(told_read).splitlines()
+            lines = _read_all(told_read).splitlines()
             stderr = Path(folder, "stderr").read_bytes()[-200_000:].decode(errors="replace")
         cpu = usage.ru_utime + usage.ru_stime
-        return judge(status, seconds, cpu, usage.ru_maxrss * 1024, stderr, [*dict.fromkeys(told)], limits, killed=killed)
+        return judge(status, seconds, cpu, usage.ru_maxrss * 1024, stderr, [*dict.fromkeys(lines)], limits, killed=killed)
 
 
 @contextlib.contextmanager

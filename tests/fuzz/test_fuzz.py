@@ -70,8 +70,8 @@ def apart(script: str, *args: str, timeout: float = 600) -> str:
 @pytest.fixture(scope="module")
 def named() -> dict[str, str]:
     """What the planted faults are called."""
-    found: dict[str, str] = json.loads(apart(PLANTING, json.dumps([*PLANTED])))
-    return found
+    document: dict[str, str] = json.loads(apart(PLANTING, json.dumps([*PLANTED])))
+    return document
 
 
 @pytest.mark.parametrize("fault", PLANTED)
@@ -171,9 +171,9 @@ def test_a_campaign_is_told_on_the_command_line():
 def test_what_was_once_found_is_answered():
     """Every case in found/, one after the other; --replay prints them."""
     command = [sys.executable, "-m", "tests.fuzz", "--replay", str(FOUND)]
-    done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout
-    assert len(done.stdout.splitlines()) == len(saved(FOUND))
+    process = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stdout
+    assert len(process.stdout.splitlines()) == len(saved(FOUND))
 
 
 def test_every_target_is_known():

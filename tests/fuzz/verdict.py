@@ -61,12 +61,12 @@ def _failure(code: int, cpu: float, memory: int, stderr: str, broken: str, limit
         return f"memory: more than {limits.memory // MEGABYTE} MB"
     if "out of memory" in stderr or "MemoryError" in stderr:
         return "out of memory"
-    if found := _INTERNAL.search(stderr):
-        return f"internal error: {found[1]}"
+    if match := _INTERNAL.search(stderr):
+        return f"internal error: {match[1]}"
     if "Traceback (most recent call last)" in stderr:
         return f"traceback: {(_LAST.findall(stderr) or ['?'])[-1]}"
-    if found := _WARNING.search(stderr):
-        return f"warning in {found[1]}: {found[2]}: {found[3]}"
+    if match := _WARNING.search(stderr):
+        return f"warning in {match[1]}: {match[2]}: {match[3]}"
     if code < 0:
         return f"crash: {signal.Signals(-code).name}"
     if broken:

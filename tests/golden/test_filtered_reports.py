@@ -80,15 +80,15 @@ def case(request: pytest.FixtureRequest, own: Path, monkeypatch: pytest.MonkeyPa
 def lines_for(path: Path, symbols: tuple[str, ...]) -> list[tuple[list[str], list[str]]]:
     """Return the lines with names and numbers of the recording; its most frequent ones, and others."""
     options = SymbolOptions(symfs=symbols[1], kallsyms=symbols[3] if symbols[3:] else "", cache=False)
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     with perfpy.open(path) as recording:
         for word, key in (("comm", "comm"), ("dso", "dso"), ("sym", "symbol"), ("pid", "tgid"), ("tid", "pid"), ("cpu", "cpu")):
             texts = [row.texts[key].strip() for row in recording.report(by=key, symbols=options).top(50)]
             values = [value(word, text) for text in texts if usable(word, text)]
             first, second, *_ = [*values, *(["nosuch", "nosuch2"] if word in ("comm", "dso", "sym") else ["99998", "99999"])]
-            found |= {word: first, f"{word}2": second}
+            results |= {word: first, f"{word}2": second}
         has_cpu = all(event.attr.sample_type & SampleType.CPU for event in recording.events)
-    lines = [line.format(**found).split() for line in LINES if has_cpu or not line.startswith("-C")]
+    lines = [line.format(**results).split() for line in LINES if has_cpu or not line.startswith("-C")]
     return [split(line) for line in lines]
 
 
@@ -128,6 +128,6 @@ def test_plain_text_is_perfs(case: Case, perf: str, capfdbinary: pytest.CaptureF
         line = ["report", "-f", "--stdio", *filters, *keys, "-i", str(case.path), *case.symbols]
         theirs = subprocess.run([perf, *line], env=os.environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         assert cli.run(line) == theirs.returncode
-        ours, said = capfdbinary.readouterr()
+        ours, errors = capfdbinary.readouterr()
         assert own_corpus.comparable(ours) == own_corpus.comparable(theirs.stdout), line
-        assert said == b"" or theirs.stderr
+        assert errors == b"" or theirs.stderr

@@ -94,4 +94,4 @@ def test_the_corpus_is_small() -> None:
 def test_nothing_in_it_is_private(folder: Path) -> None:
     texts = [corpus.answer(row, kind) or b"" for row, kind in CASES]
     contents = [*texts, *(path.read_bytes() for path in folder.rglob("*") if path.is_file())]
-    assert not {found for content in contents for found in PRIVATE.findall(content)}
+    assert not {result for content in contents for result in PRIVATE.findall(content)}

@@ -88,13 +88,13 @@ def test_the_text_of_every_recording_is_perfs(kind: str, corpus: Path, in_utc: A
     compared, unlike = 0, []
     for answer in sorted(corpus.glob(f"*/*.{kind}.gz")):
         name = answer.name[: -len(kind) - 4]
-        wanted = comparable(gzip.decompress(answer.read_bytes()))
-        if not any(wanted) or is_listed(name, UNLIKE_PERF[kind]):
+        expected = comparable(gzip.decompress(answer.read_bytes()))
+        if not any(expected) or is_listed(name, UNLIKE_PERF[kind]):
             continue
         with Recording(os.fspath(answer.parent / name)) as recording:
             got = comparable("\n".join(TEXTS[kind](recording)).encode("utf-8", "surrogateescape"))
         compared += 1
-        if got != wanted:
+        if got != expected:
             unlike.append(name)
     assert compared >= 200
     assert not unlike

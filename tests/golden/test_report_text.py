@@ -74,8 +74,8 @@ def report(path: Path, symbols: SymbolOptions) -> bytes:
     with Recording(os.fspath(path)) as recording:
         mode = Mode.BRANCH if recording.data.has_branches else Mode.NORMAL
         options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), columns=ColumnOptions(mode=mode))
-        made = recording.report(options=options, symbols=symbols)
-        lines = [HEADER_HINT, *(report_lines(made, TextOptions()) if made.samples else ())]
+        result = recording.report(options=options, symbols=symbols)
+        lines = [HEADER_HINT, *(report_lines(result, TextOptions()) if result.samples else ())]
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
@@ -84,8 +84,8 @@ def unlike(folder: Path, symbols: SymbolOptions, placed: list[Path]) -> tuple[in
     compared, different = 0, []
     for answer in sorted(folder.glob("*.report.gz")):
         name = answer.name.removesuffix(".report.gz")
-        wanted = comparable(gzip.decompress(answer.read_bytes()))
-        if not any(wanted) or is_listed(name):
+        expected = comparable(gzip.decompress(answer.read_bytes()))
+        if not any(expected) or is_listed(name):
             continue
         for source in sorted((folder / (name.removesuffix(".data") + ".maps")).glob("*")):
             target = type(source)("/tmp") / source.name  # where JIT compilers write them
@@ -93,7 +93,7 @@ def unlike(folder: Path, symbols: SymbolOptions, placed: list[Path]) -> tuple[in
                 shutil.copy(source, target)
                 placed.append(target)
         compared += 1
-        if comparable(report(folder / name, symbols)) != wanted:
+        if comparable(report(folder / name, symbols)) != expected:
             different.append(name)
     return compared, different
 

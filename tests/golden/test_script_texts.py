@@ -79,12 +79,12 @@ def is_unlike(name: str) -> bool:
 
 def answered(corpus: Path, kind: str) -> list[Path]:
     """Return small recordings of other machines, read without symbols, for which perf's answer is stored."""
-    found = []
+    results = []
     for answer in sorted([*corpus.glob(f"public/*.{kind}.gz"), *corpus.glob(f"qemu/*.{kind}.gz")]):
         recording = answer.with_name(answer.name.removesuffix(f".{kind}.gz"))
         if recording.is_file() and recording.stat().st_size <= SMALL and not is_unlike(recording.name):
-            found.append(recording)
-    return found
+            results.append(recording)
+    return results
 
 
 @pytest.mark.parametrize(("kind", "shown"), [("script", frozenset[str]()), ("events", ALL_EVENTS)])

@@ -112,9 +112,9 @@ def errors_of_function(sentence: Sentence, samples: Samples) -> list[str]:
         checks["largest"] = all(samples.own(one) <= numbers["charged"] + 1e-6 for one in set(samples.symbol) if one != "[unknown]")
     elif sentence.rule != "largest share":
         checks["least"] = lower_end(numbers["charged"], samples.effective) >= 0.2
-    known = [*numbers.values(), *(lower_end(value, samples.effective) for value in numbers.values() if 0 <= value <= 1)]
-    checks["printed"] = all(any(abs(value - number) < 0.012 for number in known) or value > 0.989 for value in printed(sentence.text))
-    return [what for what, holds in checks.items() if not holds]
+    all_names = [*numbers.values(), *(lower_end(value, samples.effective) for value in numbers.values() if 0 <= value <= 1)]
+    checks["printed"] = all(any(abs(value - number) < 0.012 for number in all_names) or value > 0.989 for value in printed(sentence.text))
+    return [reason for reason, holds in checks.items() if not holds]
 
 
 def errors_of_category(sentence: Sentence, samples: Samples) -> list[str]:
@@ -165,7 +165,7 @@ def verdict_of(recording: Recording) -> list[Sentence]:
 @pytest.mark.parametrize(("folder", "least"), [("recorded", 60), ("public", 35), ("qemu", 5)])
 def test_no_sentence_is_false(folder: str, least: int, corpus: Path, files_of_recordings: SymbolOptions, tmp_path: Path) -> None:
     symbols = files_of_recordings if folder == "recorded" else SymbolOptions(symfs=str(tmp_path), buildid_dir=str(tmp_path), cache=False)
-    told, false = 0, []
+    sentence_count, false = 0, []
     for path in sorted((corpus / folder).glob("*.data")):
         try:
             with Recording(str(path), symbols=symbols) as recording:
@@ -173,11 +173,11 @@ def test_no_sentence_is_false(folder: str, least: int, corpus: Path, files_of_re
                     continue  # the samples of a group's members are made from readings
                 sentences = verdict_of(recording)
                 samples = Samples(recording, first_event(recording)) if sentences else None
-                told += bool(sentences)
+                sentence_count += bool(sentences)
                 for sentence in sentences:
                     assert samples is not None
-                    false += [f"{path.name}: {sentence.text}: {what}" for what in errors_of(sentence, recording, samples)]
+                    false += [f"{path.name}: {sentence.text}: {reason}" for reason in errors_of(sentence, recording, samples)]
         except PerfError:
             continue  # damaged, or of another kind; other tests read these
-    assert told >= least
+    assert sentence_count >= least
     assert not false, "\n".join(false)

@@ -41,10 +41,10 @@ def said(boot: Callable[[str], Guest]) -> Said:
 def test_a_handler_in_user_space_counts_the_overflows(said: Said) -> None:
     """PM_CYC of 50 turns of 100,000 iterations, and of what Python does between them."""
     text = said.section("example")
-    found = re.search(r"overflows: (\d+) of 100000 cycles each, and (\d+) cycles more", text)
-    assert found, text
-    assert 50 <= int(found[1]) <= 100
-    assert int(found[2]) < 100_000
+    match = re.search(r"overflows: (\d+) of 100000 cycles each, and (\d+) cycles more", text)
+    assert match, text
+    assert 50 <= int(match[1]) <= 100
+    assert int(match[2]) < 100_000
     assert "read: 'r1001e:u' branches to the program at overflows" in text
     assert "status 0" in text
 

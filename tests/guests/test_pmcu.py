@@ -31,15 +31,15 @@ def ran(boot: Callable[[str], Guest], tmp_path_factory: pytest.TempPathFactory) 
     """The folder with the recordings, and what was said."""
     arm64 = boot("arm64")
     built = tmp_path_factory.mktemp("module")
-    done = subprocess.run(
+    process = subprocess.run(
         [str(STANDIN / "build"), str(arm64.testbed), str(built)], capture_output=True, text=True, check=False, timeout=600
     )
-    if done.returncode:
-        pytest.skip(f"the stand-in module cannot be built: {last_line(done.stderr)}")
+    if process.returncode:
+        pytest.skip(f"the stand-in module cannot be built: {last_line(process.stderr)}")
     shutil.copy(built / "pmcu_standin.ko", arm64.folder)
-    said = arm64.run((STANDIN / "session.sh").read_text())
-    assert said.status == 0, said.text
-    return arm64.folder, said
+    result = arm64.run((STANDIN / "session.sh").read_text())
+    assert result.status == 0, result.text
+    return arm64.folder, result
 
 
 def last_line(text: str) -> str:
@@ -49,9 +49,9 @@ def last_line(text: str) -> str:
 def test_a_missing_cross_compiler_is_named_with_its_package(tmp_path: Path) -> None:
     """Needs no guest."""
     line = [str(STANDIN / "build"), str(tmp_path), str(tmp_path)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env={"PATH": str(tmp_path)})
-    assert done.returncode == 1
-    assert last_line(done.stderr) == "no aarch64-linux-gnu-gcc on this machine (Debian: apt install gcc-aarch64-linux-gnu)"
+    process = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env={"PATH": str(tmp_path)})
+    assert process.returncode == 1
+    assert last_line(process.stderr) == "no aarch64-linux-gnu-gcc on this machine (Debian: apt install gcc-aarch64-linux-gnu)"
 
 
 def trace_of(recording: perfpy.Recording) -> PmcuTrace:
@@ -67,12 +67,12 @@ def counts(events: list[int], samples: int, cpus: int = 8) -> list[int]:
 def test_every_number_is_the_one_that_the_module_wrote(ran: tuple[Path, Any], name: str) -> None:
     with perfpy.open(ran[0] / name) as recording:
         trace = trace_of(recording)
-        found = trace.to_dict()
+        columns = trace.to_dict()
         assert (trace.name, trace.period_ms, recording.warnings) == (PMU if name != "piped" else trace.name, 2, [])
-    assert found["count"].tolist() == counts(THREE, 20)
-    assert found["pid"].tolist() == [1000 + cpu for cpu in found["cpu"].tolist()]
-    assert found["cycles"].tolist() == [
-        pmcu.cycles_of(a, b, 0) for a, b in zip(found["sample"].tolist(), found["cpu"].tolist(), strict=True)
+    assert columns["count"].tolist() == counts(THREE, 20)
+    assert columns["pid"].tolist() == [1000 + cpu for cpu in columns["cpu"].tolist()]
+    assert columns["cycles"].tolist() == [
+        pmcu.cycles_of(a, b, 0) for a, b in zip(columns["sample"].tolist(), columns["cpu"].tolist(), strict=True)
     ]
 
 
@@ -89,18 +89,18 @@ def test_what_the_hardware_lost_is_flagged_and_the_rest_is_right(ran: tuple[Path
     """The recorder stands still for a second while a sample comes each millisecond."""
     with perfpy.open(ran[0] / "lossy") as recording:
         trace = trace_of(recording)
-        found = trace.to_dict()
+        columns = trace.to_dict()
         assert any("lost data" in warning for warning in recording.warnings)
         flags = [side.record.flags for side in recording.side_band() if isinstance(side.record, Aux)]
     assert 1 in flags
     numbers = [
         (count - 1_000_000 * event - cpu) / 64
-        for count, event, cpu in zip(*(found[n].tolist() for n in ("count", "event", "cpu")), strict=True)
+        for count, event, cpu in zip(*(columns[n].tolist() for n in ("count", "event", "cpu")), strict=True)
     ]
     assert all(number.is_integer() for number in numbers)
-    taken = numbers[:: len(THREE) * 8]
-    assert taken == sorted(taken)
-    assert max(later - before for before, later in itertools.pairwise(taken)) > 100
+    first_numbers = numbers[:: len(THREE) * 8]
+    assert first_numbers == sorted(first_numbers)
+    assert max(later - before for before, later in itertools.pairwise(first_numbers)) > 100
     assert len(trace) == 400
 
 
@@ -121,9 +121,9 @@ def test_a_command_that_ends_early_leaves_the_samples_until_then(ran: tuple[Path
 
 def test_compatible_mode_of_four_clusters(ran: tuple[Path, Any]) -> None:
     with perfpy.open(ran[0] / "compatible") as recording:
-        found = trace_of(recording).to_dict()
-    assert found["count"].tolist() == counts([1, 2, 3, 4, 5, 6, 7], 7, cpus=32)
-    assert set(found["cycles"].tolist()) == {0}
+        columns = trace_of(recording).to_dict()
+    assert columns["count"].tolist() == counts([1, 2, 3, 4, 5, 6, 7], 7, cpus=32)
+    assert set(columns["cycles"].tolist()) == {0}
 
 
 def test_what_cannot_be_is_said_before_anything_is_opened(ran: tuple[Path, Any]) -> None:

@@ -21,9 +21,9 @@ SCRIPT = Path(__file__).with_name("user_reads") / "reads.py"
 def said(boot: Callable[[str], Guest]) -> Said:
     guest = boot("arm64")
     shutil.copy(SCRIPT, guest.folder)
-    said = guest.run("PYTHONPATH=/host python3 reads.py")
-    assert said.status == 0, said.text
-    return said
+    result = guest.run("PYTHONPATH=/host python3 reads.py")
+    assert result.status == 0, result.text
+    return result
 
 
 def lines(said: Said, word: str) -> list[str]:
@@ -35,10 +35,10 @@ def test_cycles_and_instructions_of_32_and_64_bits_never_go_back(said: Said) -> 
 
 
 def test_counters_that_share_the_pmu_are_estimated_as_read_does(said: Said) -> None:
-    found = lines(said, "shared")
-    assert len(found) > 40
-    assert {line.rsplit(" ", 1)[1] for line in found} == {"True"}
-    ways = {line.rsplit(" ", 1)[0] for line in found}
+    printed_lines = lines(said, "shared")
+    assert len(printed_lines) > 40
+    assert {line.rsplit(" ", 1)[1] for line in printed_lines} == {"True"}
+    ways = {line.rsplit(" ", 1)[0] for line in printed_lines}
     assert ways == {"page", "the counter is not in a register of the PMU now (index is 0)"}
 
 

@@ -65,11 +65,11 @@ def test_counts_may_be_read_inside_the_stretch():
 
 
 def open_counters() -> int:
-    found = 0
+    result = 0
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):  # that which lists them
-            found += "perf_event" in os.readlink(f"/proc/self/fd/{fd}")
-    return found
+            result += "perf_event" in os.readlink(f"/proc/self/fd/{fd}")
+    return result
 
 
 def test_a_stretch_that_fails_leaves_no_counter_open():

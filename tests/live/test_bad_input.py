@@ -103,9 +103,9 @@ def test_ctrl_c_leaves_a_complete_recording(tmp_path):
             time.sleep(0.05)
         time.sleep(1)
         os.killpg(recorder.pid, signal.SIGINT)
-        said = recorder.communicate(timeout=60)[1].decode()
+        errors = recorder.communicate(timeout=60)[1].decode()
     assert recorder.returncode == 128 + signal.SIGINT
-    assert "samples)" in said
+    assert "samples)" in errors
     assert len(perfpy("script", "-i", str(path)).stdout.splitlines()) > 10
 
 

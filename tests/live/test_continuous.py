@@ -23,9 +23,9 @@ SCRIPTS = "/usr/local/bin/"
 
 
 def setting(unit: str, name: str) -> str:
-    found = re.search(rf"^{name}=(.*)$", FILES[UNITS + unit], re.MULTILINE)
-    assert found is not None
-    return found[1].replace("%%", "%")
+    match = re.search(rf"^{name}=(.*)$", FILES[UNITS + unit], re.MULTILINE)
+    assert match is not None
+    return match[1].replace("%%", "%")
 
 
 def until(condition, seconds: float = 300) -> None:
@@ -61,8 +61,8 @@ def test_systemd_takes_the_units(tmp_path):
             (tmp_path / Path(name).name).write_text(text.replace("/usr/local/bin/perfpy-ship", "/bin/true"))
     if shutil.which("systemd-analyze"):
         units = [str(path) for path in sorted(tmp_path.iterdir())]
-        done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=60, check=False)
-        assert [line for line in done.stderr.splitlines() if str(tmp_path) in line] == []
+        process = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=60, check=False)
+        assert [line for line in process.stderr.splitlines() if str(tmp_path) in line] == []
     assert setting("perfpy-ship.service", "ExecStart").split()[0] in FILES
 
 

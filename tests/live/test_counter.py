@@ -38,17 +38,17 @@ def faults(**fields: int) -> perfpy.Counter:
 def test_read_user_is_read_for_software_events_and_says_so():
     with faults() as counter:
         touch()
-        found = counter.read_user()
-        assert found.value >= FAULTS
-        assert not found.from_page
-        assert "cap_user_rdpmc" in found.why_read
+        reading = counter.read_user()
+        assert reading.value >= FAULTS
+        assert not reading.from_page
+        assert "cap_user_rdpmc" in reading.why_read
 
 
 def test_a_counter_that_children_inherit_has_no_page():
     with faults(inherit=1) as counter:
-        found = counter.read_user()
-        assert not found.from_page
-        assert "does not map" in found.why_read
+        reading = counter.read_user()
+        assert not reading.from_page
+        assert "does not map" in reading.why_read
 
 
 def test_refresh_counts_so_many_overflows_more():
@@ -160,12 +160,12 @@ def test_a_ring_hands_out_its_records_decoded():
         counter.refresh(3)
         other.refresh(2)
         touch()
-        found = [record for record in ring if isinstance(record, RingSample)]
+        results = [record for record in ring if isinstance(record, RingSample)]
         tid = threading.get_native_id()
-        assert sorted(sample.identifier == counter.id for sample in found) == [False] * 2 + [True] * 3
-        assert [sample.read[0].value for sample in found if sample.identifier == counter.id] == [1, 2, 3]
-        assert {sample.tid for sample in found} == {tid}
-        assert all(sample.addr for sample in found if sample.identifier == other.id)
+        assert sorted(sample.identifier == counter.id for sample in results) == [False] * 2 + [True] * 3
+        assert [sample.read[0].value for sample in results if sample.identifier == counter.id] == [1, 2, 3]
+        assert {sample.tid for sample in results} == {tid}
+        assert all(sample.addr for sample in results if sample.identifier == other.id)
         other.set_output(None)
         other.ring()
         other.refresh(1)

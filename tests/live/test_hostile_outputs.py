@@ -242,9 +242,9 @@ def test_a_killed_recorders_file_is_completed_if_it_is_its_own(theirs: Path):
 def test_a_result_is_not_written_through_another_users_link(theirs: Path, victim: Path):
     link(theirs / "out.json", victim)
     for words in (["stat", "-o", "out.json", "--", "true"], ["list", "--json", "-o", "out.json"]):
-        done = perfpy(theirs, *words)
-        assert done.returncode != 0
-        assert f"a link of user {UID}" in done.stderr
+        result = perfpy(theirs, *words)
+        assert result.returncode != 0
+        assert f"a link of user {UID}" in result.stderr
     with pytest.raises(OutputFailedError, match=f"a link of user {UID}"):
         write_text(str(theirs / "out.json"), ["text"])
     assert victim.read_text() == SECRET
@@ -314,9 +314,9 @@ def test_a_flood_of_commands_neither_holds_a_recording_up_nor_reaches_the_termin
     with child(work=work):
         began = time.monotonic()
         words = ["record", "-o", "perf.data", "-e", "cpu-clock", f"--control=fifo:{fifo}", "--", "sleep", "1"]
-        done = perfpy(tmp_path, *words)
+        result = perfpy(tmp_path, *words)
         assert time.monotonic() - began < 30
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert result.returncode == 0, result.stderr[-2000:]
     assert (tmp_path / "perf.data").exists()
 
 
@@ -326,8 +326,8 @@ def test_a_flood_of_commands_neither_holds_a_recording_up_nor_reaches_the_termin
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 @pytest.mark.parametrize("options", [[], ["--threads"], ["--switch-output=1s"], *([["--kcore"]] if Path("/proc/kcore").exists() else [])])
 def test_nobody_else_can_read_what_is_recorded_whatever_the_umask(umask: int, options: list[str], tmp_path: Path):
-    done = perfpy(tmp_path, "record", "-o", "perf.data", "-e", "cpu-clock", *options, "--", "sleep", "0.2", umask=umask)
-    assert done.returncode == 0, done.stderr
+    result = perfpy(tmp_path, "record", "-o", "perf.data", "-e", "cpu-clock", *options, "--", "sleep", "0.2", umask=umask)
+    assert result.returncode == 0, result.stderr
     paths = [path for path in tmp_path.rglob("*") if not path.is_symlink() and path.name != "elf"]
     assert any(path.name.startswith("perf.data") for path in paths)
     assert [str(path) for path in paths if path.stat().st_mode & 0o077 and path.parent.stat().st_mode & 0o077] == []
@@ -354,6 +354,6 @@ def test_tables_in_a_folder_of_another_user_follow_no_links(theirs: Path, victim
     (theirs / "outside").mkdir()
     for folder in {name.parts[0] for name in names if len(name.parts) > 1}:
         link(theirs / "third" / folder, theirs / "outside")
-    done = subprocess.run([*command, str(theirs / "third")], check=False, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, os.listdir(theirs / "outside")) == (255, [])
-    assert len(done.stderr.splitlines()) == 1
+    process = subprocess.run([*command, str(theirs / "third")], check=False, capture_output=True, text=True, timeout=60)
+    assert (process.returncode, os.listdir(theirs / "outside")) == (255, [])
+    assert len(process.stderr.splitlines()) == 1

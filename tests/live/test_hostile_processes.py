@@ -244,18 +244,18 @@ def test_what_is_mounted_over_a_map_is_read_with_the_rights_of_the_user(open_fol
 
 
 def test_a_jvm_is_asked_in_its_root_only(container: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    made: list[str] = []
+    results: list[str] = []
     real = os.open
 
     def noted(path: str, *rest: int, **more: int) -> int:
-        made.append(str(path))
+        results.append(str(path))
         return real(path, *rest, **more)
 
     monkeypatch.setattr(live_process, "catches", lambda pid, number: True)
     monkeypatch.setattr(os, "open", noted)
     with child(container) as pid, pytest.raises(OSError, match=NOT_A_FOLDER):
         java_attach.write_perf_map(pid)
-    assert not [path for path in made if ".attach" in path]
+    assert not [path for path in results if ".attach" in path]
     assert [*(tmp_path / "host").iterdir()] == []
 
 

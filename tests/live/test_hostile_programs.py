@@ -124,13 +124,13 @@ def test_a_library_that_its_owner_truncates_stops_neither_the_recorder_nor_the_r
     library = compiled(theirs, "library.so", LIBRARY, "-shared", "-fPIC", "-Wl,-z,separate-code")
     program = compiled(theirs, "program", TRUNCATING, "-ldl")
     with running(program, library) as pid:
-        done = perfpy(tmp_path, *RECORD, "--unwind", "-p", str(pid), "--", "sleep", "1.5")
-        assert done.returncode == 0, done.stderr
-        assert "the unwinding process has ended" not in done.stderr
+        result = perfpy(tmp_path, *RECORD, "--unwind", "-p", str(pid), "--", "sleep", "1.5")
+        assert result.returncode == 0, result.stderr
+        assert "the unwinding process has ended" not in result.stderr
         for _ in range(4):
-            done = perfpy(tmp_path, "report", "--stdio")
-            assert done.returncode == 0, done.stderr
-            assert "Traceback" not in done.stderr
+            result = perfpy(tmp_path, "report", "--stdio")
+            assert result.returncode == 0, result.stderr
+            assert "Traceback" not in result.stderr
 
 
 # -- mappings by the ten thousand, which change while they are read, of files that are fifos, links and gone by then --------------------
@@ -185,11 +185,11 @@ int main(int count, char **words)
 def test_mappings_of_files_that_are_replaced_hold_nobody_up(theirs: Path, tmp_path: Path):
     program = compiled(theirs, "program", MAPPINGS)
     with running(program, str(theirs)) as pid:
-        done = perfpy(tmp_path, *RECORD, "--unwind", "-p", str(pid), "--", "sleep", "0.5")
-        assert done.returncode == 0, done.stderr
-        done = perfpy(tmp_path, "report", "--stdio")
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+        result = perfpy(tmp_path, *RECORD, "--unwind", "-p", str(pid), "--", "sleep", "0.5")
+        assert result.returncode == 0, result.stderr
+        result = perfpy(tmp_path, "report", "--stdio")
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
 
 
 # -- threads that are called what a terminal obeys, made and gone by the thousand, which wait for each other -----------------------------
@@ -231,8 +231,8 @@ int main(void)
 def test_a_storm_of_threads_with_names_for_terminals_is_recorded(theirs: Path, tmp_path: Path):
     program = compiled(theirs, "program", STORM, "-lpthread")
     with running(program) as pid:
-        done = perfpy(tmp_path, "record", "--off-cpu", "-o", "perf.data", "-p", str(pid), "--", "sleep", "0.5")
-    assert done.returncode == 0, done.stderr
+        result = perfpy(tmp_path, "record", "--off-cpu", "-o", "perf.data", "-p", str(pid), "--", "sleep", "0.5")
+    assert result.returncode == 0, result.stderr
     lines = perfpy(tmp_path, "script", "-F", "comm,tid,ip").stdout
     assert "\x1b]0;pwn" in lines
     screen = subprocess.run(
@@ -260,8 +260,8 @@ def test_the_command_imports_nothing_from_the_current_folder(words: list[str], t
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     recorded = [str(command), "record", "-o", "perf.data", "-e", "cpu-clock", "--", "true"]
     for each in (recorded, [str(command), *words]):
-        done = subprocess.run(each, cwd=theirs, env=environment, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
+        process = subprocess.run(each, cwd=theirs, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert process.returncode == 0, process.stderr
     assert not (theirs / "hijacked").exists()
 
 
@@ -269,8 +269,10 @@ def test_a_profile_imports_nothing_from_the_current_folder(theirs: Path):
     (theirs / "json.py").write_text(f"open({str(theirs / 'hijacked')!r}, 'w')\n")
     program = "import perfpy\nwith perfpy.profile(events='cpu-clock') as found: sum(range(10**6))\nprint(found.report().samples >= 0)"
     command = [sys.executable, "-P", "-c", program]
-    done = subprocess.run(command, cwd=theirs, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    process = subprocess.run(
+        command, cwd=theirs, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False
+    )
+    assert (process.returncode, process.stdout) == (0, "True\n"), process.stderr
     assert not (theirs / "hijacked").exists()
 
 

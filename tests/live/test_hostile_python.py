@@ -69,10 +69,10 @@ MOST_MEMORY = 700 << 20
 
 @pytest.fixture(scope="module")
 def python() -> str:
-    found = interpreter(VERSION)
-    if not found:
+    program = interpreter(VERSION)
+    if not program:
         pytest.skip(f"no Python {VERSION} on this machine")
-    return found
+    return program
 
 
 def recorded(folder: Path, python: str, lie: str) -> subprocess.CompletedProcess[str]:
@@ -104,13 +104,13 @@ def shares(folder: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie != "a name that never comes"])
 def test_a_lie_costs_the_liars_frames_alone(lie: str, python: str, tmp_path: Path):
-    done = recorded(tmp_path, python, LIES[lie])
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert re.search(r"\d+ functions in \d+ of \d+ samples of Python code", done.stderr)
-    found = shares(tmp_path)
-    assert found["honest"] == pytest.approx(50, abs=15)
-    assert found["spin"] > 60
+    result = recorded(tmp_path, python, LIES[lie])
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+    assert re.search(r"\d+ functions in \d+ of \d+ samples of Python code", result.stderr)
+    actual_shares = shares(tmp_path)
+    assert actual_shares["honest"] == pytest.approx(50, abs=15)
+    assert actual_shares["spin"] > 60
     assert (tmp_path / "perf.data").stat().st_size < 16 << 20
 
 
@@ -118,9 +118,9 @@ def test_a_lie_costs_the_liars_frames_alone(lie: str, python: str, tmp_path: Pat
 def test_memory_that_never_comes_holds_nobody_up(python: str, tmp_path: Path):
     """The reader waits for it; the recorder does not wait for the reader, and ends it."""
     began = time.monotonic()
-    done = recorded(tmp_path, python, LIES["a name that never comes"])
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+    result = recorded(tmp_path, python, LIES["a name that never comes"])
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
     assert time.monotonic() - began < LONGEST
     script = [sys.executable, "-m", "perfpy", "script", "-F", "ip,sym"]
     text = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST, check=True).stdout
@@ -135,6 +135,6 @@ def test_processes_whose_memory_may_not_be_read_are_told(tmp_path: Path, python:
 import mmap
 file = open({str(tmp_path / "libpython3.12.so.1.0")!r}, "rb"); lied = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 """
-    done = recorded(tmp_path, python, lie)
-    assert done.returncode == 0, done.stderr
+    result = recorded(tmp_path, python, lie)
+    assert result.returncode == 0, result.stderr
     assert shares(tmp_path)["liar"] == pytest.approx(50, abs=15)

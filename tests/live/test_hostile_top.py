@@ -110,9 +110,9 @@ _OURS = re.compile(r"\x1b\[[\d;]*[mHJK]|\x1b\[\?(?:1049|25)[hl]")
 )
 def test_names_command_no_terminal_and_files_hold_nothing_up(hostile: int, options: list[str]):
     words = ["-e", "cpu-clock:u", "-s", "comm,dso,symbol", "-d", "0.5", "--updates", "3", "-p", str(hostile), *options]
-    shown = on_terminal("top", *words, columns=100)
-    assert shown.status == 0, shown.text[-2000:]
-    assert "Traceback" not in shown.text
-    assert "^[]0;pwn" in shown.text
-    rest = _OURS.sub("", shown.text)
+    screen_text = on_terminal("top", *words, columns=100)
+    assert screen_text.status == 0, screen_text.text[-2000:]
+    assert "Traceback" not in screen_text.text
+    assert "^[]0;pwn" in screen_text.text
+    rest = _OURS.sub("", screen_text.text)
     assert [character for character in "\x1b\x07\x9b\r\u202e" if character in rest] == []

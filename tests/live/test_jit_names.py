@@ -50,10 +50,10 @@ def python_with_perf_maps() -> str:
     """A Python of 3.12 or newer that can write perf maps, "" where there is none."""
     candidates = [interpreter(f"3.{minor}") for minor in (14, 13, 12)]
     for python in filter(None, candidates):
-        done = subprocess.run(
+        process = subprocess.run(
             [python, "-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"], check=False, capture_output=True
         )
-        if done.returncode == 0:
+        if process.returncode == 0:
             return python
     return ""
 
@@ -104,8 +104,8 @@ def test_a_deleted_program_that_still_runs_is_named(tmp_path: Path):
         try:
             until_mapped(process, str(program))
             os.unlink(program)
-            expected, found = first_symbol(f"{program} (deleted)", original, process.pid)
-            assert found == expected
+            expected, result = first_symbol(f"{program} (deleted)", original, process.pid)
+            assert result == expected
         finally:
             process.kill()
 
@@ -157,8 +157,8 @@ def test_a_program_in_memory_that_still_runs_is_named():
     with subprocess.Popen([f"/proc/self/fd/{memory}", "60"], pass_fds=[memory]) as process:
         try:
             until_mapped(process, "memfd:sleeper")
-            expected, found = first_symbol("/memfd:sleeper (deleted)", original, process.pid)
-            assert found == expected
+            expected, result = first_symbol("/memfd:sleeper (deleted)", original, process.pid)
+            assert result == expected
         finally:
             process.kill()
 
@@ -180,8 +180,8 @@ def test_a_program_of_a_container_is_read_through_its_root(tmp_path: Path):
         try:
             until_mapped(process, str(inside))
             assert not inside.exists()
-            expected, found = first_symbol(str(inside), original, process.pid)
-            assert found == expected
+            expected, result = first_symbol(str(inside), original, process.pid)
+            assert result == expected
         finally:
             process.kill()
 

@@ -44,10 +44,10 @@ def test_it_has_forty_lines(script: Path) -> None:
 @pytest.mark.live
 @pytest.mark.thorough
 def test_it_prints_what_the_page_shows(script: Path) -> None:
-    done = subprocess.run([sys.executable, script], cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    shown = "".join(re.sub(r"^    ", "", output, flags=re.MULTILINE) for _, output in CELLS)
-    assert shape(done.stdout) == shape(shown)
+    process = subprocess.run([sys.executable, script], cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr
+    text = "".join(re.sub(r"^    ", "", output, flags=re.MULTILINE) for _, output in CELLS)
+    assert shape(process.stdout) == shape(text)
     assert (script.parent / "flame.html").stat().st_size > 1000
 
 
@@ -63,5 +63,5 @@ def test_pyright_is_content(script: Path) -> None:
     if pyright is None:
         pytest.skip("no node with the package pyright: set PERFPY_NODE_PACKAGES")
     command = [pyright, "--pythonpath", sys.executable, "--level", "error", "notebook.py"]
-    done = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stdout

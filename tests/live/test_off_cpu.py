@@ -65,17 +65,17 @@ def record(folder: Path, program: str, *args: str, script: str = "") -> dict[str
         program,
         str(folder / "file"),
     ]
-    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return told(done.stdout)
+    process = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr
+    return told(process.stdout)
 
 
 def folded(folder: Path, *args: str) -> list[tuple[list[str], int]]:
     """Each stack, outermost function first, with its ns."""
     line = [sys.executable, "-m", "perfpy", "report", "--folded", "--with-off-cpu", *args]
-    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    found = (text.rpartition(" ") for text in done.stdout.splitlines())
-    return [(stack.split(";"), int(weight)) for stack, _, weight in found]
+    process = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
+    output = (text.rpartition(" ") for text in process.stdout.splitlines())
+    return [(stack.split(";"), int(weight)) for stack, _, weight in output]
 
 
 def waited(folder: Path, thread: int) -> dict[str, int]:
@@ -106,16 +106,16 @@ def agree(found: dict[str, int], said: dict[str, int]) -> bool:
 def test_each_function_waited_as_long_as_the_program_says(tmp_path, request, program, args, script):
     path = request.getfixturevalue(program)
     for _ in range(3):  # where neighbours take the CPU away in libc, frame pointers do not tell on whose behalf
-        said = record(tmp_path, path, *args, script=script)
-        if agree(waited(tmp_path, said["pid"]), said):
+        output = record(tmp_path, path, *args, script=script)
+        if agree(waited(tmp_path, output["pid"]), output):
             return
     pytest.fail("the shares are not those that the program says")
 
 
 @pytest.mark.system_wide
 def test_who_gave_the_lock_back_is_known(tmp_path, with_frame_pointers):
-    said = record(tmp_path, with_frame_pointers, "-g")
-    rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^for_lock$", "--tid", str(said["pid"]))
+    output = record(tmp_path, with_frame_pointers, "-g")
+    rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^for_lock$", "--tid", str(output["pid"]))
     of_lock = [row for row in rows if row["keys"]["parent"] == "for_lock" and row["keys"]["state"] == "S (sleeping)"]
     by_thread = sum(row["period"] for row in of_lock if row["keys"]["waker"].startswith("waiting:"))
     assert by_thread > 0.8 * sum(row["period"] for row in of_lock) > 0
@@ -137,8 +137,8 @@ def no_idle_cpu():
 @pytest.mark.thorough
 def test_who_sleeps_is_woken_by_the_clock(tmp_path, with_frame_pointers):
     for _ in range(3):  # neighbours may switch so often that something is lost
-        said = record(tmp_path, with_frame_pointers, *WHOLE_MACHINE)
-        rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^asleep$", "--tid", str(said["pid"]))
+        output = record(tmp_path, with_frame_pointers, *WHOLE_MACHINE)
+        rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^asleep$", "--tid", str(output["pid"]))
         asleep = [row for row in rows if row["keys"]["parent"] == "asleep"]
         assert {row["keys"]["state"] for row in asleep} <= {"S (sleeping)", "R (ready)"}
         by_clock = sum(row["period"] for row in asleep if row["keys"]["waker"] == "[interrupt]")
@@ -149,8 +149,8 @@ def test_who_sleeps_is_woken_by_the_clock(tmp_path, with_frame_pointers):
 
 def report(folder: Path, *args: str) -> list[dict[str, Any]]:
     line = [sys.executable, "-m", "perfpy", "report", "--json", "--no-children", *args]
-    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    (table,) = (event for event in json.loads(done.stdout)["events"] if event["events"][0]["name"] == OFF_CPU_EVENT)
+    process = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
+    (table,) = (event for event in json.loads(process.stdout)["events"] if event["events"][0]["name"] == OFF_CPU_EVENT)
     assert table["events"][0]["seconds"] == table["events"][0]["period"] / 1e9
     rows: list[dict[str, Any]] = table["rows"]
     return rows
@@ -158,9 +158,9 @@ def report(folder: Path, *args: str) -> list[dict[str, Any]]:
 
 @pytest.mark.system_wide
 def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):
-    said = record(tmp_path, with_frame_pointers, "-g")
-    on_cpu = sum(ns for names, ns in folded(tmp_path, "--tid", str(said["pid"])) if not names[-1].endswith(")]"))
-    assert on_cpu == pytest.approx(said["cpu"], rel=0.25)
+    output = record(tmp_path, with_frame_pointers, "-g")
+    on_cpu = sum(ns for names, ns in folded(tmp_path, "--tid", str(output["pid"])) if not names[-1].endswith(")]"))
+    assert on_cpu == pytest.approx(output["cpu"], rel=0.25)
     with perfpy.open(tmp_path / "perf.data") as recording:
         clock, waits = recording.events
         assert (clock.name, waits.name) == ("task-clock", OFF_CPU_EVENT)
@@ -173,12 +173,12 @@ def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):
 @pytest.mark.skipif(not shutil.which("perf"), reason="needs perf")
 @pytest.mark.system_wide
 def test_perf_reads_the_file(tmp_path, with_frame_pointers):
-    said = record(tmp_path, with_frame_pointers, "-g")
+    output = record(tmp_path, with_frame_pointers, "-g")
     script = perf(tmp_path, "script", "-F", "tid,period,event,ip,sym")
     blocks = [block.split("\n") for block in script.split("\n\n") if f" {OFF_CPU_EVENT}:" in block]
     lines = [(block[0].split(), [line.split()[1] for line in block[1:] if line.strip()]) for block in blocks]
-    asleep = sum(int(head[1]) for head, names in lines if int(head[0]) == said["pid"] and "asleep" in names)
-    assert asleep == pytest.approx(said["asleep"], rel=0.05)
+    asleep = sum(int(head[1]) for head, names in lines if int(head[0]) == output["pid"] and "asleep" in names)
+    assert asleep == pytest.approx(output["asleep"], rel=0.05)
     line = [sys.executable, "-m", "perfpy", "script"]
     ours = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
     assert ours.stdout == perf(tmp_path, "script")
@@ -187,8 +187,8 @@ def test_perf_reads_the_file(tmp_path, with_frame_pointers):
 
 
 def perf(folder: Path, *args: str, merged: bool = False) -> str:
-    done = subprocess.run(["perf", *args, "-i", "perf.data"], cwd=folder, capture_output=True, text=True, timeout=300, check=True)
-    return done.stdout + (done.stderr if merged else "")
+    process = subprocess.run(["perf", *args, "-i", "perf.data"], cwd=folder, capture_output=True, text=True, timeout=300, check=True)
+    return process.stdout + (process.stderr if merged else "")
 
 
 @pytest.mark.system_wide
@@ -220,9 +220,9 @@ def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
         "-c",
         storm,
     ]
-    done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stderr.count("--off-cpu-limit") == 1, done.stderr
-    assert "has no stack" in done.stderr
+    process = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    assert process.stderr.count("--off-cpu-limit") == 1, process.stderr
+    assert "has no stack" in process.stderr
     rows = report(tmp_path, "-s", "pid")
     assert sum(row["period"] for row in rows) > 1e9  # one of the two always waits
 
@@ -230,8 +230,8 @@ def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
 def test_latency_needs_nothing_but_the_option(tmp_path, with_frame_pointers):
     record(tmp_path, with_frame_pointers, "--latency")
     line = [sys.executable, "-m", "perfpy", "report", "--stdio", "--latency", "-s", "parallelism"]
-    done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    assert "Latency" in done.stdout
+    process = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
+    assert "Latency" in process.stdout
 
 
 FAULTS = """import mmap, os, threading, time
@@ -252,16 +252,16 @@ print(threading.get_native_id(), time.thread_time(), flush=True)
 def test_what_an_event_samples_is_as_long_as_its_threads_ran(tmp_path):
     """Page faults are no clock; the program's threads say how much CPU time they took."""
     line = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-o", "perf.data", "--off-cpu", "-e", "page-faults", "-F", "5000", "--"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*line, sys.executable, "-S", "-c", FAULTS], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True
     )
-    taken = [float(text.split()[1]) for text in done.stdout.splitlines()]
-    assert len(taken) == 2
-    assert on_cpu_seconds(tmp_path) == pytest.approx(sum(taken), rel=0.15)
+    output = [float(text.split()[1]) for text in process.stdout.splitlines()]
+    assert len(output) == 2
+    assert on_cpu_seconds(tmp_path) == pytest.approx(sum(output), rel=0.15)
 
 
 def on_cpu_seconds(folder: Path) -> float:
     line = [sys.executable, "-m", "perfpy", "report", "--with-off-cpu", "--json", "-s", "state", "-g", "none", "--no-children"]
-    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    rows = json.loads(done.stdout)["events"][0]["rows"]
+    process = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
+    rows = json.loads(process.stdout)["events"][0]["rows"]
     return sum(float(row["seconds"]) for row in rows if row["keys"]["state"] == "on CPU")

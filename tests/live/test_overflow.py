@@ -81,8 +81,8 @@ def test_counters_on_one_signal_are_told_apart():
         counter.on_overflow(lambda counter: calls.update({counter.fd: calls.get(counter.fd, 0) + 1}), signum=signal.SIGRTMIN + number % 2)
     for times, word in zip((10, 20, 30), words, strict=True):
         word.write(times)
-    wanted = {counter.fd: times for times, counter in zip((10, 20, 30), counters, strict=True)}
-    assert until(lambda: calls == wanted)
+    expected = {counter.fd: times for times, counter in zip((10, 20, 30), counters, strict=True)}
+    assert until(lambda: calls == expected)
     counters[0].close()  # the others go on
     words[2].write(5)
     assert until(lambda: calls[counters[2].fd] == 35)
@@ -157,8 +157,8 @@ def test_the_thread_ends_with_the_last_counter():
 def test_a_handler_that_fails_is_told_of_and_does_no_harm(monkeypatch: pytest.MonkeyPatch):
     word = Word()
     calls: list[perfpy.Counter] = []
-    told: list[threading.ExceptHookArgs] = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
+    failures: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
 
     def handler(counter: perfpy.Counter) -> None:
         calls.append(counter)
@@ -168,7 +168,7 @@ def test_a_handler_that_fails_is_told_of_and_does_no_harm(monkeypatch: pytest.Mo
         counter.on_overflow(handler)
         word.write(3)
         assert until(lambda: len(calls) == 3)
-    assert {str(one.exc_value) for one in told} == {"mine"}
+    assert {str(one.exc_value) for one in failures} == {"mine"}
 
 
 PROGRAM = """
@@ -191,8 +191,8 @@ while time.monotonic() < end:
 )
 @pytest.mark.kernel_too
 def test_a_program_that_ends_with_open_counters_ends_well(refresh: int, then: str):
-    done = run(PROGRAM.format(refresh=refresh, then=then))
-    assert (done.returncode, done.stderr) == (0, "")
+    result = run(PROGRAM.format(refresh=refresh, then=then))
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.kernel_too
@@ -211,6 +211,6 @@ def test_a_fork_leaves_the_parents_counters_alone():
         "while len(calls) < before + 3 and time.monotonic() < end: sum(range(1000))\n"
         "assert len(calls) >= before + 3\n"
     )
-    done = run(program)
-    assert (done.returncode, done.stderr) == (0, "")
+    result = run(program)
+    assert (result.returncode, result.stderr) == (0, "")
     assert os.getpid()

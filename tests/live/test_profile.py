@@ -154,8 +154,8 @@ def test_many_profiles_of_a_process_are_named() -> None:
         "for _ in range(10):\n    with perfpy.profile(events='cpu-clock:u') as profile:\n        busy()\n"
         "print(profile.report('symbol').samples > 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
-    assert (done.stdout, done.stderr) == ("True\n", "")
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert (process.stdout, process.stderr) == ("True\n", "")
 
 
 def test_python_names_its_functions_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

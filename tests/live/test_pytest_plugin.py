@@ -111,11 +111,11 @@ def session(folder: Path, *options: str, pages: int = 1000) -> str:
     (folder / "test_costs.py").write_text(SESSION)
     line = [sys.executable, "-m", "pytest", "-p", "perfpy.testing.pytest_plugin", "-p", "no:cacheprovider", "-vrs", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PERFPY", "CI"))}
-    done = subprocess.run(
+    process = subprocess.run(
         line, cwd=folder, env={**environment, "PAGES": str(pages)}, capture_output=True, text=True, timeout=300, check=False
     )
-    assert not done.stderr
-    return done.stdout
+    assert not process.stderr
+    return process.stdout
 
 
 def outcomes(text: str) -> dict[str, str]:

@@ -45,10 +45,10 @@ CALLERS = {"leaf_a": "branch_a", "leaf_b": "branch_b", "branch_a": "values", "br
 
 @pytest.fixture(scope="module", params=["3.8", "3.11", "3.12", "3.13", "3.14"])
 def python(request: pytest.FixtureRequest) -> str:
-    found = interpreter(request.param)
-    if not found:
+    path = interpreter(request.param)
+    if not path:
         pytest.skip(f"no Python {request.param} on this machine")
-    return found
+    return path
 
 
 def recorded(folder: Path, python: str, *launcher: str) -> str:
@@ -59,12 +59,12 @@ def recorded(folder: Path, python: str, *launcher: str) -> str:
             time.sleep(0.3)
             words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "999", "-p", str(process.pid), "--", "sleep", "2"]
             command = [*launcher, sys.executable, "-m", "perfpy", *words]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-            assert done.returncode == 0, done.stderr
+            result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+            assert result.returncode == 0, result.stderr
             assert process.poll() is None
         finally:
             process.kill()
-    return done.stderr
+    return result.stderr
 
 
 def calls(folder: Path) -> list[tuple[str, str]]:
@@ -76,15 +76,15 @@ def calls(folder: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
 def test_copied_frames_have_their_own_callers(python: str, tmp_path: Path):
-    said = recorded(tmp_path, python)
-    assert "the kernel copied frames with their samples" in said
-    exact, known = re.search(r"\((\d+) exact", said), re.search(r"functions in (\d+) of (\d+) samples", said)
-    assert known
-    assert int(exact[1] if exact else known[1]) >= 0.95 * int(known[2])
-    found = calls(tmp_path)
-    assert len(found) > 200
-    wrong = [pair for pair in found if pair[0] in CALLERS and pair[1] != CALLERS[pair[0]]]
-    others = re.search(r", (\d+) were read", said)  # the first sample of each thread
+    result = recorded(tmp_path, python)
+    assert "the kernel copied frames with their samples" in result
+    exact, with_function = re.search(r"\((\d+) exact", result), re.search(r"functions in (\d+) of (\d+) samples", result)
+    assert with_function
+    assert int(exact[1] if exact else with_function[1]) >= 0.95 * int(with_function[2])
+    actual_calls = calls(tmp_path)
+    assert len(actual_calls) > 200
+    wrong = [pair for pair in actual_calls if pair[0] in CALLERS and pair[1] != CALLERS[pair[0]]]
+    others = re.search(r", (\d+) were read", result)  # the first sample of each thread
     assert len(wrong) <= 2 * int(others[1] if others else 0), wrong
 
 
@@ -96,11 +96,11 @@ def test_waits_have_copied_frames_too(tmp_path: Path):
         pytest.skip("no Python 3.12 on this machine")
     (tmp_path / "program.py").write_text(PROGRAM.replace("+ 60", "+ 2"))
     command = [sys.executable, "-m", "perfpy", "record", "--python", "--off-cpu", "-o", "perf.data", "--", python, "program.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    known, others = re.search(r"functions in (\d+) of", done.stderr), re.search(r", (\d+) were read", done.stderr)
-    assert known
-    assert int(others[1] if others else 0) < 0.1 * int(known[1])
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr
+    copied, others = re.search(r"functions in (\d+) of", process.stderr), re.search(r", (\d+) were read", process.stderr)
+    assert copied
+    assert int(others[1] if others else 0) < 0.1 * int(copied[1])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
@@ -113,12 +113,12 @@ def test_waits_have_copied_frames_after_a_process_has_ended(tmp_path: Path):
     (tmp_path / "wrapper").write_text(f"#!/bin/sh\n(true)\n(true)\nexec {python} program.py\n")
     (tmp_path / "wrapper").chmod(0o755)
     command = [sys.executable, "-m", "perfpy", "record", "--python", "--off-cpu", "-o", "perf.data", "--", "./wrapper"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    known, others = re.search(r"functions in (\d+) of", done.stderr), re.search(r", (\d+) were read", done.stderr)
-    assert known
-    assert int(known[1]) > 200
-    assert int(others[1] if others else 0) < 0.2 * int(known[1]), done.stderr
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == 0, process.stderr
+    copied, others = re.search(r"functions in (\d+) of", process.stderr), re.search(r", (\d+) were read", process.stderr)
+    assert copied
+    assert int(copied[1]) > 200
+    assert int(others[1] if others else 0) < 0.2 * int(copied[1]), process.stderr
 
 
 FIGHT = """
@@ -172,9 +172,9 @@ def test_without_them_frames_are_read_later(tmp_path: Path):
     (tmp_path / "program.py").write_text(PROGRAM.replace("+ 60", "+ 2"))
     words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "999", "--", python, "program.py"]
     command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "perfpy", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"; frames were read [\d.]+ ms after their samples", done.stderr), done.stderr
-    found = [pair for pair in calls(tmp_path) if pair[0] in CALLERS]
-    assert len(found) > 100
-    assert sum(pair[1] == CALLERS[pair[0]] for pair in found) > 0.75 * len(found)
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr
+    assert re.search(r"; frames were read [\d.]+ ms after their samples", process.stderr), process.stderr
+    results = [pair for pair in calls(tmp_path) if pair[0] in CALLERS]
+    assert len(results) > 100
+    assert sum(pair[1] == CALLERS[pair[0]] for pair in results) > 0.75 * len(results)

@@ -51,9 +51,9 @@ def test_there_are_examples_of_the_api_and_of_budgets() -> None:
 def test_the_examples_run(page: str, block: str, folder: Path) -> None:
     prepared = run(folder, "-c", PREPARE)
     assert prepared.returncode == 0, prepared.stderr
-    done = run(folder, "-W", "error", "-c", block.replace("duration=10)", "duration=0.3)"))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "%" in done.stdout
+    result = run(folder, "-W", "error", "-c", block.replace("duration=10)", "duration=0.3)"))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "%" in result.stdout
 
 
 @pytest.mark.live

@@ -22,20 +22,20 @@ TOLERANCE = 3  # percentage points
 
 @pytest.fixture(scope="module", params=[*WITHOUT_TRAMPOLINES, "3.12", "3.13", "3.14"])
 def python(request: pytest.FixtureRequest) -> str:
-    found = interpreter(request.param)
-    if not found:
+    path = interpreter(request.param)
+    if not path:
         pytest.skip(f"no Python {request.param} on this machine")
     if request.param not in WITHOUT_TRAMPOLINES:
-        asked = [found, "-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"]
-        if subprocess.run(asked, check=False, capture_output=True).returncode:
+        command = [path, "-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"]
+        if subprocess.run(command, check=False, capture_output=True).returncode:
             pytest.skip(f"this Python {request.param} was built without trampolines")
-    return found
+    return path
 
 
 def perfpy(*words: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "perfpy", *words], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([sys.executable, "-m", "perfpy", *words], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +54,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
 @pytest.mark.thorough
 def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     took = json.loads((recorded / "took.json").read_text())
-    found = shares(perfpy("report", "--stdio", "--children", "-g", "none", "-s", "sym", "--percent-limit", "0", folder=recorded))
-    total, seen = sum(took.values()), sum(found.get(name, 0) for name in took)
-    assert seen > 80
-    assert {name: 100 * found.get(name, 0) / seen for name in took} == pytest.approx(
+    actual_shares = shares(perfpy("report", "--stdio", "--children", "-g", "none", "-s", "sym", "--percent-limit", "0", folder=recorded))
+    total, in_functions = sum(took.values()), sum(actual_shares.get(name, 0) for name in took)
+    assert in_functions > 80
+    assert {name: 100 * actual_shares.get(name, 0) / in_functions for name in took} == pytest.approx(
         {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
     )
 
@@ -68,8 +68,10 @@ def test_without_the_interpreters_frames_callers_follow_each_other(recorded: Pat
         [line.split(None, 1)[1] for line in sample.splitlines()[1:]]
         for sample in perfpy("script", *options, folder=recorded).strip().split("\n\n")
     ]
-    named = [[symbol.split(":")[2].rpartition(".")[2] if symbol.startswith("py::") else symbol for symbol in chain] for chain in chains]
-    pairs = [tuple(chain[index : index + 2]) for chain in named for index in range(1, len(chain) - 1)]
+    function_chains = [
+        [symbol.split(":")[2].rpartition(".")[2] if symbol.startswith("py::") else symbol for symbol in chain] for chain in chains
+    ]
+    pairs = [tuple(chain[index : index + 2]) for chain in function_chains for index in range(1, len(chain) - 1)]
     for callee, caller in (("spin", "plain"), ("deeper", "deeper"), ("deeper", "recursion"), ("numbers", "generators"), ("spin", "step")):
         assert (callee, caller) in pairs, (callee, caller)
     inner = {symbol for chain in chains if any(symbol.startswith("py::") for symbol in chain) for symbol in chain[1:]}
@@ -113,9 +115,11 @@ def test_a_process_that_runs_is_asked_for_its_names_and_left_as_it_was(tmp_path:
             process.kill()
             Path(f"/tmp/perf-{process.pid}.map").unlink(missing_ok=True)
     text = perfpy("report", "--stdio", "--children", "-g", "none", "-s", "sym", folder=tmp_path)
-    found = {name: float(percent) for percent, name in re.findall(r"^ +([\d.]+)% +[\d.]+% .*py::(heavy|middle|light):", text, re.MULTILINE)}
-    total = sum(found.values())
+    results = {
+        name: float(percent) for percent, name in re.findall(r"^ +([\d.]+)% +[\d.]+% .*py::(heavy|middle|light):", text, re.MULTILINE)
+    }
+    total = sum(results.values())
     assert total > 80
-    assert {name: 100 * percent / total for name, percent in found.items()} == pytest.approx(
+    assert {name: 100 * percent / total for name, percent in results.items()} == pytest.approx(
         {"heavy": 60, "middle": 30, "light": 10}, abs=TOLERANCE
     )

@@ -45,16 +45,16 @@ while time.time() < end:
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def python(request: pytest.FixtureRequest) -> str:
-    found = interpreter(request.param)
-    if not found:
+    path = interpreter(request.param)
+    if not path:
         pytest.skip(f"no Python {request.param} on this machine")
-    return found
+    return path
 
 
 def perfpy(*words: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "perfpy", *words], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([sys.executable, "-m", "perfpy", *words], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def record(*words: str, folder: Path) -> None:
@@ -70,10 +70,10 @@ def test_a_program_that_is_started(version: str, tmp_path: Path):
     (tmp_path / "program.py").write_text(PROGRAM.replace("SECONDS", "0.3"))
     record("--", python, "program.py", folder=tmp_path)
     took = json.loads((tmp_path / "took.json").read_text())
-    found = shares(perfpy(*REPORT, "-s", "sym", folder=tmp_path))
-    total, seen = sum(took.values()), sum(found.get(name, 0) for name in took)
-    assert seen > 80
-    assert {name: 100 * found.get(name, 0) / seen for name in took} == pytest.approx(
+    actual_shares = shares(perfpy(*REPORT, "-s", "sym", folder=tmp_path))
+    total, in_functions = sum(took.values()), sum(actual_shares.get(name, 0) for name in took)
+    assert in_functions > 80
+    assert {name: 100 * actual_shares.get(name, 0) / in_functions for name in took} == pytest.approx(
         {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
     )
 

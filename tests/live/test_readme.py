@@ -109,11 +109,11 @@ def shell(line: str, folder: Path) -> str:
     }
     for screen in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):  # nobody wants to see it
         environment.pop(screen, None)
-    with open(folder / "shown", "w+", errors="replace") as shown:  # not a pipe, into which record would write
-        done = subprocess.run(["sh", "-c", line], check=False, stdout=shown, stderr=shown, cwd=folder, env=environment, timeout=300)
-        shown.seek(0)
-        text = shown.read()
-    assert done.returncode == 0, text
+    with open(folder / "shown", "w+", errors="replace") as output:  # not a pipe, into which record would write
+        process = subprocess.run(["sh", "-c", line], check=False, stdout=output, stderr=output, cwd=folder, env=environment, timeout=300)
+        output.seek(0)
+        text = output.read()
+    assert process.returncode == 0, text
     return text
 
 
@@ -129,11 +129,11 @@ def marked(wish: str, line: str) -> object:
 
 @pytest.mark.parametrize(("wish", "line"), [marked(*row) for row in LINES.items()])
 def test_the_line_answers(wish: str, line: str, folder: Path) -> None:
-    kept = (folder / "perf.data").read_bytes()
+    data = (folder / "perf.data").read_bytes()
     for endless, ending in ENDING.items():
         line = re.sub(rf"{endless}\b", ending, line)
-    shown = shell(line, folder)
+    result = shell(line, folder)
     written = [folder / name for name in re.findall(r"(?:--html|-o) (\S+)", line)]
-    assert SHOWS.get(wish, "") in shown
-    assert shown or all(path.stat().st_size for path in written)
-    (folder / "perf.data").write_bytes(kept)
+    assert SHOWS.get(wish, "") in result
+    assert result or all(path.stat().st_size for path in written)
+    (folder / "perf.data").write_bytes(data)

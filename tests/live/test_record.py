@@ -37,9 +37,9 @@ def command(*args: str) -> list[str]:
 def record(folder: Path, *args: str, program: list[str] = BUSY) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     line = command(*EVENT, *args, "--", *program)
-    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return done
+    process = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr
+    return process
 
 
 @pytest.fixture
@@ -62,13 +62,13 @@ def kinds(path: Path) -> list[type]:
 
 
 def test_the_last_lines_are_perfs(tmp_path):
-    said = record(tmp_path).stderr.splitlines()
+    errors = record(tmp_path).stderr.splitlines()
     count = samples(tmp_path / "perf.data")
     size = (tmp_path / "perf.data").stat().st_size
-    assert said[-2].startswith("[ perf record: Woken up ")
-    assert said[-2].endswith(" times to write data ]")
-    assert re.fullmatch(rf"\[ perf record: Captured and wrote \d+\.\d\d\d MB perf\.data \({count} samples\) \]", said[-1])
-    assert float(said[-1].split()[6]) * 1024 * 1024 < size
+    assert errors[-2].startswith("[ perf record: Woken up ")
+    assert errors[-2].endswith(" times to write data ]")
+    assert re.fullmatch(rf"\[ perf record: Captured and wrote \d+\.\d\d\d MB perf\.data \({count} samples\) \]", errors[-1])
+    assert float(errors[-1].split()[6]) * 1024 * 1024 < size
 
 
 def test_quiet_says_nothing(tmp_path):
@@ -82,9 +82,9 @@ def test_the_previous_recording_is_kept(tmp_path):
 
 
 def test_a_pipe_holds_the_recording_and_the_programs_output_goes_to_stderr(tmp_path):
-    done = subprocess.run(command(*EVENT, "-o", "-", "--", *BUSY), cwd=tmp_path, capture_output=True, timeout=300, check=True)
-    assert b"2666664666667000000" in done.stderr
-    (tmp_path / "piped").write_bytes(done.stdout)
+    process = subprocess.run(command(*EVENT, "-o", "-", "--", *BUSY), cwd=tmp_path, capture_output=True, timeout=300, check=True)
+    assert b"2666664666667000000" in process.stderr
+    (tmp_path / "piped").write_bytes(process.stdout)
     assert samples(tmp_path / "piped") > 10
 
 
@@ -95,10 +95,10 @@ def test_periods_give_exact_numbers_of_samples(tmp_path):
 
 
 def test_a_delay_leaves_the_beginning_out(tmp_path, busy):
-    asked = time.monotonic_ns()
+    before = time.monotonic_ns()
     record(tmp_path, "-D", "1000", "-k", "CLOCK_MONOTONIC", "-p", str(busy), program=["sleep", "2"])
     with PerfData(str(tmp_path / "perf.data")) as data:
-        assert data.record_index.first - asked > 1_000_000_000  # without a delay there are samples before
+        assert data.record_index.first - before > 1_000_000_000  # without a delay there are samples before
         assert data.record_index.sample_counts.total() > 10
 
 
@@ -118,8 +118,8 @@ def test_a_process_is_recorded_until_it_ends(tmp_path):
     recording = str(tmp_path / "perf.data")
     with subprocess.Popen([sys.executable, "-S", "-c", UNTIL_FILES, recording, "1"]) as process:
         environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-        done = subprocess.run(command(*EVENT, "-p", str(process.pid)), cwd=tmp_path, env=environment, timeout=300, check=True)
-    assert done.returncode == 0
+        result = subprocess.run(command(*EVENT, "-p", str(process.pid)), cwd=tmp_path, env=environment, timeout=300, check=True)
+    assert result.returncode == 0
     assert samples(tmp_path / "perf.data") > 10
 
 
@@ -131,8 +131,8 @@ def test_other_ways_to_collect(tmp_path, busy, options):
 
 def test_outputs_are_switched_by_time_and_only_the_last_are_kept(tmp_path):
     program = [sys.executable, "-S", "-c", UNTIL_FILES, "perf.data.2*", "2"]
-    done = record(tmp_path, "--switch-output=1s", "--switch-max-files=2", program=program)
-    assert done.stderr.count("[ perf record: Dump ") > 2
+    process = record(tmp_path, "--switch-output=1s", "--switch-max-files=2", program=program)
+    assert process.stderr.count("[ perf record: Dump ") > 2
     whole, rest = sorted(tmp_path.glob("perf.data.2*"))
     assert samples(whole) > 10
     with PerfData(str(rest)) as data:  # how much of a second was left for it is chance; but it is complete
@@ -142,8 +142,8 @@ def test_outputs_are_switched_by_time_and_only_the_last_are_kept(tmp_path):
 @pytest.mark.system_wide
 def test_an_event_begins_another_file_and_is_in_none(tmp_path):
     program = [sys.executable, "-S", "-c", UNTIL_FILES, "perf.data.2*", "3"]
-    done = record(tmp_path, "--switch-output-event=page-faults", "--switch-max-files=3", program=program)
-    assert done.stderr.count("[ perf record: Dump ") > 2
+    process = record(tmp_path, "--switch-output-event=page-faults", "--switch-max-files=3", program=program)
+    assert process.stderr.count("[ perf record: Dump ") > 2
     files = sorted(tmp_path.glob("perf.data.2*"))
     assert len(files) == 3
     for file in files:
@@ -153,9 +153,9 @@ def test_an_event_begins_another_file_and_is_in_none(tmp_path):
 
 
 def test_what_recording_costs_is_held_down_on_request(tmp_path, busy):
-    done = record(tmp_path, "-F", "max", "--max-cpu=0.01%", "-p", str(busy), program=["sleep", "2"])
-    notes = re.findall(r"note: recording takes \S+% of a CPU, more than --max-cpu 0.0%; (.*)", done.stderr)
-    assert notes[0].startswith("now sampling task-clock:u at "), done.stderr
+    process = record(tmp_path, "-F", "max", "--max-cpu=0.01%", "-p", str(busy), program=["sleep", "2"])
+    notes = re.findall(r"note: recording takes \S+% of a CPU, more than --max-cpu 0.0%; (.*)", process.stderr)
+    assert notes[0].startswith("now sampling task-clock:u at "), process.stderr
     assert samples(tmp_path / "perf.data") > 10
     with PerfData(str(tmp_path / "perf.data")) as data:
         assert data.events[1].name == "dummy:u"  # who goes on to tell of mappings and names
@@ -164,8 +164,8 @@ def test_what_recording_costs_is_held_down_on_request(tmp_path, busy):
 def test_a_recording_stops_at_its_size(tmp_path, busy):
     args = command(*EVENT, "--max-size=64K", "-F", "20000", "-m", "4", "-p", str(busy))
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    done = subprocess.run(args, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=True)
-    assert "perf size limit reached" in done.stderr
+    process = subprocess.run(args, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    assert "perf size limit reached" in process.stderr
     assert 64 << 10 <= (tmp_path / "perf.data").stat().st_size < 256 << 10
     assert samples(tmp_path / "perf.data") > 100
 
@@ -184,8 +184,8 @@ def test_another_program_controls_the_recording(tmp_path, busy):
             time.sleep(wait)
         assert recorder.wait(timeout=300) == 0
         assert recorder.stderr is not None
-        said = recorder.stderr.read().decode()
-    assert said.splitlines()[:3] == ["Events disabled", "Events enabled", "Events disabled"]
+        errors = recorder.stderr.read().decode()
+    assert errors.splitlines()[:3] == ["Events disabled", "Events enabled", "Events disabled"]
     assert samples(tmp_path / "perf.data") > 10
 
 
@@ -207,11 +207,11 @@ def test_sigterm_leaves_a_complete_file(tmp_path, busy):
 
 
 def test_lost_samples_are_counted_in_the_file_and_told(tmp_path):
-    done = record(tmp_path, "-m", "1", "-F", "20000", "--call-graph", "dwarf,32768", "-g")
+    process = record(tmp_path, "-m", "1", "-F", "20000", "--call-graph", "dwarf,32768", "-g")
     with PerfData(str(tmp_path / "perf.data")) as data:
         lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
     assert lost > 0
-    assert f"warning: {lost} samples were lost" in done.stderr
+    assert f"warning: {lost} samples were lost" in process.stderr
 
 
 @pytest.mark.system_wide
@@ -253,13 +253,13 @@ def test_everything_ends_in_a_round_and_what_was_there_before_in_a_mark(tmp_path
 
 
 def test_a_thread_that_is_not_the_main_one_may_record(tmp_path):
-    found: list[int] = []
+    results: list[int] = []
     worker = threading.Thread(
-        target=lambda: found.append(perfpy.record(BUSY, events="task-clock:u", output=str(tmp_path / "perf.data")).exit_code)
+        target=lambda: results.append(perfpy.record(BUSY, events="task-clock:u", output=str(tmp_path / "perf.data")).exit_code)
     )
     worker.start()
     worker.join(timeout=300)
-    assert found == [0]
+    assert results == [0]
     assert samples(tmp_path / "perf.data") > 10
 
 
@@ -269,8 +269,8 @@ def test_the_recorder_loads_nothing_heavy():
         "from perfpy.cli import run\nassert run(sys.argv[1:]) == 0\n"
         "print([name for name in ('numpy', 'rich', 'elftools', 'click', 'dataclasses') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, timeout=300, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, timeout=300, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def until(condition, seconds: float = 30) -> None:
@@ -297,11 +297,11 @@ def test_a_recording_that_feeds_itself_ends_when_told(tmp_path, number):
         started = time.monotonic() + (1 if number == 0 else 0)
         if number:
             recorder.send_signal(number)
-        said = recorder.communicate(timeout=300)[1].decode()
+        errors = recorder.communicate(timeout=300)[1].decode()
     # a moment for what was in the rings; without an end to it this is a minute
     assert time.monotonic() - started < 10
     assert recorder.returncode == (128 + number if number else 0)
-    assert "Captured and wrote" in said
+    assert "Captured and wrote" in errors
     assert samples(path) > 0
 
 
@@ -358,12 +358,12 @@ def test_a_terminal_sees_how_it_goes_and_how_good_it_is(tmp_path, monkeypatch):
     def watch(_pid: int, text: str) -> None:
         arrived[0] = text
 
-    shown = on_terminal("record", "-N", "-a", "-e", "cpu-clock", "-F", "499", "--", "sleep", "2.5", columns=120, watch=watch)
-    assert shown.status == 0
+    screen_text = on_terminal("record", "-N", "-a", "-e", "cpu-clock", "-F", "499", "--", "sleep", "2.5", columns=120, watch=watch)
+    assert screen_text.status == 0
     line = r"\[ perf record: \d+ s, ~[\d.kM]+ samples, \d+ lost, [\d.]+ MB; cpu-clock [\d.]+ CPUs; "
     assert re.search(line, arrived[0]), arrived[0]
-    assert not re.search(line, shown.text)  # written over
-    assert re.search(r"a share of 10 % is known to|samples were lost", shown.text), shown.text
+    assert not re.search(line, screen_text.text)  # written over
+    assert re.search(r"a share of 10 % is known to|samples were lost", screen_text.text), screen_text.text
 
 
 def test_a_program_has_the_terminal_for_itself(tmp_path, monkeypatch):
@@ -388,7 +388,7 @@ def test_callchains_that_end_early_are_told_in_logs_once(tmp_path):
     )
     program = str(tmp_path / "deep")
     subprocess.run(["gcc", "-O1", "-fomit-frame-pointer", "-o", program, str(tmp_path / "deep.c")], check=True, timeout=300)
-    told = record(tmp_path, "-g", program=[program]).stderr
-    assert told.count("end after one frame: no frame pointers in deep; record --unwind has their callers") == 1
+    errors = record(tmp_path, "-g", program=[program]).stderr
+    assert errors.count("end after one frame: no frame pointers in deep; record --unwind has their callers") == 1
     assert "end after one frame" not in record(tmp_path, "-g", "-q", program=[program]).stderr
     assert "end after one frame" not in record(tmp_path, "-g", "--unwind", program=[program]).stderr

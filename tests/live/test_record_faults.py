@@ -45,9 +45,9 @@ def samples_now(path: Path) -> int:
 def perf_reads(path: Path, *, but: int = 0, more: tuple[str, ...] = ()) -> None:
     """perf prints as many samples as we find, `but` for that many at most. more: options that let it print one line each."""
     if shutil.which("perf"):
-        done = subprocess.run(["perf", "script", "-F", "ip", *more, "-i", path], capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        assert 0 <= samples(path) - len(done.stdout.split()) <= but
+        process = subprocess.run(["perf", "script", "-F", "ip", *more, "-i", path], capture_output=True, text=True, timeout=60, check=False)
+        assert process.returncode == 0, process.stderr
+        assert 0 <= samples(path) - len(process.stdout.split()) <= but
 
 
 def until(condition, seconds: float = 30) -> None:
@@ -119,13 +119,13 @@ def test_a_full_disk_keeps_what_there_was_room_for(tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
 
-    done = subprocess.run(
+    process = subprocess.run(
         line(*EVENT, "-m", "2", "-F", "5000", "--", sys.executable, "-S", "-c", "sum(i * i for i in range(10_000_000))"),
         cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False, preexec_fn=small_files,
     )  # fmt: skip
-    assert done.returncode == 255
-    assert "cannot write perf.data" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 255
+    assert "cannot write perf.data" in process.stderr
+    assert "Traceback" not in process.stderr
     assert samples(tmp_path / "perf.data") > 100
 
 
@@ -196,7 +196,7 @@ def test_a_limit_of_open_files_that_is_too_low_is_told_in_one_line(tmp_path):
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
 
     events = [word for _ in range(30) for word in ("-e", "task-clock:u")]
-    done = subprocess.run(
+    process = subprocess.run(
         line(*events, "--", "true"),
         cwd=tmp_path,
         env=ENVIRONMENT,
@@ -206,10 +206,10 @@ def test_a_limit_of_open_files_that_is_too_low_is_told_in_one_line(tmp_path):
         check=False,
         preexec_fn=few_files,
     )
-    assert done.returncode == 255
-    assert done.stderr.startswith("perfpy record: ")
-    assert len(done.stderr.splitlines()) == 1
-    assert "file" in done.stderr
+    assert process.returncode == 255
+    assert process.stderr.startswith("perfpy record: ")
+    assert len(process.stderr.splitlines()) == 1
+    assert "file" in process.stderr
     assert not (tmp_path / "perf.data").exists()
 
 

@@ -68,10 +68,12 @@ public class Shares {
 def pyenv(version: str) -> str:
     """A Python of a version, "" where there is none."""
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)  # HOME is another one in tests
-    found = sorted(map(str, (home / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}")))
-    asked = ["-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"]
-    candidates = filter(None, [shutil.which(f"python{version}"), *found])
-    return next((python for python in candidates if not subprocess.run([python, *asked], check=False, capture_output=True).returncode), "")
+    result = sorted(map(str, (home / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}")))
+    options = ["-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"]
+    candidates = filter(None, [shutil.which(f"python{version}"), *result])
+    return next(
+        (python for python in candidates if not subprocess.run([python, *options], check=False, capture_output=True).returncode), ""
+    )
 
 
 def record(folder: Path, *words: str) -> tuple[Path, str]:
@@ -79,29 +81,29 @@ def record(folder: Path, *words: str) -> tuple[Path, str]:
     path = folder / "perf.data"
     before = {*folder.iterdir()}
     perfpy = [sys.executable, "-m", "perfpy", "record", "--jit", "-o", str(path)]
-    done = subprocess.run([*perfpy, *words], check=True, capture_output=True, text=True, timeout=300, cwd=folder)
+    process = subprocess.run([*perfpy, *words], check=True, capture_output=True, text=True, timeout=300, cwd=folder)
     assert {*folder.iterdir()} == {*before, path}
-    return path, done.stderr
+    return path, process.stderr
 
 
 def report(path: Path) -> list[tuple[float, str]]:
     """Each symbol, with what it and what it calls take in percent."""
     command = [sys.executable, "-m", "perfpy", "report", "--stdio", "--children", "-g", "none", "-s", "sym", "-i", str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    rows = re.findall(r"^ +([\d.]+)% +[\d.]+% +(\S.*?) *$", done.stdout, re.MULTILINE)
+    process = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows = re.findall(r"^ +([\d.]+)% +[\d.]+% +(\S.*?) *$", process.stdout, re.MULTILINE)
     return [(float(percent), symbol) for percent, symbol in rows]
 
 
 def shares(path: Path) -> dict[str, float]:
     """Of what the three functions take together with what they call, each one's part in percent."""
-    found = dict.fromkeys(SHARES, 0.0)
+    shares_of = dict.fromkeys(SHARES, 0.0)
     for percent, symbol in report(path):
         match = re.search(r"\b(heavy|middle|light)\b", symbol)
         if match:
-            found[match[1]] += percent
-    total = sum(found.values())
-    assert total > 60, found
-    return {name: 100 * part / total for name, part in found.items()}
+            shares_of[match[1]] += percent
+    total = sum(shares_of.values())
+    assert total > 60, shares_of
+    return {name: 100 * part / total for name, part in shares_of.items()}
 
 
 def forget(path: Path) -> None:
@@ -117,8 +119,8 @@ def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
     if not python:
         pytest.skip(f"no Python {version} that writes perf maps")
     program = PYTHON.replace("SECONDS", "1.5")
-    path, said = record(tmp_path, "-v", "-F", "3000", "--call-graph", "dwarf,8192", "--", python, "-c", program)
-    assert re.search(r"--jit sets PYTHONPERFSUPPORT=1 PYTHONPATH\+?=", said)
+    path, errors = record(tmp_path, "-v", "-F", "3000", "--call-graph", "dwarf,8192", "--", python, "-c", program)
+    assert re.search(r"--jit sets PYTHONPERFSUPPORT=1 PYTHONPATH\+?=", errors)
     forget(path)
     assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
 
@@ -140,16 +142,16 @@ for i in range(4):
     exec(f"def outer{i}(): inner{i}()\\ndef inner{i}(): spin()", names)
     names[f"outer{i}"]()
 """
-    path, said = record(tmp_path, "--", python, "-c", program)
-    if "--unwind" not in said:
+    path, errors = record(tmp_path, "--", python, "-c", program)
+    if "--unwind" not in errors:
         pytest.skip("this Python has frame pointers")
     assert path.stat().st_size < 1 << 20
-    found = dict.fromkeys(("module", *(f"outer{number}" for number in range(4))), 0.0)
+    shares_of = dict.fromkeys(("module", *(f"outer{number}" for number in range(4))), 0.0)
     for percent, symbol in report(path):
-        for name in found:
-            found[name] += percent if f"{name}>:<string>" in symbol or f"::{name}:" in symbol else 0
-    assert found["module"] > 90
-    assert min(found.values()) > 15
+        for name in shares_of:
+            shares_of[name] += percent if f"{name}>:<string>" in symbol or f"::{name}:" in symbol else 0
+    assert shares_of["module"] > 90
+    assert min(shares_of.values()) > 15
 
 
 @pytest.mark.thorough
@@ -157,8 +159,8 @@ def test_functions_of_node_have_their_shares(tmp_path: Path):
     if not shutil.which("node"):
         pytest.skip("no node in PATH")
     (tmp_path / "shares.js").write_text(NODE.replace("SECONDS", "1.5"))
-    path, said = record(tmp_path, "-v", "--", "node", "shares.js")
-    assert "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack'" in said
+    path, errors = record(tmp_path, "-v", "--", "node", "shares.js")
+    assert "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack'" in errors
     forget(path)
     assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
 
@@ -182,9 +184,9 @@ def test_functions_of_java_have_their_shares(tmp_path: Path, java: list[str]):
         (tmp_path / "perf.data").unlink(missing_ok=True)
         path, _ = record(tmp_path, "--", *java, str(2 + attempt))
         forget(path)
-        if (found := shares(path)) == pytest.approx(SHARES, abs=TOLERANCE):
+        if (actual_shares := shares(path)) == pytest.approx(SHARES, abs=TOLERANCE):
             break
-    assert found == pytest.approx(SHARES, abs=TOLERANCE)
+    assert actual_shares == pytest.approx(SHARES, abs=TOLERANCE)
 
 
 def test_running_java_is_asked(tmp_path: Path, java: list[str]):
@@ -194,16 +196,16 @@ def test_running_java_is_asked(tmp_path: Path, java: list[str]):
             assert is_java(process.pid)
             for attempt in range(4):
                 (tmp_path / "perf.data").unlink(missing_ok=True)
-                path, said = record(tmp_path, "-p", str(process.pid), "--", "sleep", str(1.5 + attempt))
+                path, errors = record(tmp_path, "-p", str(process.pid), "--", "sleep", str(1.5 + attempt))
                 assert process.poll() is None
-                assert "stored 1 perf map" in said
-                assert "warning" not in said
-                if (found := shares(path)) == pytest.approx(SHARES, abs=TOLERANCE):
+                assert "stored 1 perf map" in errors
+                assert "warning" not in errors
+                if (actual_shares := shares(path)) == pytest.approx(SHARES, abs=TOLERANCE):
                     break
         finally:
             process.kill()
     forget(path)
-    assert found == pytest.approx(SHARES, abs=TOLERANCE)
+    assert actual_shares == pytest.approx(SHARES, abs=TOLERANCE)
 
 
 def test_what_is_no_java_gets_no_signal():
@@ -223,10 +225,10 @@ def test_others_that_run_already_are_told_what_they_lack(tmp_path: Path):
     with subprocess.Popen(["node", "-e", "setTimeout(() => 0, 60000)"]) as process:
         try:
             time.sleep(0.5)
-            _, said = record(tmp_path, "-p", str(process.pid), "--", "sleep", "0.2")
+            _, errors = record(tmp_path, "-p", str(process.pid), "--", "sleep", "0.2")
         finally:
             process.kill()
-    assert f"process {process.pid} is Node.js, which cannot publish names while it runs; start it with --perf-basic-prof" in said
+    assert f"process {process.pid} is Node.js, which cannot publish names while it runs; start it with --perf-basic-prof" in errors
 
 
 def test_children_threads_and_forks_have_names(tmp_path: Path):

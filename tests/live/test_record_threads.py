@@ -38,8 +38,8 @@ def samples(folder: Path) -> int:
 
 
 def perfs_samples(folder: Path) -> int:
-    done = subprocess.run(["perf", "script", "-F", "ip", "-i", "d"], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
-    return len(done.stdout.split())
+    process = subprocess.run(["perf", "script", "-F", "ip", "-i", "d"], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    return len(process.stdout.split())
 
 
 def until(condition, seconds: float = 30) -> None:
@@ -58,20 +58,20 @@ def read_so_far(folder: Path) -> int:
 
 @pytest.mark.parametrize("more", [[], ["-z"], ["--sample-cpu", "-m", "8", "--overwrite"]])
 def test_each_cpu_has_a_file_and_all_of_it_is_read(tmp_path, more):
-    done = record(tmp_path, "-a", "-e", "cpu-clock", *more, "--", "sleep", "0.3")
-    assert done.returncode == 0, done.stderr
+    process = record(tmp_path, "-a", "-e", "cpu-clock", *more, "--", "sleep", "0.3")
+    assert process.returncode == 0, process.stderr
     files = sorted(path.name for path in (tmp_path / "d").iterdir())
     cpus = sorted(os.sched_getaffinity(0))
     assert files[: len(cpus) + 1] == ["data", *(f"data.{number}" for number in range(len(files) - 1))]
     with PerfData(str(tmp_path / "d")) as data:
         assert {cpu for batch in data.batches(["cpu"]) for cpu in batch.columns["cpu"].tolist()} <= set(range(len(files) - 1))
         assert data.features["dir_format"] == 1
-        found = data.record_index.sample_counts.total()
-    assert found > 0
+        sample_count = data.record_index.sample_counts.total()
+    assert sample_count > 0
     if shutil.which("perf"):
-        assert perfs_samples(tmp_path) == found
+        assert perfs_samples(tmp_path) == sample_count
     if not more:
-        assert f"({found} samples)" in done.stderr
+        assert f"({sample_count} samples)" in process.stderr
 
 
 def test_one_file_holds_one_cpus_samples(tmp_path):
@@ -80,16 +80,16 @@ def test_one_file_holds_one_cpus_samples(tmp_path):
         (ids,) = [event.ids for event in data.events if event.name == "cpu-clock"]
     for number, ident in enumerate(ids):
         content = (tmp_path / "d" / f"data.{number}").read_bytes()
-        offset, seen = 0, set()
+        offset, cpus = 0, set()
         while offset < len(content):
             kind, size = (
                 int.from_bytes(content[offset : offset + 4], sys.byteorder),
                 int.from_bytes(content[offset + 6 : offset + 8], sys.byteorder),
             )
             if kind == RecordType.SAMPLE:
-                seen.add(int.from_bytes(content[offset + 8 : offset + 16], sys.byteorder))
+                cpus.add(int.from_bytes(content[offset + 8 : offset + 16], sys.byteorder))
             offset += size
-        assert seen <= {ident}
+        assert cpus <= {ident}
 
 
 def test_a_killed_recorder_leaves_what_it_had_written(tmp_path):
@@ -112,23 +112,23 @@ def test_a_full_disk_keeps_what_there_was_room_for(tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
 
-    done = record(tmp_path, "-m", "64", "-e", "cpu-clock", "-F", "20000", "--", "timeout", "30", *ENDLESS, preexec_fn=small_files)
-    assert (done.returncode, "cannot write d/data" in done.stderr, "Traceback" in done.stderr) == (255, True, False)
+    process = record(tmp_path, "-m", "64", "-e", "cpu-clock", "-F", "20000", "--", "timeout", "30", *ENDLESS, preexec_fn=small_files)
+    assert (process.returncode, "cannot write d/data" in process.stderr, "Traceback" in process.stderr) == (255, True, False)
     assert samples(tmp_path) > 1000
     if shutil.which("perf"):
         assert perfs_samples(tmp_path) == samples(tmp_path)
 
 
 def test_it_stops_at_its_size_and_at_a_signal(tmp_path):
-    done = record(tmp_path, "-m", "32", "--max-size", "100K", "-e", "cpu-clock", "-F", "20000", "--", "timeout", "30", *ENDLESS)
-    assert "perf size limit reached" in done.stderr
+    process = record(tmp_path, "-m", "32", "--max-size", "100K", "-e", "cpu-clock", "-F", "20000", "--", "timeout", "30", *ENDLESS)
+    assert "perf size limit reached" in process.stderr
     shutil.rmtree(tmp_path / "d")
     with subprocess.Popen(line("-a", "-e", "cpu-clock"), cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as recorder:
         until(lambda: read_so_far(tmp_path) > 10)
         recorder.send_signal(signal.SIGINT)
-        _, told = recorder.communicate(timeout=30)
+        _, errors = recorder.communicate(timeout=30)
     assert recorder.returncode in (130, -signal.SIGINT)
-    assert "Captured and wrote" in told
+    assert "Captured and wrote" in errors
 
 
 def test_the_folder_before_is_kept_and_comes_back_where_nothing_begins(tmp_path):
@@ -141,8 +141,8 @@ def test_the_folder_before_is_kept_and_comes_back_where_nothing_begins(tmp_path)
 
 
 def test_masks_that_do_not_fit_change_nothing(tmp_path):
-    done = subprocess.run(
+    process = subprocess.run(
         [*line()[:-1], "--threads=0-4095/0", "-e", "cpu-clock", "true"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=False
     )
-    assert (done.returncode, b"not online" in done.stderr) == (129, True)
+    assert (process.returncode, b"not online" in process.stderr) == (129, True)
     assert not list(tmp_path.iterdir())

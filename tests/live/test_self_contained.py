@@ -64,8 +64,8 @@ def script(folder: Path, *words: object) -> str:
     ids=["names", "unwound elsewhere", "binaries", "compressed, without build-ids"],
 )
 def test_a_machine_without_the_files_prints_the_same(tmp_path, program, options, shown):
-    said = perfpy(tmp_path, "record", "-N", "-o", "perf.data", "-e", "task-clock", *options, "--", program).stderr
-    assert "--self-contained stored the" in said
+    errors = perfpy(tmp_path, "record", "-N", "-o", "perf.data", "-e", "task-clock", *options, "--", program).stderr
+    assert "--self-contained stored the" in errors
     (tmp_path / "empty").mkdir()
     here, elsewhere = script(tmp_path, *shown), script(tmp_path, *shown, "--symfs", tmp_path / "empty")
     assert here == elsewhere
@@ -75,8 +75,8 @@ def test_a_machine_without_the_files_prints_the_same(tmp_path, program, options,
 @pytest.mark.skipif(not shutil.which("perf"), reason="needs perf")
 def test_perf_reads_the_file(tmp_path, program):
     perfpy(tmp_path, "record", "-N", "-o", "perf.data", "-e", "task-clock", "--self-contained", "--", program)
-    done = subprocess.run(["perf", "script", "-i", "perf.data"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-    assert "innermost" in done.stdout
+    process = subprocess.run(["perf", "script", "-i", "perf.data"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert "innermost" in process.stdout
 
 
 def test_a_file_that_goes_on_elsewhere_is_refused(tmp_path, program):

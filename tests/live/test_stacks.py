@@ -66,9 +66,9 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subproce
 
 
 def test_each_thread_has_its_function_and_line(program: subprocess.Popen[bytes]) -> None:
-    done = stacks("-p", str(program.pid), "--json")
-    assert done.returncode == 0, done.stderr
-    (process,) = json.loads(done.stdout)["processes"]
+    result = stacks("-p", str(program.pid), "--json")
+    assert result.returncode == 0, result.stderr
+    (process,) = json.loads(result.stdout)["processes"]
     innermost = {thread["frames"][0]["function"]: thread for thread in process["threads"]}
     assert {name: thread["frames"][0]["line"] for name, thread in innermost.items()} == LINES
     assert [name for name, thread in innermost.items() if thread["has_gil"]] in (["spins"], [])  # between two threads nobody holds it
@@ -79,34 +79,34 @@ def test_each_thread_has_its_function_and_line(program: subprocess.Popen[bytes])
 
 
 def test_the_text_has_a_line_for_each_frame(program: subprocess.Popen[bytes]) -> None:
-    done = stacks("-p", str(program.pid))
-    assert f"Process {program.pid}: " in done.stdout
-    assert "\n    hangs (" in done.stdout
-    assert "program.py:8)\n" in done.stdout
+    result = stacks("-p", str(program.pid))
+    assert f"Process {program.pid}: " in result.stdout
+    assert "\n    hangs (" in result.stdout
+    assert "program.py:8)\n" in result.stdout
 
 
 def test_processes_without_cpython_are_refused(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as process:
-        done = stacks("-p", str(process.pid))
+        result = stacks("-p", str(process.pid))
         process.kill()
-    assert (done.returncode, done.stdout) == (255, "")
-    assert "(sleep) does not run CPython" in done.stderr
+    assert (result.returncode, result.stdout) == (255, "")
+    assert "(sleep) does not run CPython" in result.stderr
     assert "no process 2147483647" in stacks("-p", "2147483647").stderr
 
 
 @pytest.mark.parametrize("words", [[], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-p", "0"], ["-p", "99999999999"]])
 def test_wrong_processes_are_refused(words: list[str]) -> None:
-    done = stacks(*words)
-    assert done.returncode == 129
-    assert len(done.stderr.splitlines()) == 1
+    result = stacks(*words)
+    assert result.returncode == 129
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root, to be another user")
 def test_without_permission_the_remedy_is_told(program: subprocess.Popen[bytes]) -> None:
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *STACKS, "-p", str(program.pid)]
     environment = {**os.environ, "HOME": "/nonexistent"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    if "No module named" in done.stderr or "Permission denied" in done.stderr:
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    if "No module named" in process.stderr or "Permission denied" in process.stderr:
         pytest.skip("other users may not read this installation")
-    assert done.returncode == 255
-    assert "may not be read" in done.stderr
+    assert process.returncode == 255
+    assert "may not be read" in process.stderr

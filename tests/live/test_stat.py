@@ -59,25 +59,25 @@ def test_children_and_threads_are_counted_unless_told_not_to() -> None:
 @pytest.mark.kernel_too
 def test_verbose_shows_attrs_and_readings() -> None:
     """-v: value and times of each event; -vv: each call that opens a counter, with its attr, and what came of it."""
-    said = stat("-vv", "-e", "task-clock,page-faults", "--", "true").stderr
-    assert re.search(r"^page-faults: [1-9]\d* (\d+) \1$", said, re.MULTILINE)
-    assert "  config                           0x1 (PERF_COUNT_SW_TASK_CLOCK)\n" in said
-    assert len(re.findall(r"^sys_perf_event_open: pid \d+  cpu -1  group_fd -1  flags 0x8 = \d+$", said, re.MULTILINE)) == 2
+    errors = stat("-vv", "-e", "task-clock,page-faults", "--", "true").stderr
+    assert re.search(r"^page-faults: [1-9]\d* (\d+) \1$", errors, re.MULTILINE)
+    assert "  config                           0x1 (PERF_COUNT_SW_TASK_CLOCK)\n" in errors
+    assert len(re.findall(r"^sys_perf_event_open: pid \d+  cpu -1  group_fd -1  flags 0x8 = \d+$", errors, re.MULTILINE)) == 2
 
 
 @pytest.mark.system_wide
 def test_verbose_shows_each_counter_of_a_cpu() -> None:
     """-vv: one line a CPU before the sums."""
-    said = stat("-vv", "-a", "-C", "0", "-e", "cs", "--", "true").stderr
-    found = re.search(r"^cs: 0: (\d+) \d+ \d+\ncs: (\d+) ", said, re.MULTILINE)
-    assert found
-    assert found[1] == found[2]
+    errors = stat("-vv", "-a", "-C", "0", "-e", "cs", "--", "true").stderr
+    match = re.search(r"^cs: 0: (\d+) \d+ \d+\ncs: (\d+) ", errors, re.MULTILINE)
+    assert match
+    assert match[1] == match[2]
 
 
 def test_facts_about_the_machine_are_counted() -> None:
     """Also those that are 0, the same in every interval, and without a unit."""
-    found = stat("-x,", "-I", "50", "-a", "-e", "num_cpus_online,has_pmem,target_cpu", "--", "sleep", "0.2").stderr.splitlines()
-    rows = [line.split(",")[1:4] for line in found]
+    errors = stat("-x,", "-I", "50", "-a", "-e", "num_cpus_online,has_pmem,target_cpu", "--", "sleep", "0.2").stderr.splitlines()
+    rows = [line.split(",")[1:4] for line in errors]
     assert len(rows) >= 6
     assert [row for row in rows if row[2] == "num_cpus_online" and row[:2] != [str(os.sysconf("SC_NPROCESSORS_ONLN")), ""]] == []
     assert {tuple(row) for row in rows if row[2] == "target_cpu"} == {("1", "", "target_cpu")}
@@ -88,9 +88,9 @@ def test_events_that_did_not_happen_can_be_hidden() -> None:
     """--hide-zero-events: what was not counted at all is still shown."""
     line = ("-x,", "-e", "page-faults,alignment-faults,r999", "--", "true")
     assert "alignment-faults" in stat(*line).stderr
-    shown = stat("--hide-zero-events", *line).stderr
-    assert "page-faults" in shown
-    assert "alignment-faults" not in shown
+    errors = stat("--hide-zero-events", *line).stderr
+    assert "page-faults" in errors
+    assert "alignment-faults" not in errors
 
 
 def test_a_program_that_timeout_ends_has_not_failed() -> None:

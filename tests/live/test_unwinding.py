@@ -62,29 +62,29 @@ def start(folder: Path, *args: str) -> subprocess.Popen[str]:
 
 def record(folder: Path, *args: str, status: int = 7) -> str:
     process = start(folder, *args)
-    said = process.communicate(timeout=120)[1]
-    assert process.returncode == status, said
-    return said
+    errors = process.communicate(timeout=120)[1]
+    assert process.returncode == status, errors
+    return errors
 
 
 def stacks(path: Path) -> dict[tuple[str, ...], int]:
     """The names of each callchain up to main, innermost first -> samples."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "perfpy", "script", "-i", str(path), "-F", "ip,sym"],
         capture_output=True, text=True, check=True, timeout=60, env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
     )  # fmt: skip
-    found: dict[tuple[str, ...], int] = {}
-    for block in done.stdout.split("\n\n"):
+    results: dict[tuple[str, ...], int] = {}
+    for block in process.stdout.split("\n\n"):
         names = [line.split()[1] for line in block.split("\n") if line.strip()]
         if names:
             chain = tuple(names[: names.index("main") + 1] if "main" in names else names)
-            found[chain] = found.get(chain, 0) + 1
-    return found
+            results[chain] = results.get(chain, 0) + 1
+    return results
 
 
 def most_are_whole(path: Path) -> bool:
-    found = stacks(path)
-    return found.get(tuple(CHAIN), 0) * 10 >= 8 * sum(found.values()) > 100
+    result = stacks(path)
+    return result.get(tuple(CHAIN), 0) * 10 >= 8 * sum(result.values()) > 100
 
 
 def unwinding_process(recorder: int, seconds: float = 30) -> int:
@@ -100,7 +100,7 @@ def unwinding_process(recorder: int, seconds: float = 30) -> int:
 
 
 def test_the_file_has_plain_callchains(tmp_path, busy):
-    said = record(tmp_path, *UNWIND, "--", busy, "1")
+    output = record(tmp_path, *UNWIND, "--", busy, "1")
     path = tmp_path / "perf.data"
     with perfpy.open(path) as recording:
         (event,) = recording.events
@@ -109,7 +109,7 @@ def test_the_file_has_plain_callchains(tmp_path, busy):
         assert not event.attr.sample_type & (SampleType.REGS_USER | SampleType.STACK_USER)
         assert all(CONTEXT_USER in chain.tolist() for chain in recording.samples["callchain"])
         assert len(recording.header["build_id"]) >= 2
-    assert f"({count} samples)" in said
+    assert f"({count} samples)" in output
     assert path.stat().st_size * 50 < count * 8192
     assert most_are_whole(path)
 
@@ -131,8 +131,8 @@ def test_a_child_that_ends_before_the_recording_does_not_stop_unwinding(tmp_path
     """The interpreter that asks a running program for its names is one."""
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-c", CHILD_AT_THE_BEGINNING, "record", *UNWIND, "-o", "perf.data", "--", busy, "1"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert "unwinding did not start" not in done.stderr
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert "unwinding did not start" not in process.stderr
     assert most_are_whole(tmp_path / "perf.data")
 
 
@@ -140,10 +140,10 @@ def test_a_child_that_ends_before_the_recording_does_not_stop_unwinding(tmp_path
 def test_whole_cpus_at_2_khz_lose_nothing(tmp_path, busy):
     """Tried again where the machine was too busy: whoever empties the rings has to run now and then."""
     for _ in range(4):
-        said = record(tmp_path, "--unwind", "-a", "-e", "cpu-clock", "-F", "2000", "--", busy, "2")
-        if "lost" not in said:
+        output = record(tmp_path, "--unwind", "-a", "-e", "cpu-clock", "-F", "2000", "--", busy, "2")
+        if "lost" not in output:
             break
-    assert "lost" not in said, said
+    assert "lost" not in output, output
     path = tmp_path / "perf.data"
     with perfpy.open(path) as recording:
         count = len(recording.samples["ip"])
@@ -154,9 +154,9 @@ def test_whole_cpus_at_2_khz_lose_nothing(tmp_path, busy):
 def test_a_pipe_has_them_too(tmp_path, busy):
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-m", "perfpy", "record", *UNWIND, "-o", "-", "--", busy, "1"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
-    assert done.returncode == 7
-    (tmp_path / "perf.pipe").write_bytes(done.stdout)
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
+    assert process.returncode == 7
+    (tmp_path / "perf.pipe").write_bytes(process.stdout)
     assert most_are_whole(tmp_path / "perf.pipe")
 
 
@@ -206,9 +206,9 @@ def test_samples_outlive_the_unwinding_process(tmp_path, busy, how):
     victim = unwinding_process(process.pid)
     time.sleep(1.2)
     os.kill(victim, how)
-    said = process.communicate(timeout=60)[1]
+    errors = process.communicate(timeout=60)[1]
     assert process.returncode == 7
-    assert "the unwinding process has ended; the samples that were not unwound are stored with their stacks in perf.data.stacks" in said
+    assert "the unwinding process has ended; the samples that were not unwound are stored with their stacks in perf.data.stacks" in errors
     with perfpy.open(tmp_path / "perf.data") as plain, perfpy.open(tmp_path / "perf.data.stacks") as raw:
         before, after = plain.samples["time"].tolist(), raw.samples["time"].tolist()
         assert not plain.warnings
@@ -232,9 +232,9 @@ def test_the_unwinding_process_goes_with_the_recorder(tmp_path, busy):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may write beside /dev/full")
 def test_a_full_disk_is_told(tmp_path, busy):
     process = start(tmp_path, *UNWIND, "-z0", "-o", "/dev/full", "--", busy, "1")
-    said = process.communicate(timeout=60)[1]
+    errors = process.communicate(timeout=60)[1]
     assert process.returncode == 255
-    assert "No space left" in said
+    assert "No space left" in errors
 
 
 @pytest.mark.parametrize(
@@ -249,6 +249,6 @@ def test_a_full_disk_is_told(tmp_path, busy):
     ],
 )
 def test_what_does_not_go_with_it_is_said_in_a_line(tmp_path, words, said):
-    found = record(tmp_path, *words, "--", "true", status=129)
-    assert said in found
-    assert len(found.splitlines()) == 1
+    output = record(tmp_path, *words, "--", "true", status=129)
+    assert said in output
+    assert len(output.splitlines()) == 1

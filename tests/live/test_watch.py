@@ -90,10 +90,10 @@ def test_what_is_not_taken_in_time_is_counted_and_costs_no_memory() -> None:
     with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=60) as stream:
         for _ in range(10):
             touch(20_000)
-        for taken, _ in enumerate(stream):
-            if taken % 1000 == 0:
+        for count, _ in enumerate(stream):
+            if count % 1000 == 0:
                 touch(1)  # what was lost is told with the next sample that finds room
-            if stream.lost and taken > 5000:
+            if stream.lost and count > 5000:
                 break
     assert stream.lost > 0
 
@@ -109,16 +109,16 @@ def test_asyncio_waits_for_others(program: subprocess.Popen[bytes]) -> None:
                 await asyncio.sleep(0.001)
 
         task = asyncio.create_task(beside())
-        found = 0
+        result = 0
         with perfpy.watch("page-faults:u", pid=program.pid, period=1, duration=60) as stream:
             go(program)
             async for _ in stream:
-                found += 1
+                result += 1
         task.cancel()
-        return found, turns
+        return result, turns
 
-    found, turns = asyncio.run(both())
-    assert found >= 300
+    result, turns = asyncio.run(both())
+    assert result >= 300
     assert turns > 2
 
 
@@ -182,8 +182,8 @@ def test_comm_records_rename(program: subprocess.Popen[bytes]) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", script], stdin=subprocess.PIPE) as renaming:
         with perfpy.watch("page-faults:u", pid=renaming.pid, period=1, duration=60) as stream:
             go(renaming)
-            seen = [*stream.with_records()]
+            events = [*stream.with_records()]
         assert renaming.wait() == 0
-    names = [record.comm for record in seen if isinstance(record, Comm)]
-    last = [sample.comm for sample in seen if isinstance(sample, perfpy.LiveSample)][-1]
+    names = [record.comm for record in events if isinstance(record, Comm)]
+    last = [sample.comm for sample in events if isinstance(sample, perfpy.LiveSample)][-1]
     assert (names, last) == (["renamed"], "renamed")

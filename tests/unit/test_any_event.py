@@ -110,11 +110,11 @@ def test_the_short_name_of_a_generic_event_names_the_same_event(name: str, lette
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 255), st.booleans(), st.integers(0, 2**64 - 1))
 def test_the_terms_of_a_pmu_land_in_their_bits_and_nowhere_else(event: int, umask: int, cmask: int, inv: bool, offcore: int) -> None:
     text = f"cpu/event={event:#x},umask={umask},cmask={cmask:#x},offcore_rsp={offcore:#x}{',inv' if inv else ''}/"
-    (found,) = parse_events(text, machine=machine())
-    assert found.attr.config == event | umask << 8 | cmask << 24 | inv << 23
-    assert found.attr.config1 == offcore
-    (again,) = parse_events(f"cpu/config={found.attr.config:#x},config1={found.attr.config1:#x}/", machine=machine())
-    assert again.attr == found.attr
+    (result,) = parse_events(text, machine=machine())
+    assert result.attr.config == event | umask << 8 | cmask << 24 | inv << 23
+    assert result.attr.config1 == offcore
+    (again,) = parse_events(f"cpu/config={result.attr.config:#x},config1={result.attr.config1:#x}/", machine=machine())
+    assert again.attr == result.attr
 
 
 @settings(max_examples=100, deadline=None)

@@ -18,8 +18,8 @@ print(FINISHED_ROUND.hex(), FINISHED_INIT.hex(), id_layout(0x6).encode(SampleId(
 
 
 def test_records_and_trailers_that_the_recorder_makes_are_big_endian() -> None:
-    done = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, check=True, text=True, timeout=60)
-    finished_round, finished_init, trailer = done.stdout.split()
+    process = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, check=True, text=True, timeout=60)
+    finished_round, finished_init, trailer = process.stdout.split()
     assert finished_round == "0000004400000008"
     assert finished_init == "0000005200000008"
     assert trailer == "00000001000000020000000000000003"

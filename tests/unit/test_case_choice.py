@@ -15,9 +15,9 @@ NAMES = [
 
 
 def run_of(choice: str) -> list[str]:
-    kept, left = chosen(NAMES, choice, str, lambda name: re.findall("slow|thorough", name))  # type: ignore[arg-type]
-    assert sorted([*kept, *left]) == sorted(NAMES)
-    return kept
+    included, excluded = chosen(NAMES, choice, str, lambda name: re.findall("slow|thorough", name))  # type: ignore[arg-type]
+    assert sorted([*included, *excluded]) == sorted(NAMES)
+    return included
 
 
 def test_some_has_one_case_of_each_slow_test_and_no_thorough_one() -> None:

@@ -50,13 +50,13 @@ def printed(print_fmt: str, *, extra: str = PLAIN, rows: int = 3, data: bytes = 
 
 def test_nothing_of_a_file_is_run_as_code() -> None:
     runs = {"eval", "exec", "compile"}
-    found = [
+    results = [
         path.name
         for path in sorted(Path(perfpy.__file__).parent.rglob("*.py"))
         for node in ast.walk(syntax_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in runs
     ]
-    assert found == ["program.py"]  # views/scripting: a program that the user named (script -s)
+    assert results == ["program.py"]  # views/scripting: a program that the user named (script -s)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def line_of(text: str) -> list[str]:
 def obeyed(output: bytes) -> list[str]:
     """What of the output a terminal would obey, or not show."""
     text = output.decode()  # every byte is UTF-8
-    return [found[0] for found in UNSEEN.finditer(OURS.sub("", text))]
+    return [result[0] for result in UNSEEN.finditer(OURS.sub("", text))]
 
 
 @pytest.mark.parametrize("line", COMMAND_LINES)
@@ -139,8 +139,8 @@ def test_a_terminal_obeys_nothing_that_an_error_line_quotes(words: list[str], ro
 def test_a_pipe_has_the_bytes_but_no_forged_lines(line: str, room: Path) -> None:
     command = [sys.executable, "-m", "perfpy", *line_of(line)]
     output = subprocess.run(command, capture_output=True, cwd=room, check=True, timeout=60).stdout
-    shown = COMMANDS.rstrip("\r").replace(";", ":" if "--folded" in line else ";")  # which parts folded frames
-    assert shown.encode("utf-8", "surrogateescape") + b"^M^J" in output
+    result = COMMANDS.rstrip("\r").replace(";", ":" if "--folded" in line else ";")  # which parts folded frames
+    assert result.encode("utf-8", "surrogateescape") + b"^M^J" in output
     assert not [line for line in output.splitlines() if line.lstrip().startswith(FORGED.encode())]
 
 

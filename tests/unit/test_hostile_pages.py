@@ -39,10 +39,10 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_nothing_that_a_recording_says_runs_in_its_page(words: list[str], room: Path) -> None:
     command = [sys.executable, "-m", "perfpy", *words, "--symfs", "root"]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=room, env={**os.environ, "HOME": str(room)}, capture_output=True, text=True, check=False, timeout=120
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     page = room / "page.html"
     with Browser(room) as browser:
         browser.call("Page.addScriptToEvaluateOnNewDocument", source=NOTICES)
@@ -51,10 +51,10 @@ def test_nothing_that_a_recording_says_runs_in_its_page(words: list[str], room: 
         for key in ("ArrowUp", "ArrowUp", "Enter", "s"):
             browser.press(key)
         browser.run("for (const part of document.querySelectorAll('details')) part.open = true")
-        shown = browser.run("document.documentElement.textContent")
-        assert "onerror=owned()" in shown
-        assert "hot</script><img" in shown
-        assert "\u202e" not in shown
+        result = browser.run("document.documentElement.textContent")
+        assert "onerror=owned()" in result
+        assert "hot</script><img" in result
+        assert "\u202e" not in result
         assert browser.run("[window.ran, document.images.length, document.querySelectorAll('svg').length]") == [0, 0, 0]
         assert (
             browser.run("[...document.querySelectorAll('*')].filter(e => e.hasAttribute('onclick') || e.hasAttribute('onerror')).length")

@@ -114,8 +114,8 @@ def chips(browser: Browser) -> list[str]:
 
 
 def is_hidden(browser: Browser, selector: str) -> bool:
-    found: bool = browser.run(f"document.querySelector({selector!r}).hidden")
-    return found
+    result: bool = browser.run(f"document.querySelector({selector!r}).hidden")
+    return result
 
 
 def test_it_begins_with_the_verdict(page: Browser) -> None:
@@ -158,10 +158,10 @@ def test_every_view_is_drawn_by_its_tab_or_number(page: Browser) -> None:
     for number, tab in enumerate(tabs, 1):
         page.run("document.activeElement.blur()")
         page.press(str(number))
-        shown = page.run("[...document.querySelectorAll('[role=tabpanel]')].filter(panel => !panel.hidden).map(panel => panel.id)")
-        assert shown == [tab.replace("tab-", "view-")]
+        result = page.run("[...document.querySelectorAll('[role=tabpanel]')].filter(panel => !panel.hidden).map(panel => panel.id)")
+        assert result == [tab.replace("tab-", "view-")]
         assert page.run(f"document.querySelector('#{tab}').getAttribute('aria-selected')") == "true"
-        height = page.run(f"document.querySelector('#{shown[0]}').clientHeight")
+        height = page.run(f"document.querySelector('#{result[0]}').clientHeight")
         assert height > 250, f"{tab} fills the window"
     page.focus("#tab-heat")
     page.press("ArrowRight")
@@ -235,8 +235,8 @@ def test_only_stacks_with_a_function(page: Browser) -> None:
 
 def test_tracks_are_processes_and_threads_or_cpus_and_their_names_filters(page: Browser) -> None:
     assert page.texts(".track-name") == ["app 7", "db 8/9"]
-    said = page.run("[...document.querySelectorAll('.track-name')].map(one => one.getAttribute('aria-label'))")
-    assert [re.sub(r"(49|50)\.\d\d%", "half", label) for label in said] == [
+    result = page.run("[...document.querySelectorAll('.track-name')].map(one => one.getAttribute('aria-label'))")
+    assert [re.sub(r"(49|50)\.\d\d%", "half", label) for label in result] == [
         "app 7: half of the time on the CPU",
         "db 8/9: half of the time on the CPU",
     ]
@@ -270,14 +270,14 @@ def test_idle_threads_are_folded(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_search_marks_tables_graphs_and_time_line(page: Browser) -> None:
-    found = "(c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
-    found += " for (let i = 0; i < d.length; i += 4) if (d[i] - d[i + 1] > 90 && d[i + 2] - d[i + 1] > 60) n++; return n; })"
-    assert page.run(f"{found}(document.querySelector('#activity'))") == 0
+    counter = "(c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
+    counter += " for (let i = 0; i < d.length; i += 4) if (d[i] - d[i + 1] > 90 && d[i + 2] - d[i + 1] > 60) n++; return n; })"
+    assert page.run(f"{counter}(document.querySelector('#activity'))") == 0
     page.type("#search", "^query$")
     assert page.text("#selected").endswith("50.00% in stacks with what is searched")
-    assert page.run(f"{found}(document.querySelector('#activity'))") > 100
-    assert page.run(f"[...document.querySelectorAll('.track canvas')].map({found}).map(n => n > 0)") == [False, True]
-    assert page.run(f"{found}(document.querySelector('#graph'))") > 100
+    assert page.run(f"{counter}(document.querySelector('#activity'))") > 100
+    assert page.run(f"[...document.querySelectorAll('.track canvas')].map({counter}).map(n => n > 0)") == [False, True]
+    assert page.run(f"{counter}(document.querySelector('#graph'))") > 100
     assert [row[0] for row in functions(page, 2)] == ["query"]
     assert page.texts("#functions mark") == ["query"]
     page.click("#tab-tree")
@@ -456,10 +456,10 @@ def test_a_view_has_an_address(page: Browser, one: Path) -> None:
     page.type("#search", "query")
     page.click("#tab-functions")
     fragment = page.run("location.hash")
-    shown = page.text("#selected")
+    selection = page.text("#selected")
     page.open(one)
     page.run(f"location.hash = {fragment!r}")
-    page.until(f"document.querySelector('#selected').innerText === {shown!r}")
+    page.until(f"document.querySelector('#selected').innerText === {selection!r}")
     assert [row.split("\t")[2] for row in page.texts("#functions tbody tr")] == ["query"]
     assert page.run("document.querySelector('#search').value") == "query"
     page.run("location.hash = '#thread=99&process=12345&inside=100000&chosen=-4&tab=x&range=9-1&event=nope&category=77'")
@@ -584,8 +584,8 @@ def test_a_narrow_window_has_everything_one_below_the_other(browser: Browser, on
         assert browser.run("document.documentElement.scrollWidth") <= 390, tab
     browser.run("document.querySelector('#tab-flame').click()")
     for part in ("#headline", "#event", "#search", "#activity", "#graph", "#details", "#tabs"):
-        left, _, width, height = browser.box(part)
-        assert left >= 0, part
+        remaining, _, width, height = browser.box(part)
+        assert remaining >= 0, part
         assert 0 < width <= 390, part
         assert height > 0, part
     browser.drag("#activity", (0.1, 0.5), (0.4, 0.5))
@@ -645,7 +645,7 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     file.write_text(render([part, second], text, code=[code], files=[lines], marks=marks), encoding="utf-8")
     browser.call("Page.addScriptToEvaluateOnNewDocument", source="window.ran = 0; window.owned = () => { window.ran++; };")
     browser.open(file)
-    shown = "onerror=owned()"
+    markup = "onerror=owned()"
     browser.focus("#graph")
     for key in ("ArrowUp", "ArrowUp", "Enter", "s"):
         browser.press(key)
@@ -655,11 +655,11 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     browser.choose("#code-kind", "instructions")
     texts = "title environment headline headline-more notes event process thread module about"
     for name in f"{texts} functions call-tree caller-tree marks tracks".split():
-        assert shown in browser.run(f"document.getElementById('{name}').textContent"), name
+        assert markup in browser.run(f"document.getElementById('{name}').textContent"), name
     for name in "code-lines details-name kinds sandwich-about chips chart-thread".split():
         if name == "chips":
             browser.run("[...document.querySelectorAll('#details button')].find(one => one.textContent === 'Only stacks with it').click()")
-        assert shown in browser.run(f"document.getElementById('{name}').textContent"), name
+        assert markup in browser.run(f"document.getElementById('{name}').textContent"), name
     assert browser.run("[window.ran, document.images.length, document.querySelectorAll('svg').length]") == [0, 0, 0]
     assert "\u202e" not in browser.run("document.documentElement.textContent")
     assert browser.requests == [file.as_uri()]

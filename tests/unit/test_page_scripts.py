@@ -28,14 +28,14 @@ NAMES = (
 
 def node(expression: str, data: dict[str, Any] | None = None) -> Any:
     """The value of an expression, in which every export of the scripts is known, and `profile`, made of the data."""
-    found = shutil.which("node")
-    if found is None:
+    path = shutil.which("node")
+    if path is None:
         pytest.skip("no node on this machine to run the page's scripts with")
     modules = "\n".join(f'import * as {name.rpartition("/")[2]} from "{(FOLDER / name).as_uri()}.js";' for name in NAMES.split())
     text = (f"{modules}\nObject.assign(globalThis, {', '.join(name.rpartition('/')[2] for name in NAMES.split())});\n"
             f"const profile = {'await unpack.profileOf(' + json.dumps(data) + ')' if data else 'null'};\n"
             f"console.log(JSON.stringify({expression}));")  # fmt: skip
-    run = subprocess.run([found, "--input-type=module", "-e", text], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([path, "--input-type=module", "-e", text], capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -54,14 +54,14 @@ FOLDED = "sh;main;run;read 30\nsh;main;run 20\nls;main;list 50"
 
 
 def test_a_tree_has_the_sums_of_what_is_above() -> None:
-    found = node(lines(TREE), profile_data([[stacks(FOLDED)]]))
-    assert found == [[1, "ls", 50], [2, "main", 50], [3, "list", 50], [1, "sh", 50], [2, "main", 50], [3, "run", 50], [4, "read", 30]]
+    result = node(lines(TREE), profile_data([[stacks(FOLDED)]]))
+    assert result == [[1, "ls", 50], [2, "main", 50], [3, "list", 50], [1, "sh", 50], [2, "main", 50], [3, "run", 50], [4, "read", 30]]
 
 
 def test_inverted_stacks_begin_with_the_innermost_function() -> None:
-    found = node(lines(f"inverted({TREE})"), profile_data([[stacks(FOLDED)]]))
-    assert sorted(line for line in found if line[0] == 1) == [[1, "list", 50], [1, "read", 30], [1, "run", 20]]
-    assert [3, "main", 30] in found  # read, run, main
+    result = node(lines(f"inverted({TREE})"), profile_data([[stacks(FOLDED)]]))
+    assert sorted(line for line in result if line[0] == 1) == [[1, "list", 50], [1, "read", 30], [1, "run", 20]]
+    assert [3, "main", 30] in result  # read, run, main
 
 
 def test_callers_and_callees_count_recursion_once() -> None:
@@ -117,25 +117,25 @@ def test_own_code_only_has_the_weight_of_what_it_calls() -> None:
 def test_a_call_tree_opens_inwards_and_outwards() -> None:
     data = profile_data([[stacks(FOLDED)]])
     rows = "rows => rows.map(row => [profile.names[row.name][0], row.sum[0]])"
-    found = node(f"(tree => [({rows})(inwards(tree, null)), ({rows})(inwards(tree, inwards(tree, null)[0]))])({TREE})", data)
-    assert found == [[["ls", 50], ["sh", 50]], [["main", 50]]]
-    found = node(f"(tree => [({rows})(outwards(tree, null)), ({rows})(outwards(tree, outwards(tree, null)[1]))])({TREE})", data)
-    assert found == [[["list", 50], ["read", 30], ["run", 20]], [["run", 30]]]
+    result = node(f"(tree => [({rows})(inwards(tree, null)), ({rows})(inwards(tree, inwards(tree, null)[0]))])({TREE})", data)
+    assert result == [[["ls", 50], ["sh", 50]], [["main", 50]]]
+    result = node(f"(tree => [({rows})(outwards(tree, null)), ({rows})(outwards(tree, outwards(tree, null)[1]))])({TREE})", data)
+    assert result == [[["list", 50], ["read", 30], ["run", 20]], [["run", 30]]]
 
 
 def test_the_caller_of_a_function_is_the_one_with_most() -> None:
     data = profile_data([[stacks("a;f;g 5\na;h;g 7\na;f;g;g 4")]])
-    found = node(f"Object.fromEntries(functionRows({TREE}, profile.names).map(row => [row.name, row.callerName]))", data)
-    assert found == {"f": "", "g": "f", "h": "", "a": ""}
+    result = node(f"Object.fromEntries(functionRows({TREE}, profile.names).map(row => [row.name, row.callerName]))", data)
+    assert result == {"f": "", "g": "f", "h": "", "a": ""}
 
 
 def test_neighbours_are_the_callers_and_callees_of_a_function() -> None:
     data = profile_data([[stacks("a;f;g 5\na;h;g 7\na;h;g;k 4")]])
     names = "pairs => pairs.map(([name, weight]) => [profile.names[name][0], weight])"
-    found = node(
+    result = node(
         f"(n => [({names})(n.callers), ({names})(n.callees)])(neighbours({TREE}, profile.names.findIndex(name => name[0] === 'g')))", data
     )
-    assert found == [[["h", 11], ["f", 5]], [["k", 4]]]
+    assert result == [[["h", 11], ["f", 5]], [["k", 4]]]
 
 
 def test_stacks_in_order_of_time_are_runs_of_equal_frames() -> None:
@@ -144,8 +144,8 @@ def test_stacks_in_order_of_time_are_runs_of_equal_frames() -> None:
     runs = (
         f"runsOf(profile.tree, columnsOf(profile, {CHOICE}, Array.from({{length: profile.tree.n}}, (_, i) => i), 0, [0, profile.last], 5))"
     )
-    found = node(f"{runs}.map(run => [run.depth, profile.names[profile.tree.name[run.node]][0], run.from, run.to])", data)
-    assert sorted(found) == [[0, "a", 0, 3], [0, "a", 4, 5], [1, "f", 0, 3], [1, "h", 4, 5], [2, "g", 1, 3]]
+    result = node(f"{runs}.map(run => [run.depth, profile.names[profile.tree.name[run.node]][0], run.from, run.to])", data)
+    assert sorted(result) == [[0, "a", 0, 3], [0, "a", 4, 5], [1, "f", 0, 3], [1, "h", 4, 5], [2, "g", 1, 3]]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_a_fragment_is_read_strictly(fragment: str, key: str, value: Any) -> Non
 
 def test_a_state_and_its_fragment_are_the_same() -> None:
     state = {"tab": "tree", "thread": 3, "range": [0.25, 1.125], "find": "a&b=c #", "form": "own", "event": "joined", "module": "lib x.so"}
-    found = node(f"(given => [fragmentOf(given), stateOf(fragmentOf(given))])({{...stateOf(''), ...{json.dumps(state)}}})")
-    assert {key: found[1][key] for key in state} == state
+    result = node(f"(given => [fragmentOf(given), stateOf(fragmentOf(given))])({{...stateOf(''), ...{json.dumps(state)}}})")
+    assert {key: result[1][key] for key in state} == state
     assert node("fragmentOf(stateOf(''))") == ""
 
 
@@ -219,15 +219,15 @@ def activity(by: str, bins: int, hits: str = "null") -> str:
 def test_load_is_the_share_of_the_time_that_was_spent() -> None:
     samples = [At("a;f", at * MS, MS) for at in range(1, 51)] + [At("a;f", 100 * MS, MS)]
     data = profile_data([[timed_stacks(samples)]])
-    found = node(f"(a => a.tracks.map(track => [...track.of(OWN)].map(one => one / a.unit)))({activity('cpu', 10)})", data)
-    assert [round(value, 1) for value in found[0]] == [1.0] * 4 + [0.9] + [0.0] * 4 + [0.1]
+    result = node(f"(a => a.tracks.map(track => [...track.of(OWN)].map(one => one / a.unit)))({activity('cpu', 10)})", data)
+    assert [round(value, 1) for value in result[0]] == [1.0] * 4 + [0.9] + [0.0] * 4 + [0.1]
 
 
 def test_a_wait_is_spread_over_the_time_that_it_took() -> None:
     waits = [At("a;f", 0, 0), At("a;f", 80 * MS, 40 * MS), At("a;f", 100 * MS, 0)]
     data = profile_data([[timed_stacks(waits, off_cpu=True)]])
-    found = node(f"(a => a.tracks.map(track => [...track.of(WAITING)].map(one => one / a.unit)))({activity('thread', 10)})", data)
-    assert [round(value, 1) for value in found[0]] == [0.0] * 4 + [1.0] * 4 + [0.0] * 2
+    result = node(f"(a => a.tracks.map(track => [...track.of(WAITING)].map(one => one / a.unit)))({activity('thread', 10)})", data)
+    assert [round(value, 1) for value in result[0]] == [0.0] * 4 + [1.0] * 4 + [0.0] * 2
 
 
 def test_activity_is_by_category_and_the_sum_of_its_tracks() -> None:
@@ -235,25 +235,25 @@ def test_activity_is_by_category_and_the_sum_of_its_tracks() -> None:
     part = timed_stacks(samples)
     part = dataclasses.replace(part, categories=[KERNEL if function.name == "k" else OWN for function in part.functions])
     sums = "track => [OWN, KERNEL].map(category => track.of(category).reduce((a, b) => a + b, 0))"
-    found = node(
+    result = node(
         f"(a => [[...a.all, ...a.tracks].map({sums}), a.tracks.map(track => track.lane)])({activity('thread', 30)})", profile_data([[part]])
     )
-    assert [[round(value / MS, 3) for value in values] for values in found[0]] == [[4, 2], [4, 2], [0, 0]]
-    assert found[1] == [1, 0]  # the busiest first; the first sample's time is before the range
+    assert [[round(value / MS, 3) for value in values] for values in result[0]] == [[4, 2], [4, 2], [0, 0]]
+    assert result[1] == [1, 0]  # the busiest first; the first sample's time is before the range
 
 
 def test_a_search_finds_the_time_of_its_stacks() -> None:
     data = profile_data([[timed_stacks([At("a;f", 0, 0), At("a;f;g", 50 * MS, 10 * MS), At("a;h", 100 * MS, 10 * MS)])]])
     hits = "nodesUnder(profile.tree, profile.names.map(name => name[0] === 'f'))"
-    found = node(f"[...{activity('thread', 10, hits)}.all[0].found].map(one => Math.round(one / {MS}))", data)
-    assert found == [0, 0, 0, 0, 10, 0, 0, 0, 0, 0]
+    result = node(f"[...{activity('thread', 10, hits)}.all[0].found].map(one => Math.round(one / {MS}))", data)
+    assert result == [0, 0, 0, 0, 10, 0, 0, 0, 0, 0]
 
 
 def test_of_very_many_threads_those_with_most_are_tracks() -> None:
     samples = [At("a;f", number * MS, 1000 + number, 1, number, 0) for number in range(1, 501)]
     data = profile_data([[timed_stacks(samples)]])
-    found = node(f"{activity('thread', 10)}.tracks.map(track => profile.threads[track.lane][1])", data)
-    assert found == list(range(500, 200, -1))
+    result = node(f"{activity('thread', 10)}.tracks.map(track => profile.threads[track.lane][1])", data)
+    assert result == list(range(500, 200, -1))
 
 
 def test_idle_processes_are_those_with_little() -> None:
@@ -264,18 +264,18 @@ def test_idle_processes_are_those_with_little() -> None:
         At("c;f", 31 * MS, MS, 3, 4),
     ]
     data = profile_data([[timed_stacks(samples)]])
-    found = node(
+    result = node(
         f"processesOf({activity('thread', 10)}.tracks, profile.threads, .01).map(one => [one.pid, one.tracks.length, one.isIdle])", data
     )
-    assert found == [[1, 1, False], [3, 2, False], [2, 1, True]]
+    assert result == [[1, 1, False], [3, 2, False], [2, 1, True]]
 
 
 def test_the_heat_map_has_a_column_a_second_and_the_offset_below() -> None:
     samples = [At("a;f", at * 1000 * MS + 250 * MS, 1) for at in range(3)] + [At("a;f", 0, 1)]
     cells = "[...heat.cells].flatMap((n, i) => n ? [[Math.floor(i / 4), i % 4]] : [])"
     data = profile_data([[timed_stacks(samples)]])
-    found = node(f"(heat => [heat.columns, heat.most, {cells}])(heatOf(profile, {CHOICE}, 1, 4))", data)
-    assert found == [3, 1, [[0, 0], [0, 1], [1, 1], [2, 1]]]
+    result = node(f"(heat => [heat.columns, heat.most, {cells}])(heatOf(profile, {CHOICE}, 1, 4))", data)
+    assert result == [3, 1, [[0, 0], [0, 1], [1, 1], [2, 1]]]
 
 
 @pytest.mark.parametrize(("seconds", "lengths"), [(0.2, [0.1]), (4.5, [0.1, 1]), (100, [0.1, 1, 10]), (86400, [60])])
@@ -291,8 +291,8 @@ def test_names_are_readable_on_every_colour() -> None:
     changed = "[[0, 1], [1, 0], [1, 1]].map(p => ({kind: 'changes', name: [-1, 0], sum: p.map(v => [1, v]), totals: [1, 1]}))"
     of_changes = f"{changed}.map(tree => colour(tree, 1, {{names, dark}}))"
     each = f"[false, true].flatMap(dark => [...{of_categories}, ...{found_ones}, ...{of_changes}])"
-    found = node(f"(names => [...{each}, INK])({names})")
-    *colours, ink = found
+    result = node(f"(names => [...{each}, INK])({names})")
+    *colours, ink = result
     least = min(brightness(colour) for colour in colours)
     assert (least + 0.05) / (brightness(ink) + 0.05) >= 4.5
 
@@ -311,8 +311,10 @@ VISION = {
 def test_categories_differ_for_every_kind_of_eyes(eyes: str, dark: bool) -> None:
     """By at least 20 in CIE 1976 L*a*b*, of which 2.3 is a just noticeable difference."""
     colours = node(f"STACKED.map(category => token(category, {json.dumps(dark)}))")
-    seen = [lab(tuple(sum(a * b for a, b in zip(row, linear(colour), strict=True)) for row in VISION[eyes])) for colour in colours]
-    apart = {(a, b): sum((x - y) ** 2 for x, y in zip(seen[a], seen[b], strict=True)) ** 0.5 for a in range(7) for b in range(a)}
+    seen_colours = [lab(tuple(sum(a * b for a, b in zip(row, linear(colour), strict=True)) for row in VISION[eyes])) for colour in colours]
+    apart = {
+        (a, b): sum((x - y) ** 2 for x, y in zip(seen_colours[a], seen_colours[b], strict=True)) ** 0.5 for a in range(7) for b in range(a)
+    }
     assert min(apart.values()) >= 20, sorted(apart.items(), key=lambda pair: pair[1])[:3]
 
 

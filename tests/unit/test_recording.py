@@ -69,10 +69,10 @@ def test_a_tracepoint_without_raw_data_is_an_error(tmp_path: Path, sampled: int)
 
 
 def test_records_come_in_order_samples_among_them(recording: Recording) -> None:
-    found = list(recording.records())
-    assert [type(record) for record in found] == [records.Comm, records.Mmap2, *[Sample] * 20]
-    assert found[2].event.name == "cpu-clock:u"
-    assert int(found[2].fields["ip"]) == 0x1000
+    result = list(recording.records())
+    assert [type(record) for record in result] == [records.Comm, records.Mmap2, *[Sample] * 20]
+    assert result[2].event.name == "cpu-clock:u"
+    assert int(result[2].fields["ip"]) == 0x1000
 
 
 def test_the_header_and_the_context_manager(recording: Recording) -> None:

@@ -78,6 +78,6 @@ def test_no_chain_is_shorter_than_what_perf_found_on_that_machine(name: str, unw
     perfs = [line.split() for line in (HERE / f"{name}.perf.txt").read_text().splitlines()]
     assert len(perfs) == len(unwound[name])
     for ours, theirs in zip(unwound[name], perfs, strict=True):
-        known = theirs[:-1] if len(theirs) > 1 and (theirs[-1] == theirs[-2] or theirs[-1] == "[unknown]") else theirs
-        known = [function for function in known if function != "[unknown]"]
-        assert ours[: len(known)] == known
+        expected_functions = theirs[:-1] if len(theirs) > 1 and (theirs[-1] == theirs[-2] or theirs[-1] == "[unknown]") else theirs
+        expected_functions = [function for function in expected_functions if function != "[unknown]"]
+        assert ours[: len(expected_functions)] == expected_functions

@@ -49,9 +49,9 @@ def shown(way: str) -> list[str]:
 
 
 def text_of(*command: str, path: Path) -> str:
-    done = subprocess.run([*command, "-i", str(path)], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([*command, "-i", str(path)], capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,10 @@ def recorded(tmp_path_factory, perf):
     measured = folder / "measured"
     measured.symlink_to(os.path.realpath(sys.executable))
     program = [*at_fixed_addresses(), measured, "-c", WORK]
-    made: dict[tuple[str, str], Path] = {}
+    results: dict[tuple[str, str], Path] = {}
 
     def record(recorder: str, way: str) -> Path:
-        if (recorder, way) not in made:
+        if (recorder, way) not in results:
             path = folder / f"{recorder}-{way.replace(' ', '-')}.data"
             command = PERFPY if recorder == "perfpy" else [perf]
             subprocess.run(
@@ -73,8 +73,8 @@ def recorded(tmp_path_factory, perf):
                 capture_output=True,
                 timeout=60,
             )
-            made[recorder, way] = path
-        return made[recorder, way]
+            results[recorder, way] = path
+        return results[recorder, way]
 
     return record
 
@@ -125,8 +125,8 @@ class ProgramsRun(NamedTuple):
         """Yield the lines about these programs in a header's text."""
         ours = False
         for line in header.splitlines():
-            if found := re.match(r"# bpf_prog_info (\d+):", line):
-                ours = found[1] in self.ids
+            if match := re.match(r"# bpf_prog_info (\d+):", line):
+                ours = match[1] in self.ids
             if ours and re.match(r"# bpf_prog_info|#\s+sub_prog", line):
                 yield line
 
@@ -138,7 +138,7 @@ def programs_run(tmp_path_factory, perf) -> ProgramsRun:
         programs = [bpf_programs.load("plain"), bpf_programs.load("named", ["the_first_of_its_functions", "the_second"])]
     except OSError as error:
         pytest.skip(f"no BPF programs here: {error}")
-    ids = {found for fd in programs for found in re.findall(r"prog_id:\s+(\d+)", Path(f"/proc/self/fdinfo/{fd}").read_text())}
+    ids = {result for fd in programs for result in re.findall(r"prog_id:\s+(\d+)", Path(f"/proc/self/fdinfo/{fd}").read_text())}
     folder, ended = tmp_path_factory.mktemp("programs"), threading.Event()
 
     def keep_running() -> None:
@@ -211,7 +211,7 @@ def test_recordings_go_through_pipes(writer, reader, perf):
 def test_nothing_is_lost_at_a_usual_frequency(tmp_path, perf):
     path = tmp_path / "perf.data"
     command = [*PERFPY, "record", "-N", "-a", "-F", "997", "-e", "cpu-clock", "-o", path, "--", sys.executable, "-c", WORK]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
-    assert "samples)" in said
-    assert " lost" not in said
+    errors = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
+    assert "samples)" in errors
+    assert " lost" not in errors
     assert "LOST" not in text_of(perf, "report", "--stats", path=path)

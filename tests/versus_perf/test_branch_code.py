@@ -40,9 +40,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start_of(program: Path, name: str) -> int:
     text = subprocess.run(["objdump", "-t", program], capture_output=True, text=True, check=True).stdout
-    found = re.search(rf"^([0-9a-f]+) .* {name}$", text, re.MULTILINE)
-    assert found
-    return int(found[1], 16)
+    match = re.search(rf"^([0-9a-f]+) .* {name}$", text, re.MULTILINE)
+    assert match
+    return int(match[1], 16)
 
 
 def text_of(program: list[str], path: Path, *options: str) -> bytes:
@@ -94,8 +94,8 @@ def test_text_of_a_disassembler(program: Path, tmp_path: Path) -> None:
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer")))
     lines = text_of([sys.executable, "-m", "perfpy"], path, "-F", "ip,disasm,brstackdisasm").decode().splitlines()
     code = branch_walk.instructions(program)
-    shown = [re.match(r"\t([0-9a-f]{16})\t(\S+)", line) for line in lines]
-    assert sum(1 for found in shown if found and code[int(found[1], 16)].jumps == "ret" and found[2].startswith("ret")) > 20
+    output = [re.match(r"\t([0-9a-f]{16})\t(\S+)", line) for line in lines]
+    assert sum(1 for result in output if result and code[int(result[1], 16)].jumps == "ret" and result[2].startswith("ret")) > 20
     assert re.match(r" +[0-9a-f]+\t\t\w+", lines[0])
 
 

@@ -66,16 +66,16 @@ def test_build_ids_of_files_and_of_the_kernel_are_the_same(options: list[str]):
 @pytest.mark.live
 @pytest.mark.usefixtures("home")
 def test_a_recording_keeps_the_same_files_and_says_where_its_symbols_were(tmp_path: Path):
-    kept = []
+    listings = []
     for tool in (PERF, PERFPY):
         path = str(tmp_path / f"{tool[-1]}.data")
         output(*tool, "record", "-q", "-F", "5000", "-o", path, "--", sys.executable, "-c", "sorted(range(10**6))")
-        kept.append(listed(tool))
+        listings.append(listed(tool))
         texts = [output(*reader, "report", "-v", "--stdio", "-i", path) for reader in (PERF, PERFPY)]
         rows = [[line for line in text.splitlines() if "%" in line and line[:1] != "#"] for text in texts]
         assert rows[0] == rows[1]
         output(*tool, "buildid-cache", "-P")
-    assert set(kept[0]) & set(kept[1])
+    assert set(listings[0]) & set(listings[1])
 
 
 @pytest.mark.live

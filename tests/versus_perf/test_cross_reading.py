@@ -55,10 +55,10 @@ TROUBLE = re.compile(r"(?i)unordered|corrupt|bad |incompatible|failed|out of ord
 
 def read(command: list[str], path: Path) -> str:
     """Return what perf prints of a recording, without complaints."""
-    done = subprocess.run([*command, "-i", str(path)], capture_output=True, text=True, errors="surrogateescape", timeout=60, check=False)
-    assert done.returncode == 0, (command, done.stderr)
-    assert not TROUBLE.search(done.stderr), (command, done.stderr)
-    return done.stdout
+    process = subprocess.run([*command, "-i", str(path)], capture_output=True, text=True, errors="surrogateescape", timeout=60, check=False)
+    assert process.returncode == 0, (command, process.stderr)
+    assert not TROUBLE.search(process.stderr), (command, process.stderr)
+    return process.stdout
 
 
 def ours(command: list[str], path: Path, capfd: pytest.CaptureFixture[str]) -> str:
@@ -83,8 +83,8 @@ def test_every_perf_reads_it(about, tmp_path, perf, capfd):
         event = [] if "-e " in line else ["-e", "cpu-clock"]
         options = [*event, *line.split()]
         command = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-o", path, *options, "--", "sh", "-c", "/bin/true; /bin/true"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode in (0, 143), (line, done.stderr)  # the last of some ranges ends the command
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert process.returncode in (0, 143), (line, process.stderr)  # the last of some ranges ends the command
         # others come and go on whole CPUs, with files that are gone; what is told last perf has no names from, and perfpy has
         differs = {"-a", "-C", "--tail-synthesize", "--overwrite"} & set(options)
         for reading, more in READINGS.items() if line is LINES[about][0] else list(READINGS.items())[:2]:

@@ -36,11 +36,11 @@ def test_the_json_is_perfs(
 ) -> None:
     source, theirs, ours = (tmp_path / part for part in ("a.data", "theirs.json", "ours.json"))
     source.write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
-    said = _convert(perf, source, theirs)
+    errors = _convert(perf, source, theirs)
     for variable in ("HOME", "XDG_CACHE_HOME", "PERF_BUILDID_DIR"):
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.setenv("PERF_CONFIG", "/dev/null")
     assert run(["data", "convert", "--to-json", str(ours), "-i", str(source)]) == 0
     assert ours.read_text() == theirs.read_text()
     assert json.loads(ours.read_text())["samples"]
-    assert capsys.readouterr().err.splitlines() == said.replace("theirs", "ours").splitlines()[-2:]
+    assert capsys.readouterr().err.splitlines() == errors.replace("theirs", "ours").splitlines()[-2:]

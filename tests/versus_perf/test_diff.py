@@ -65,9 +65,9 @@ def recorded(perf: str, path: Path, loops: int, texts: int) -> Path:
 
 
 def answer(*command: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -137,6 +137,6 @@ def test_noise_adds_a_column_and_nothing_else(recordings: list[Path]) -> None:
     ],
 )
 def test_incomparable_recordings_are_refused(options: str, said: str, recordings: list[Path]) -> None:
-    done = subprocess.run([*PERFPY, "diff", *options.split(), *recordings[:2]], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (129, "")
-    assert said in done.stderr
+    process = subprocess.run([*PERFPY, "diff", *options.split(), *recordings[:2]], capture_output=True, text=True, check=False, timeout=60)
+    assert (process.returncode, process.stdout) == (129, "")
+    assert said in process.stderr

@@ -63,13 +63,13 @@ def calls(command: list[str], strace: str, folder: Path, *, probes: bool = False
     log = folder / "strace.log"
     tracer = [strace, "-f", "-v", "-s", "256", "-e", "trace=perf_event_open", "-o", str(log)]
     run = subprocess.run([*tracer, *command], capture_output=True, text=True, check=False, timeout=60, cwd=folder)
-    found: collections.Counter[str] = collections.Counter()
+    counter: collections.Counter[str] = collections.Counter()
     for line in log.read_text().splitlines():
         match = _CALL.search(line)
         if match and (probes or "read_format=PERF" in match[1]):  # the others are probes for what the kernel knows
             attr = re.sub(r"/\*.*?\*/|\bsize=\w+", "", match[1])
-            found[f"{attr} {match[3]} {'leads' if match[4] == '-1' else 'member'} {match[5]} {match[7] or 'opened'}"] += 1
-    return found, run.stderr
+            counter[f"{attr} {match[3]} {'leads' if match[4] == '-1' else 'member'} {match[5]} {match[7] or 'opened'}"] += 1
+    return counter, run.stderr
 
 
 def counted_names(report: str) -> list[str]:

@@ -63,7 +63,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
 def printed(program: list[str], command: str, options: str, path: Path) -> list[bytes]:
     environment = os.environ | {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "COLUMNS": "200"}
     view = ["--stdio", "-q"] if command == "report" else []
-    done = subprocess.run(
+    process = subprocess.run(
         [*program, command, *view, *options.split(), "-i", str(path)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -71,7 +71,7 @@ def printed(program: list[str], command: str, options: str, path: Path) -> list[
         check=True,
         timeout=60,
     )
-    return done.stdout.splitlines()
+    return process.stdout.splitlines()
 
 
 @pytest.mark.parametrize("command", ["script", "report"])

@@ -75,16 +75,16 @@ def our_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
 
 def their_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
     """Return the same of addr2line, which is asked twice: its first answer for a function can have another's name."""
-    asked = "".join(f"{address:#x}\n" for address in addresses * 2)
+    questions = "".join(f"{address:#x}\n" for address in addresses * 2)
     command = ["addr2line", "-a", "-f", "-i", "-e", str(path)]
-    said = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=60).stdout
-    answers = re.split(r"^0x[0-9a-f]+\n", said, flags=re.MULTILINE)[1:]
+    output = subprocess.run(command, input=questions, capture_output=True, text=True, check=True, timeout=60).stdout
+    answers = re.split(r"^0x[0-9a-f]+\n", output, flags=re.MULTILINE)[1:]
     return [functions(answer) for answer in answers[len(addresses) :]]
 
 
 def functions(answer: str) -> list[tuple[str, int]]:
     lines = answer.splitlines()
-    numbers = [int(found[1]) if (found := re.search(r":(\d+)( \(disc.*)?$", line)) else 0 for line in lines[1::2]]
+    numbers = [int(match[1]) if (match := re.search(r":(\d+)( \(disc.*)?$", line)) else 0 for line in lines[1::2]]
     return list(zip(lines[::2], [*numbers[1:], 0], strict=True))
 
 
@@ -121,9 +121,9 @@ def test_calls_in_files_that_are_not_linked(tmp_path: Path) -> None:
     assert text is not None
     addresses = list(range(text.size))
     command = ["addr2line", "-a", "-f", "-i", "-j", ".text", "-e", str(path)]
-    asked = "".join(f"{address:#x}\n" for address in addresses)
-    said = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=60).stdout
-    theirs = [functions(answer) for answer in re.split(r"^0x[0-9a-f]+\n", said, flags=re.MULTILINE)[1:]]
+    questions = "".join(f"{address:#x}\n" for address in addresses)
+    output = subprocess.run(command, input=questions, capture_output=True, text=True, check=True, timeout=60).stdout
+    theirs = [functions(answer) for answer in re.split(r"^0x[0-9a-f]+\n", output, flags=re.MULTILINE)[1:]]
     ours = our_calls(path, [text.offset + address for address in addresses])
     assert sum(len(calls) > 1 for calls in theirs) > 10
     assert [pair for pair in zip(ours, theirs, strict=True) if pair[0] and pair[0] != pair[1]] == []
@@ -167,7 +167,7 @@ class Recorded:
         command, *rest = arguments.split()
         # perf leaves a bit of the symbol [...] uninitialized, which then is inlined or not; memory from malloc is zero with these
         environment = {**patient(self._folder), "MALLOC_PERTURB_": "255", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-        done = subprocess.run(
+        process = subprocess.run(
             [*tool, command, "-i", "work.data", *rest],
             check=False,
             capture_output=True,
@@ -176,7 +176,7 @@ class Recorded:
             cwd=self._folder,
             env=environment,
         )
-        return [line for line in done.stdout.splitlines() if not line.startswith("# (Tip")]
+        return [line for line in process.stdout.splitlines() if not line.startswith("# (Tip")]
 
 
 @pytest.fixture
@@ -190,10 +190,10 @@ def recorded(request: pytest.FixtureRequest, perf: str, tmp_path: Path) -> Recor
 @pytest.mark.thorough
 def test_text_is_perfs(recorded: Recorded, perf: str) -> None:
     assert any("(inlined)" in line for line in recorded.lines("script", perf))
-    for asked in ASKED:
-        theirs, ours = recorded.both(asked)
+    for options in ASKED:
+        theirs, ours = recorded.both(options)
         same = difflib.SequenceMatcher(None, theirs, ours, autojunk=False).ratio()
-        assert same >= 0.97, f"{asked}: {same:.3f} of the lines"
+        assert same >= 0.97, f"{options}: {same:.3f} of the lines"
 
 
 def calls_of(lines: list[str]) -> collections.Counter[str]:
@@ -204,11 +204,11 @@ def calls_of(lines: list[str]) -> collections.Counter[str]:
 @pytest.mark.live
 @pytest.mark.thorough
 def test_trees_are_perfs_but_for_the_order_of_equal_callers(recorded: Recorded) -> None:
-    for asked in REORDERED:
-        theirs, ours = recorded.both(asked)
+    for options in REORDERED:
+        theirs, ours = recorded.both(options)
         assert len(theirs) > 50
         different = calls_of(theirs) - calls_of(ours)
-        assert different.total() <= 0.03 * len(theirs), f"{asked}: {different}"
+        assert different.total() <= 0.03 * len(theirs), f"{options}: {different}"
 
 
 def sums_of(lines: list[str]) -> dict[str, tuple[float, float, int]]:

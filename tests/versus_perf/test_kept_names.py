@@ -48,14 +48,14 @@ def recording(folder: Path) -> str:
     for time, offset in ((15, 4), (25, 4), (28, 0x1004), (35, 0x1004), (45, 4)):
         builder.sample(ip=CODE + offset, pid=PID, tid=PID, time=time, period=1, misc=MISC_USER).round()
     (folder / "perf.data").write_bytes(builder.file())
-    kept = store_names(str(folder / "perf.data"), 0.0, str(folder / "cache"))
-    assert (kept.functions, kept.failures) == (2, ())
+    stored = store_names(str(folder / "perf.data"), 0.0, str(folder / "cache"))
+    assert (stored.functions, stored.failures) == (2, ())
     return str(folder / "perf.data")
 
 
 def output(*command: str) -> tuple[str, str]:
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    return done.stdout, done.stderr
+    process = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return process.stdout, process.stderr
 
 
 def without_tip(text: str) -> list[str]:

@@ -67,9 +67,9 @@ def test_refused_as_by_perf(line: str, folder: Path, perf: str) -> None:
 @pytest.mark.parametrize("line", ["script -v -i wide.data", "script -v -i cpu-clock.data", "report -v -i build-id-all.data"])
 def test_the_output_of_verbose_about_the_file(line: str, folder: Path, perf: str) -> None:
     theirs, ours = (answer(command, line, folder).stderr.decode().splitlines() for command in ([perf], PERFPY))
-    said = [text for text in theirs if not SEARCH.search(text)]
-    assert said
-    assert ours[: len(said)] == said
+    lines = [text for text in theirs if not SEARCH.search(text)]
+    assert lines
+    assert ours[: len(lines)] == lines
 
 
 def test_quiet_prints_nothing_about_the_file(folder: Path) -> None:
@@ -77,8 +77,8 @@ def test_quiet_prints_nothing_about_the_file(folder: Path) -> None:
 
 
 def test_a_missing_socket(folder: Path) -> None:
-    done = answer(PERFPY, "report --socket-filter 7 -i wide.data", folder)
-    assert (done.returncode, b"--socket-filter 7" in done.stderr) == (255, True)
+    result = answer(PERFPY, "report --socket-filter 7 -i wide.data", folder)
+    assert (result.returncode, b"--socket-filter 7" in result.stderr) == (255, True)
 
 
 @pytest.mark.parametrize(

@@ -18,21 +18,21 @@ OURS_ALONE = {"help", "version", "archive", "export", "latency", "stacks", "view
 
 def options_of_perf(perf: str, command: str) -> set[str]:
     """Return the spellings that `perf COMMAND -h` lists."""
-    shown = subprocess.run([perf, command, "-h"], capture_output=True, text=True, check=False).stderr
-    found = set()
-    for match in _OPTION.finditer(shown):
-        found.add(f"--{match['word']}")
+    errors = subprocess.run([perf, command, "-h"], capture_output=True, text=True, check=False).stderr
+    result = set()
+    for match in _OPTION.finditer(errors):
+        result.add(f"--{match['word']}")
         if match["letter"]:
-            found.add(f"-{match['letter']}")
-    return found
+            result.add(f"-{match['letter']}")
+    return result
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
 def test_every_option_of_perf_is_known(name, perf):
-    known = {spelling for option in load(name).options for spelling in option.spellings}
+    spellings = {spelling for option in load(name).options for spelling in option.spellings}
     theirs = options_of_perf(perf, name)
     assert theirs
-    assert sorted(theirs - known) == []
+    assert sorted(theirs - spellings) == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
@@ -53,8 +53,8 @@ def test_the_beginnings_of_perfs_options_mean_what_they_mean_in_perf(name, perf)
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
 def test_letters_have_perfs_meaning(name, perf):
-    shown = subprocess.run([perf, name, "-h"], capture_output=True, text=True, check=False).stderr
-    pairs = {match["word"]: match["letter"] for match in _OPTION.finditer(shown)}
+    errors = subprocess.run([perf, name, "-h"], capture_output=True, text=True, check=False).stderr
+    pairs = {match["word"]: match["letter"] for match in _OPTION.finditer(errors)}
     ours = {word: option.letters for option in load(name).options for word in option.words}
     differing = {word: (letter, ours[word]) for word, letter in pairs.items() if letter and word in ours and letter not in ours[word]}
     assert differing == {}

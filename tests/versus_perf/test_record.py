@@ -37,9 +37,9 @@ WAYS = {
 
 
 def text(*command: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -83,22 +83,22 @@ def test_the_records_before_the_samples_are_the_same(pair, perf):
 
 
 def test_perf_finds_nothing_wrong_with_ours(pair, perf):
-    done = subprocess.run([perf, "script", "-i", pair[1]], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0
-    assert not re.search(r"(?i)unordered|corrupt|bad|fail|timestamp", done.stderr), done.stderr
+    process = subprocess.run([perf, "script", "-i", pair[1]], capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == 0
+    assert not re.search(r"(?i)unordered|corrupt|bad|fail|timestamp", process.stderr), process.stderr
 
 
 def test_hidden_kernel_addresses_are_warned_of_where_perf_warns(tmp_path, perf):
     """Without CAP_SYSLOG, addresses are hidden with most settings; both tools see the same ones."""
     if shutil.which("setpriv") is None:
         pytest.skip("no setpriv in PATH")
-    said = []
+    warnings = []
     for recorder in (PERFPY, [perf]):
         command = ["setpriv", "--bounding-set=-syslog", *recorder]
         command += ["record", "-N", "-e", "cpu-clock", "-o", str(tmp_path / "perf.data"), "--", "true"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
-        said.append([line for line in done.stderr.splitlines() if line and not line.startswith("[ perf record")])
-    assert bool(said[0]) == bool(said[1])  # perf has a dozen lines for it
-    assert len(said[0]) <= 1
-    assert all("kernel.kptr_restrict" in line for line in said[0])
+        process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert process.returncode == 0, process.stderr
+        warnings.append([line for line in process.stderr.splitlines() if line and not line.startswith("[ perf record")])
+    assert bool(warnings[0]) == bool(warnings[1])  # perf has a dozen lines for it
+    assert len(warnings[0]) <= 1
+    assert all("kernel.kptr_restrict" in line for line in warnings[0])

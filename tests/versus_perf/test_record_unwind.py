@@ -41,15 +41,15 @@ def record(folder: Path, *words: str) -> None:
 
 def chains(folder: Path, name: str) -> dict[str, list[str]]:
     """Return the time of each sample -> its addresses, as perf script prints them."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["perf", "script", "-i", name, "-F", "time,ip", "--no-inline"], cwd=folder, capture_output=True, text=True, check=True, timeout=120
     )
-    found: dict[str, list[str]] = {}
-    for block in done.stdout.split("\n\n"):
+    results: dict[str, list[str]] = {}
+    for block in process.stdout.split("\n\n"):
         lines = [line.strip() for line in block.split("\n") if line.strip()]
         if lines:
-            found[lines[0]] = [line for line in lines[1:] if line != "ffffffffffffffff"]  # perf's word for a caller that is lost
-    return found
+            results[lines[0]] = [line for line in lines[1:] if line != "ffffffffffffffff"]  # perf's word for a caller that is lost
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_callchains_are_those_that_perf_makes_of_the_stacks(tmp_path, program, w
 
 def test_perf_reports_the_callers(tmp_path, program):
     record(tmp_path, "--unwind", "--", program)
-    done = subprocess.run(
+    process = subprocess.run(
         ["perf", "report", "--stdio", "--children", "-g", "none", "-s", "sym"],
         cwd=tmp_path,
         capture_output=True,
@@ -80,6 +80,6 @@ def test_perf_reports_the_callers(tmp_path, program):
         check=True,
         timeout=60,
     )
-    children = {line.split()[-1]: float(line.split()[0].rstrip("%")) for line in done.stdout.splitlines() if "%" in line}
+    children = {line.split()[-1]: float(line.split()[0].rstrip("%")) for line in process.stdout.splitlines() if "%" in line}
     assert children["main"] > 90
     assert children["sort"] > 80

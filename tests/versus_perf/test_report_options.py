@@ -96,17 +96,17 @@ LINES = {
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, perf: str) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("recordings")
-    made = {}
+    results = {}
     for name, options in RECORDINGS.items():
-        made[name] = folder / f"{name}.data"
-        command = [perf, "record", "-q", *options, "-o", str(made[name]), *at_fixed_addresses(), "sh", "-c", WORK]
+        results[name] = folder / f"{name}.data"
+        command = [perf, "record", "-q", *options, "-o", str(results[name]), *at_fixed_addresses(), "sh", "-c", WORK]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return made
+    return results
 
 
 def printed(command: list[str], line: str, path: Path) -> list[str]:
     environment = os.environ | {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "COLUMNS": "200"}
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "report", "--stdio", *line.split(), "-i", str(path)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -114,7 +114,7 @@ def printed(command: list[str], line: str, path: Path) -> list[str]:
         check=True,
         timeout=60,
     )
-    return comparable([os.fsdecode(line.rstrip()) for line in done.stdout.splitlines() if not RUN_DEPENDENT.search(line)])
+    return comparable([os.fsdecode(line.rstrip()) for line in process.stdout.splitlines() if not RUN_DEPENDENT.search(line)])
 
 
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in LINES.items() for line in lines])
@@ -159,11 +159,11 @@ def test_members_of_a_group_have_their_own_periods(perf: str, tmp_path: Path, op
         program,
     ]
     subprocess.run(line, check=True, capture_output=True, timeout=120)
-    shown = []
+    output = []
     for command in ([perf], PERFPY):
         report = [*command, "report", "--stdio", "--group", "-s", "comm,dso", "-i", file]
         text = subprocess.run(report, capture_output=True, check=True, timeout=120).stdout
-        shown.append([row for row in text.splitlines() if not RUN_DEPENDENT.match(row)])
-    assert shown[1] == shown[0]
-    members = [re.findall(rb"[\d.]+(?=%)", row) for row in shown[1] if b"%" in row]
+        output.append([row for row in text.splitlines() if not RUN_DEPENDENT.match(row)])
+    assert output[1] == output[0]
+    members = [re.findall(rb"[\d.]+(?=%)", row) for row in output[1] if b"%" in row]
     assert any(float(member[1]) > 1 for member in members)

@@ -95,15 +95,15 @@ def test_callers_come_first_where_the_configuration_says_so(perf: str, tmp_path:
 
 def test_files_for_each_event_are_perfs(perf: str, tmp_path: Path) -> None:
     (tmp_path / "perf.data").write_bytes((GOLDEN / "tracepoints.data").read_bytes())
-    said: list[bytes] = []
+    outputs: list[bytes] = []
     written: list[dict[str, bytes]] = []
     for program in ([perf], [sys.executable, "-m", "perfpy"]):
-        said.append(text_of(program, tmp_path / "perf.data", ["--per-event-dump"]))
+        outputs.append(text_of(program, tmp_path / "perf.data", ["--per-event-dump"]))
         written.append({path.name: path.read_bytes() for path in tmp_path.glob("*.dump")})
         for path in tmp_path.glob("*.dump"):
             path.unlink()
-    assert said[0] == said[1]
-    assert said[0]
+    assert outputs[0] == outputs[1]
+    assert outputs[0]
     assert written[0] == written[1]
 
 

@@ -82,8 +82,8 @@ def scripts(perf: str) -> Path:
 def printed(program: tuple[str, ...], script: Path, data: Path, scripts: Path, *args: str, **more: str) -> tuple[int, str]:
     environment = {**os.environ, "PERF_EXEC_PATH": str(scripts.parents[1]), "PERF_CONFIG": "/dev/null", "LC_ALL": "C.UTF-8", **more}
     options = ["-f", "--symfs", "/nonexistent", "--kallsyms", "/dev/null", "-i", str(data), "-s", str(script), *args]
-    done = subprocess.run([*program, "script", *options], capture_output=True, text=True, timeout=60, env=environment, check=False)
-    return done.returncode, done.stdout
+    process = subprocess.run([*program, "script", *options], capture_output=True, text=True, timeout=60, env=environment, check=False)
+    return process.returncode, process.stdout
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -79,12 +79,14 @@ def test_lines_are_those_of_addr2line(program: Path) -> None:
     chosen = {chance.randrange(section.addr, section.addr + section.size) for section in code for _ in range(400)}
     addresses = np.array(sorted(chosen), np.uint64)
     lines = SourceLines(UnitIndex(DebugSections(file)), as_addr2line=True)
-    found = lines.find(addresses)
-    pairs = zip(found.file.tolist(), found.line.tolist(), strict=True)
+    position = lines.find(addresses)
+    pairs = zip(position.file.tolist(), position.line.tolist(), strict=True)
     ours = [f"{lines.paths[path]}:{line or '?'}" if path >= 0 else "??:0" for path, line in pairs]
-    asked = "".join(f"{address:#x}\n" for address in addresses.tolist())
-    said = subprocess.run(["addr2line", "-e", str(program)], input=asked, capture_output=True, text=True, check=True, timeout=60).stdout
-    theirs = [line.partition(" (discriminator")[0] for line in said.splitlines()]
+    questions = "".join(f"{address:#x}\n" for address in addresses.tolist())
+    output = subprocess.run(
+        ["addr2line", "-e", str(program)], input=questions, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    theirs = [line.partition(" (discriminator")[0] for line in output.splitlines()]
     different = [row for row in zip(addresses.tolist(), ours, theirs, strict=True) if row[1] != row[2]]
     assert len(different) <= 0.03 * len(addresses), different[:5]
 
@@ -111,8 +113,8 @@ def test_text_is_perfs(program: Path, perf: str, tmp_path: Path) -> None:
     def said(arguments: str, *tool: str) -> list[str]:
         command, *rest = arguments.split()
         line = [*tool, command, "-i", "work.data", *rest]
-        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=patient(tmp_path))
-        return [line for line in done.stdout.splitlines() if not line.startswith("# (Tip")]
+        process = subprocess.run(line, check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=patient(tmp_path))
+        return [line for line in process.stdout.splitlines() if not line.startswith("# (Tip")]
 
-    different = [asked for asked in ASKED if said(asked, sys.executable, "-m", "perfpy") != said(asked, perf)]
+    different = [options for options in ASKED if said(options, sys.executable, "-m", "perfpy") != said(options, perf)]
     assert not different

@@ -87,7 +87,7 @@ def requests(program: list[str], arguments: str, folder: Path) -> collections.Co
     log = folder / "strace"
     command = ["strace", "-f", "-v", "-e", "trace=perf_event_open", "-o", str(log), *program, "stat", *shlex.split(arguments)]
     subprocess.run(command, capture_output=True, check=False, timeout=60)
-    found: collections.Counter[tuple[str, ...]] = collections.Counter()
+    counter: collections.Counter[tuple[str, ...]] = collections.Counter()
     leaders: dict[str, str] = {}
     for line in log.read_text().splitlines():
         call = CALL.match(line)
@@ -95,9 +95,9 @@ def requests(program: list[str], arguments: str, folder: Path) -> collections.Co
             continue
         attr = re.sub(r"size=0x[0-9a-f]+( /\*.*?\*/)?, ", "", call[2])
         task = "any" if call[3] == "-1" else "a task"
-        found[attr, task, call[4], leaders.get(call[5], "none"), call[6], call[8] or "opened"] += 1
+        counter[attr, task, call[4], leaders.get(call[5], "none"), call[6], call[8] or "opened"] += 1
         leaders[call[7]] = "of " + attr.partition("sample_period")[0]
-    return found
+    return counter
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +120,12 @@ def test_the_requests_to_the_kernel_are_the_same(perf: str, tmp_path: Path, slee
 
 def test_deterministic_counts_are_equal(perf: str) -> None:
     """Programs that do the same each time have equal counts."""
-    found = []
+    results = []
     for program in ([sys.executable, "-m", "perfpy"], [perf]):
         command = [*program, "stat", "-x,", "-e", ",".join(DETERMINISTIC), "--", sys.executable, "-S", "-c", TOUCH]
         run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        found.append({fields[2]: float(fields[0]) for fields in (line.split(",") for line in run.stderr.splitlines())})
-    ours, theirs = found
+        results.append({fields[2]: float(fields[0]) for fields in (line.split(",") for line in run.stderr.splitlines())})
+    ours, theirs = results
     assert list(ours) == list(theirs) == DETERMINISTIC
     for event, count in theirs.items():
         # the interpreter's own faults, a tenth of these, differ with what of its files is in memory

@@ -62,14 +62,14 @@ class Threads:
     """A process whose threads do the same work each time the measured command asks for it."""
 
     def __init__(self, folder: Path) -> None:
-        asked, answer = folder / "asked", folder / "answer"
-        os.mkfifo(asked)
+        question, answer = folder / "asked", folder / "answer"
+        os.mkfifo(question)
         os.mkfifo(answer)
-        command = [sys.executable, "-c", PROGRAM, str(asked), str(answer), *map(str, PAGES)]
+        command = [sys.executable, "-c", PROGRAM, str(question), str(answer), *map(str, PAGES)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout
         self.tids = [int(tid) for tid in self.process.stdout.readline().split()]
-        self._work = ["--", "sh", "-c", f"echo go > {asked}; cat {answer} > {folder}/got"]
+        self._work = ["--", "sh", "-c", f"echo go > {question}; cat {answer} > {folder}/got"]
 
     def stat(self, program: list[str], *options: str) -> str:
         """Return the output of `stat` for one round."""
@@ -82,10 +82,10 @@ PERFPY = [sys.executable, "-m", "perfpy"]
 
 @pytest.fixture(scope="module")
 def threads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Threads]:
-    found = Threads(tmp_path_factory.mktemp("threads"))
-    yield found
-    found.process.kill()
-    found.process.communicate()
+    actual_threads = Threads(tmp_path_factory.mktemp("threads"))
+    yield actual_threads
+    actual_threads.process.kill()
+    actual_threads.process.communicate()
 
 
 def by_thread(text: str, event: str) -> dict[str, str]:

@@ -79,8 +79,8 @@ def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def frames(*command: str) -> list[str]:
-    done = subprocess.run([*command, "-F", "ip,sym,symoff,dso"], check=True, capture_output=True, timeout=120)
-    return [line.strip() for line in done.stdout.decode(errors="surrogateescape").splitlines() if line.strip()]
+    process = subprocess.run([*command, "-F", "ip,sym,symoff,dso"], check=True, capture_output=True, timeout=120)
+    return [line.strip() for line in process.stdout.decode(errors="surrogateescape").splitlines() if line.strip()]
 
 
 def test_every_frame_has_perfs_name(recording: Path):

@@ -80,24 +80,24 @@ def truncated_recording(perf: str, program: Path) -> Path:
 
 def text_of(program: list[str], path: Path, *options: str) -> bytes:
     environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C", "TZ": "UTC"}
-    done = subprocess.run([*program, *options, "-i", str(path)], capture_output=True, check=False, timeout=120, env=environment)
-    return b"\n".join(line for line in done.stdout.splitlines() if b"(Tip:" not in line and line.strip() != b"#").strip()
+    process = subprocess.run([*program, *options, "-i", str(path)], capture_output=True, check=False, timeout=120, env=environment)
+    return b"\n".join(line for line in process.stdout.splitlines() if b"(Tip:" not in line and line.strip() != b"#").strip()
 
 
 @pytest.mark.parametrize("options", ["", "-F ip,sym", "--max-stack 4", "-G"])
 def test_a_script_has_perfs_callchains(perf: str, recording: Path, options: str) -> None:
-    asked = ["script", *options.split(), "--no-inline"]
-    theirs = text_of([perf], recording, *asked)
-    ours = text_of([sys.executable, "-m", "perfpy"], recording, *asked)
+    command = ["script", *options.split(), "--no-inline"]
+    theirs = text_of([perf], recording, *command)
+    ours = text_of([sys.executable, "-m", "perfpy"], recording, *command)
     assert len(theirs.split(b"\n\n")) > 100 or "-F" in options or "-G" in options
     assert ours == theirs
 
 
 @pytest.mark.parametrize("options", ["", "--no-children", "--no-children -g caller", "-s dso -g none"])
 def test_a_report_has_perfs_callers(perf: str, recording: Path, options: str) -> None:
-    asked = ["report", "--stdio", *options.split(), "--no-inline"]
-    theirs = text_of([perf], recording, *asked)
-    assert text_of([sys.executable, "-m", "perfpy"], recording, *asked) == theirs
+    command = ["report", "--stdio", *options.split(), "--no-inline"]
+    theirs = text_of([perf], recording, *command)
+    assert text_of([sys.executable, "-m", "perfpy"], recording, *command) == theirs
 
 
 def chains_of(program: list[str], path: Path) -> list[list[bytes]]:
@@ -113,6 +113,6 @@ def test_truncated_stacks_end_like_perfs_or_a_word_later(perf: str, truncated_re
     assert len(differing) * 10 < len(theirs)
     assert 0 < marked < len(theirs)
     for longer, shorter in differing:  # perf's libunwind does not take the last word of a copy
-        known = shorter[:-1] if shorter[-1].startswith(b"ffffffffffffffff") else shorter
-        assert longer[: len(known)] == known
-        assert len(longer) > len(known)
+        expected = shorter[:-1] if shorter[-1].startswith(b"ffffffffffffffff") else shorter
+        assert longer[: len(expected)] == expected
+        assert len(longer) > len(expected)

@@ -45,17 +45,17 @@ def may_mount() -> None:
 
 def told(text: str) -> dict[tuple[str, ...], tuple[str, ...]]:
     """Return the vendor's events and metrics in a list in JSON."""
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    results: dict[tuple[str, ...], tuple[str, ...]] = {}
     entries: list[dict[str, Any]] = json.loads(text)
     for entry in entries:
         if entry.get("EventType") == "Kernel PMU event":
             facts = ("ScaleUnit", "Topic", "Deprecated")
             unit, encoding = entry["Unit"].removesuffix("_0"), entry["Encoding"].replace("_0/", "/", 1)  # of PMUs that stand alone
-            found["event", unit, entry["EventName"]] = (encoding, *(entry.get(fact, "") for fact in facts))
+            results["event", unit, entry["EventName"]] = (encoding, *(entry.get(fact, "") for fact in facts))
         elif "MetricName" in entry:
             facts = ("MetricExpr", "ScaleUnit", "MetricThreshold")
-            found["metric", entry["MetricName"], entry.get("MetricGroup", "")] = tuple(entry.get(fact, "") for fact in facts)
-    return found
+            results["metric", entry["MetricName"], entry.get("MetricGroup", "")] = tuple(entry.get(fact, "") for fact in facts)
+    return results
 
 
 @pytest.mark.parametrize("identity", CPUS)

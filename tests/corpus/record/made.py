@@ -101,11 +101,11 @@ def damaged(folder: Path) -> dict[str, bytes]:
 
 def walk(data: bytes, offset: int, size: int) -> list[tuple[int, int]]:
     """(offset, type) of the records."""
-    found, at = [], offset
+    result, at = [], offset
     while at < offset + size:
-        found.append((at, struct.unpack_from("<I", data, at)[0]))
+        result.append((at, struct.unpack_from("<I", data, at)[0]))
         at += struct.unpack_from("<H", data, at + 6)[0]
-    return found
+    return result
 
 
 def main() -> None:

@@ -25,10 +25,10 @@ def in_order() -> None:
             with counter(event, how) as one:
                 one.read()  # before it is mapped: its page then counts from a register without a sign
                 where = one.read_user().why_read or "page"
-                found: list[perfpy.Reading] = [one.read_user(), one.read(), one.read_user()]
+                results: list[perfpy.Reading] = [one.read_user(), one.read(), one.read_user()]
                 work()
-                found += [one.read(), one.read_user(), one.read()]
-                values = [reading.value for reading in found]
+                results += [one.read(), one.read_user(), one.read()]
+                values = [reading.value for reading in results]
                 one.reset()
                 again = [one.read_user().value, one.read().value]
                 print(
@@ -74,14 +74,14 @@ def others() -> None:
     """Another thread, and a child: they fall back."""
     with counter(INSTRUCTIONS, USER | LONG) as one:
         one.read_user()
-        told: list[str] = []
-        thread = threading.Thread(target=lambda: told.append(one.read_user().why_read))
+        widths: list[str] = []
+        thread = threading.Thread(target=lambda: widths.append(one.read_user().why_read))
         thread.start()
         thread.join()
         child = os.fork()
         if child == 0:
             os._exit(0 if "forked" in one.read_user().why_read else 1)
-        print("others", "another thread" in told[0], os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), one.read_user().from_page)
+        print("others", "another thread" in widths[0], os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), one.read_user().from_page)
 
 
 with perfpy.Counter.open("cycles") as plain:

@@ -35,8 +35,8 @@ def test_a_shorter_struct_keeps_the_fields_that_its_abi_has(size: int, endian: s
     assert back.size == size
     for name, offset, _ in FIELDS:
         if name != "size":
-            known = getattr(back, name) == getattr(full(), name)
-            assert known == (offset < size), name
+            is_known = getattr(back, name) == getattr(full(), name)
+            assert is_known == (offset < size), name
 
 
 def test_layout_is_the_kernels() -> None:

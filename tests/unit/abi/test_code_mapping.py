@@ -11,13 +11,13 @@ from perfpy.abi.sample_id import IdLayout
 
 def test_it_is_read_again_as_what_the_kernel_writes() -> None:
     layout = IdLayout(SampleType.TID | SampleType.TIME, NATIVE_ENDIAN)
-    made = code_mapping((7, 9), (0x1000, 0x200, 0x40), "/tmp/jitted-7-1.so", 123, 5, (8, 1, 77))
-    data = encode(made, layout, NATIVE_ENDIAN)
+    result = code_mapping((7, 9), (0x1000, 0x200, 0x40), "/tmp/jitted-7-1.so", 123, 5, (8, 1, 77))
+    data = encode(result, layout, NATIVE_ENDIAN)
     kind, misc, size = HEADER[NATIVE_ENDIAN].unpack_from(data)
-    found = decode(kind, misc, data[8:], layout, NATIVE_ENDIAN)
+    record = decode(kind, misc, data[8:], layout, NATIVE_ENDIAN)
     assert (kind, size) == (RecordType.MMAP2, len(data))
-    assert isinstance(found, Mmap2)
-    assert found.sample_id is not None
-    assert (found.pid, found.tid, found.addr, found.len, found.pgoff) == (7, 9, 0x1000, 0x200, 0x40)
-    assert (found.maj, found.min, found.ino, found.prot, found.flags, found.filename) == (8, 1, 77, 5, 2, "/tmp/jitted-7-1.so")
-    assert (found.sample_id.pid, found.sample_id.tid, found.sample_id.time) == (7, 9, 123)
+    assert isinstance(record, Mmap2)
+    assert record.sample_id is not None
+    assert (record.pid, record.tid, record.addr, record.len, record.pgoff) == (7, 9, 0x1000, 0x200, 0x40)
+    assert (record.maj, record.min, record.ino, record.prot, record.flags, record.filename) == (8, 1, 77, 5, 2, "/tmp/jitted-7-1.so")
+    assert (record.sample_id.pid, record.sample_id.tid, record.sample_id.time) == (7, 9, 123)

@@ -78,12 +78,12 @@ def test_a_list_that_was_written_is_read_again(cpus: set[int] | range) -> None:
 @pytest.mark.thorough
 def test_nothing_else_reads_a_list_of_cpus() -> None:
     """No other function of the package that is about CPUs parts a text at a dash."""
-    found = []
+    results = []
     for path in PACKAGE.rglob("*.py"):
         for function in ast.walk(syntax_of(path)):
             if not isinstance(function, ast.FunctionDef) or "cpu" not in ast.unparse(function).lower():
                 continue
             calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
             if any(call.func.attr in ("partition", "split") and "'-'" in map(ast.unparse, call.args) for call in calls):  # type: ignore[attr-defined]
-                found.append(f"{path.relative_to(PACKAGE)}:{function.name}")
-    assert found == ["abi/cpu_list.py:_bounds"]
+                results.append(f"{path.relative_to(PACKAGE)}:{function.name}")
+    assert results == ["abi/cpu_list.py:_bounds"]

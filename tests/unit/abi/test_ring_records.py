@@ -58,14 +58,14 @@ def test_counters_that_sample_differently_are_told_apart_by_id():
             encode_sample(attrs[6], {"identifier": 6, "ip": 4, "addr": 5}, "<"),
         ]
     )
-    found = list(RingDecoder(attrs, "<").decode(data))
-    assert [(one.identifier, one.ip, getattr(one, "addr", None)) for one in found if isinstance(one, RingSample)] == [
+    result = list(RingDecoder(attrs, "<").decode(data))
+    assert [(one.identifier, one.ip, getattr(one, "addr", None)) for one in result if isinstance(one, RingSample)] == [
         (6, 1, 2),
         (5, 3, None),
         (6, 4, 5),
     ]
-    assert isinstance(found[2], records.Comm)
-    assert found[2].sample_id == SampleId(identifier=6)
+    assert isinstance(result[2], records.Comm)
+    assert result[2].sample_id == SampleId(identifier=6)
 
 
 def test_others_that_sample_differently_are_refused():

@@ -109,11 +109,11 @@ def test_decode_gives_back_what_was_encoded(name: str, endian: str) -> None:
 @pytest.mark.parametrize("endian", "<>")
 def test_many_samples_of_different_lengths_are_decoded_at_once(endian: str) -> None:
     attr = EventAttr(sample_type=SampleType.IP | SampleType.CALLCHAIN | SampleType.RAW | SampleType.WEIGHT)
-    given = [{"ip": i, "callchain": list(range(i % 7)), "raw": bytes(range(4 + 8 * (i % 3))), "weight": i * i} for i in range(100)]
-    records = [encode_sample(attr, values, endian) for values in given]
+    rows = [{"ip": i, "callchain": list(range(i % 7)), "raw": bytes(range(4 + 8 * (i % 3))), "weight": i * i} for i in range(100)]
+    records = [encode_sample(attr, values, endian) for values in rows]
     starts = np.cumsum([0] + [len(record) for record in records[:-1]]).tolist()
     columns = decode(attr, b"".join(records), endian, starts)
-    for i, values in enumerate(given):
+    for i, values in enumerate(rows):
         assert {field: plain(columns[field][i]) for field in values} == values
 
 

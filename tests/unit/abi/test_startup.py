@@ -66,9 +66,9 @@ def test_a_value_can_be_taken_apart_changed_copied_and_written(kind: type[typing
 
 @BOTH
 def test_what_does_not_fit_is_refused(kind: type[typing.Any]) -> None:
-    for args, named in ((), {}), ((1, 2, "", 4), {}), ((1,), {"x": 1}), ((1, 2, ""), {"x": 1}), ((1,), {"z": 1}):
+    for args, keywords in ((), {}), ((1, 2, "", 4), {}), ((1,), {"x": 1}), ((1, 2, ""), {"x": 1}), ((1,), {"z": 1}):
         with pytest.raises(TypeError):
-            kind(*args, **named)
+            kind(*args, **keywords)
     with pytest.raises(TypeError):
         kind._make([])
     with pytest.raises(AttributeError):

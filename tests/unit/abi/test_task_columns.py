@@ -38,14 +38,14 @@ SYMBOL = Ksymbol(0, 0xFFFFFFFFC0000000, 0x100, 1, 0, "bpf_prog", None)
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("sample_type", [0, TRAILER])
 def test_mappings_are_what_they_are_one_by_one(endian: str, sample_type: int) -> None:
-    found = task_records(*enumerate(MAPPED), endian=endian, trailer=IdLayout(sample_type, endian))
-    maps = found.maps
+    actual_task_records = task_records(*enumerate(MAPPED), endian=endian, trailer=IdLayout(sample_type, endian))
+    maps = actual_task_records.maps
     assert maps.rank.tolist() == list(range(1, len(MAPPED) + 1))
-    assert found.keys.tolist() == list(range(len(MAPPED)))
+    assert actual_task_records.keys.tolist() == list(range(len(MAPPED)))
     assert list(zip(maps.mode, maps.pid, maps.start, maps.length, maps.pgoff, strict=True)) == [
         (record.misc & 7, record.pid, record.addr, record.len, record.pgoff) for record in MAPPED
     ]
-    assert [found.files[number] for number in maps.file] == [
+    assert [actual_task_records.files[number] for number in maps.file] == [
         MappedFile("[kernel.kallsyms]_text", True, 0, b""),
         MappedFile("/bin/a", True, 2, b""),
         MappedFile("/bin/a", True, 2, b""),
@@ -60,20 +60,20 @@ def test_mappings_are_what_they_are_one_by_one(endian: str, sample_type: int) ->
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("sample_type", [0, TRAILER])
 def test_tasks_are_what_they_are_one_by_one(endian: str, sample_type: int) -> None:
-    found = task_records(*enumerate(TASKS), endian=endian, trailer=IdLayout(sample_type, endian))
-    tasks = found.tasks
+    actual_task_records = task_records(*enumerate(TASKS), endian=endian, trailer=IdLayout(sample_type, endian))
+    tasks = actual_task_records.tasks
     assert [(records.type_of(record), record.misc, record.pid, record.tid) for record in TASKS] == list(
         zip(tasks.type, tasks.misc, tasks.pid, tasks.tid, strict=True)
     )
-    assert [found.comms[number] if number >= 0 else None for number in tasks.comm] == ["name", None, None, "name", ""]
+    assert [actual_task_records.comms[number] if number >= 0 else None for number in tasks.comm] == ["name", None, None, "name", ""]
     assert (tasks.ppid[1], tasks.ptid[1], tasks.ppid[2], tasks.ptid[2]) == (4, 6, 9, 11)
 
 
 def test_ranks_count_through_all_kinds() -> None:
-    found = task_records((5, TASKS[0]), (6, SYMBOL), (7, MAPPED[1]), (7, TASKS[2]))
-    assert (found.tasks.rank.tolist(), found.maps.rank.tolist()) == ([1, 4], [3])
-    assert found.ksymbols == [(2, SYMBOL)]
-    assert found.keys.tolist() == [5, 6, 7, 7]
+    actual_task_records = task_records((5, TASKS[0]), (6, SYMBOL), (7, MAPPED[1]), (7, TASKS[2]))
+    assert (actual_task_records.tasks.rank.tolist(), actual_task_records.maps.rank.tolist()) == ([1, 4], [3])
+    assert actual_task_records.ksymbols == [(2, SYMBOL)]
+    assert actual_task_records.keys.tolist() == [5, 6, 7, 7]
 
 
 def test_a_name_that_is_not_ended_in_its_place_runs_on_into_the_trailer() -> None:
@@ -83,8 +83,8 @@ def test_a_name_that_is_not_ended_in_its_place_runs_on_into_the_trailer() -> Non
     raw = RawColumns(
         np.array([3, 3], np.uint32), np.zeros(2, np.uint16), np.array([0, 24]), np.array([24, 24]), np.array([8, 8]), b"".join(bodies)
     )
-    found = decode_tasks(raw, np.array([1, 2], np.uint64), "<")
-    assert [found.comms[number] for number in found.tasks.comm] == ["8 bytes!BA", "ended"]
+    tasks = decode_tasks(raw, np.array([1, 2], np.uint64), "<")
+    assert [tasks.comms[number] for number in tasks.tasks.comm] == ["8 bytes!BA", "ended"]
     read = [records.decode(3, 0, body, layout) for body in bodies]
     assert [record.comm for record in read if isinstance(record, Comm)] == ["8 bytes!BA", "ended"]
 
@@ -99,5 +99,12 @@ def test_what_is_too_short_for_its_type_is_told() -> None:
 
 
 def test_no_records_are_no_columns() -> None:
-    found = task_records(trailer=NO_ID)
-    assert (len(found.keys), len(found.maps.rank), found.files, len(found.tasks.rank), found.comms, found.ksymbols) == (0, 0, [], 0, [], [])
+    actual_task_records = task_records(trailer=NO_ID)
+    assert (
+        len(actual_task_records.keys),
+        len(actual_task_records.maps.rank),
+        actual_task_records.files,
+        len(actual_task_records.tasks.rank),
+        actual_task_records.comms,
+        actual_task_records.ksymbols,
+    ) == (0, 0, [], 0, [], [])

@@ -79,9 +79,9 @@ def test_a_stack_begins_with_the_sampled_function(recording: perfpy.Recording) -
 
 
 def test_names_are_columns_of_tables_where_they_are_asked_for(recording: perfpy.Recording) -> None:
-    found = recording.samples.to_dict(["comm", "tid"])
-    assert list(found) == ["comm", "tid"]
-    assert len(found["comm"]) == len(found["tid"])
+    columns = recording.samples.to_dict(["comm", "tid"])
+    assert list(columns) == ["comm", "tid"]
+    assert len(columns["comm"]) == len(columns["tid"])
     assert "comm" not in recording.samples.to_dict()
 
 
@@ -92,10 +92,10 @@ def test_part_of_a_recording_has_the_same_samples_everywhere(recording: perfpy.R
     times = recording.samples["time"]
     first, last = int(times.min()), int(times.max())
     inside = (times >= first + round((last - first) * 0.1)) & (times <= first + round((last - first) * 0.9))
-    wanted = [comm == name and is_inside for name, is_inside in zip(comms, inside.tolist(), strict=True)]
-    count = sum(wanted)
+    expected = [comm == name and is_inside for name, is_inside in zip(comms, inside.tolist(), strict=True)]
+    count = sum(expected)
     assert 0 < count <= len(comms)
-    assert part.samples["ip"].tolist() == recording.samples["ip"][wanted].tolist()
+    assert part.samples["ip"].tolist() == recording.samples["ip"][expected].tolist()
     assert {*part.samples["comm"]} == {comm}
     assert sum(map(len, part.batches(["ip"]))) == count
     report = part.report(by="comm")
@@ -133,9 +133,9 @@ def test_names_and_fields_are_read_in_one_pass(recording: perfpy.Recording, monk
 def test_batches_have_the_columns_of_the_whole(recording: perfpy.Recording) -> None:
     samples = recording.samples
     names = [*samples.names, "event", "ip", "time"]
-    found: dict[str, list[object]] = {name: [] for name in names}
+    results: dict[str, list[object]] = {name: [] for name in names}
     for batch in samples.in_batches():
         assert set(batch.names) == set(samples.names)
         for name in names:
-            found[name] += batch[name].tolist()
-    assert found == {name: samples[name].tolist() for name in names}
+            results[name] += batch[name].tolist()
+    assert results == {name: samples[name].tolist() for name in names}

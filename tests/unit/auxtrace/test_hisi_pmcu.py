@@ -28,16 +28,16 @@ def decoded(data: bytes) -> dict[str, list[int]]:
 
 
 def test_every_number_is_the_one_that_was_written(shape: dict[str, Any]) -> None:
-    found = decoded(pmcu.aux_data(**shape))
+    result = decoded(pmcu.aux_data(**shape))
     counters = shape.get("counters", 8)
     cycles = (lambda *_: 0) if shape.get("compatible") else pmcu.cycles_of
-    wanted = [
+    expected = [
         (sample, cpu, 1000 + cpu, event, pmcu.value_of(sample, cpu, event), cycles(sample, cpu, place))
         for sample in range(shape["samples"])
         for place, event in ((number // counters, event) for number, event in enumerate(shape["events"]))
         for cpu in range(shape.get("cpus", 8))
     ]
-    assert list(zip(*(found[name] for name in ("sample", "cpu", "pid", "event", "count", "cycles")), strict=True)) == wanted
+    assert list(zip(*(result[name] for name in ("sample", "cpu", "pid", "event", "count", "cycles")), strict=True)) == expected
 
 
 def test_cpus_come_by_their_number_in_the_cluster_then_by_cluster() -> None:
@@ -50,9 +50,9 @@ def test_an_end_anywhere_leaves_the_whole_samples(shape: dict[str, Any]) -> None
     header = decode_header(data)
     ends = [int(offset) + header.sample_size for offset in find_samples(header, len(data)).offsets]
     for size in range(header.size, len(data), 8):
-        found = find_samples(header, size)
-        assert len(found.offsets) == sum(end <= size for end in ends), size
-        assert not found.cut or size not in ends
+        samples = find_samples(header, size)
+        assert len(samples.offsets) == sum(end <= size for end in ends), size
+        assert not samples.cut or size not in ends
 
 
 def test_a_gap_is_no_cut_sample() -> None:

@@ -33,12 +33,12 @@ def test_pieces_are_one_stream(path: Path) -> None:
     data = pmcu.aux_data(EVENTS, 20)
     path.write_bytes(pmcu.recording(data, cuts=(4096, 4096 + 320)))
     with perfpy.open(path) as recording:
-        found = trace_of(recording).to_dict()
+        columns = trace_of(recording).to_dict()
         assert trace_of(recording).name == "hisi_pmcu_sccl0"
         assert len(trace_of(recording)) == 20
         assert recording.warnings == []
-    assert found["count"].tolist() == [pmcu.value_of(sample, cpu, event) for sample in range(20) for event in EVENTS for cpu in range(8)]
-    assert found["time"][-1] == pytest.approx(19 * 0.002)
+    assert columns["count"].tolist() == [pmcu.value_of(sample, cpu, event) for sample in range(20) for event in EVENTS for cpu in range(8)]
+    assert columns["time"][-1] == pytest.approx(19 * 0.002)
 
 
 def test_padding_of_a_piece_is_no_data(path: Path) -> None:

@@ -32,8 +32,8 @@ def seven(counter: FakeCounter) -> None:
 
 def test_the_page_tells_the_count_where_a_register_can_be_read() -> None:
     counter = cycles(FakeKernel(page=page()))
-    found = counter.read_user(lambda _: 11)
-    assert (found.value, found.from_page, found.why_read) == (111, True, "")
+    reading = counter.read_user(lambda _: 11)
+    assert (reading.value, reading.from_page, reading.why_read) == (111, True, "")
 
 
 @pytest.mark.parametrize(
@@ -41,16 +41,16 @@ def test_the_page_tells_the_count_where_a_register_can_be_read() -> None:
 )
 def test_otherwise_read_does_and_says_why(mapped: bytearray | None, reason: str) -> None:
     counter = cycles(FakeKernel(counts=seven, page=mapped))
-    found = counter.read_user()
-    assert (found.value, found.scaled, found.from_page) == (7, 14, False)
-    assert reason in found.why_read
+    reading = counter.read_user()
+    assert (reading.value, reading.scaled, reading.from_page) == (7, 14, False)
+    assert reason in reading.why_read
 
 
 def test_a_machine_that_perfpy_has_no_code_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfpy.kernel.user_code.CODE", {})
-    found = cycles(FakeKernel(counts=seven, page=page())).read_user()
-    assert (found.value, found.from_page) == (7, False)
-    assert "no machine code" in found.why_read
+    reading = cycles(FakeKernel(counts=seven, page=page())).read_user()
+    assert (reading.value, reading.from_page) == (7, False)
+    assert "no machine code" in reading.why_read
 
 
 def test_registers_of_another_task_or_thread_are_not_to_be_seen() -> None:
@@ -58,12 +58,12 @@ def test_registers_of_another_task_or_thread_are_not_to_be_seen() -> None:
     assert "another task" in other.read_user().why_read
     counter = cycles(FakeKernel(counts=seven, page=page(index=0)))
     assert "index is 0" in counter.read_user().why_read
-    found: list[UserReading] = []
-    thread = threading.Thread(target=lambda: found.append(counter.read_user()))
+    results: list[UserReading] = []
+    thread = threading.Thread(target=lambda: results.append(counter.read_user()))
     thread.start()
     thread.join()
-    assert (found[0].value, found[0].from_page) == (7, False)
-    assert "another thread" in found[0].why_read
+    assert (results[0].value, results[0].from_page) == (7, False)
+    assert "another thread" in results[0].why_read
 
 
 def test_the_page_is_mapped_once() -> None:

@@ -72,22 +72,22 @@ def test_the_kernel_may_be_where_programs_are_too():  # as on s390x
 
 
 def test_samples_and_times_are_counted():
-    found = hits(sample(1, time=7), sample(2, time=3), sample(3, time=9))
-    assert (found.samples, found.first_time, found.last_time) == (3, 3, 9)
+    actual_hits = hits(sample(1, time=7), sample(2, time=3), sample(3, time=9))
+    assert (actual_hits.samples, actual_hits.first_time, actual_hits.last_time) == (3, 3, 9)
 
 
 def test_samples_without_times_are_counted_too():
     attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
     record = with_header(9, MISC_USER, struct.pack("=QII", 0x1000, 5, 5), NATIVE_ENDIAN)
-    found = hits(mapped("/a", 0x1000), record, attr=attr)
-    assert (names(found), found.samples, found.last_time) == (["/a"], 1, 0)
+    actual_hits = hits(mapped("/a", 0x1000), record, attr=attr)
+    assert (names(actual_hits), actual_hits.samples, actual_hits.last_time) == (["/a"], 1, 0)
 
 
 def test_an_identifier_in_front_moves_the_rest():
     attr = EventAttr(sample_type=TIMED.sample_type | SampleType.IDENTIFIER)
     record = with_header(9, MISC_USER, struct.pack("=QQIIQ", 77, 0x1000, 5, 5, 42), NATIVE_ENDIAN)
-    found = hits(mapped("/a", 0x1000), record, attr=attr)
-    assert (names(found), found.first_time) == (["/a"], 42)
+    actual_hits = hits(mapped("/a", 0x1000), record, attr=attr)
+    assert (names(actual_hits), actual_hits.first_time) == (["/a"], 42)
 
 
 def test_a_process_that_ran_before_has_only_its_own_maps():
@@ -96,10 +96,10 @@ def test_a_process_that_ran_before_has_only_its_own_maps():
 
 
 def one_by_one(*records: bytes) -> DsoHits:
-    found = DsoHits([TIMED])
+    hits = DsoHits([TIMED])
     for record in records:
-        found.scan(memoryview(record))
-    return found
+        hits.scan(memoryview(record))
+    return hits
 
 
 def test_many_samples_of_one_size_say_what_each_of_them_says():
@@ -124,5 +124,5 @@ def test_many_samples_of_one_size_say_what_each_of_them_says():
 def test_many_samples_without_times_are_counted():
     attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
     records = [with_header(9, MISC_USER, struct.pack("=QII", 0x1000, 5, 5), NATIVE_ENDIAN)] * 500
-    found = hits(mapped("/a", 0x1000), *records, attr=attr)
-    assert (names(found), found.samples, found.last_time) == (["/a"], 500, 0)
+    actual_hits = hits(mapped("/a", 0x1000), *records, attr=attr)
+    assert (names(actual_hits), actual_hits.samples, actual_hits.last_time) == (["/a"], 500, 0)

@@ -116,14 +116,14 @@ def test_user_space_alone_is_asked_for_as_precisely_as_it_goes():
     def why(attr: EventAttr, _pid: int, _open: int) -> int:
         return errno.EACCES if not attr.exclude_kernel else errno.EOPNOTSUPP if attr.precise_ip > 2 else 0
 
-    told: list[str] = []
+    warnings: list[str] = []
     opened = OpenEvent(cycles(precise_ip=3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("perfpy.kernel.refusals.paranoid_level", lambda: 2)
-        opener(Picky(why), told).open(opened, TASKS)
+        opener(Picky(why), warnings).open(opened, TASKS)
     attr = opened.attr
     assert (opened.name, attr.type, attr.exclude_kernel, attr.precise_ip) == ("cycles:Pu", PerfType.HARDWARE, 1, 2)
-    assert len(told) == 1
+    assert len(warnings) == 1
 
 
 def test_with_too_few_files_the_limit_is_raised_once():

@@ -96,9 +96,9 @@ def test_nothing_leaves_the_cache(name: str, recorded: Path, capsys: pytest.Capt
     made(recorded, {name.format(ID): image(ID), f"good/{ID}/elf": image(ID)})
     before = {path.relative_to(recorded.parent) for path in recorded.parent.rglob("*")}
     assert cli.run(["archive", "--unpack", str(recorded)]) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("unpacked 1 file into ")
-    assert "skipped" in told.err
+    captured = capsys.readouterr()
+    assert captured.out.startswith("unpacked 1 file into ")
+    assert "skipped" in captured.err
     new = {path.relative_to(recorded.parent) for path in recorded.parent.rglob("*")} - before
     assert {path.parts[0] for path in new} == {"here"}
     assert BuildIdCache(str(recorded.parent / "here")).entries() == [(ID, "/good")]
@@ -124,9 +124,9 @@ def test_what_is_no_archive_is_said_in_a_line(content: bytes | None, said: str, 
     if content is not None:
         recorded.write_bytes(content)
     assert cli.run(["archive", "--unpack"]) == 255
-    told = capsys.readouterr().err
-    assert said in told
-    assert len(told.splitlines()) == 1
+    errors = capsys.readouterr().err
+    assert said in errors
+    assert len(errors.splitlines()) == 1
 
 
 def test_a_cut_archive_is_said_in_a_line(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,9 +170,9 @@ def test_an_archive_that_expands_without_end_is_refused(
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert f"{max(32 << 20, 32 * size)}" in told[0]
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 1
+    assert f"{max(32 << 20, 32 * size)}" in errors[0]
     assert peak < 16 << 20
     assert time.process_time() - start < 10
     if len(sizes) == 1:
@@ -202,9 +202,9 @@ def test_an_archive_of_very_many_files_is_refused(recorded: Path, capsys: pytest
 def test_of_many_skipped_files_some_are_named(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded.write_bytes(bomb(PACKERS["gz"], [0] * 100, "nothing") + gzip.compress(bytes(1024)))
     assert cli.run(["archive", "--unpack", str(recorded)]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 21
-    assert "80 more files" in told[-1]
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 21
+    assert "80 more files" in errors[-1]
 
 
 @pytest.mark.parametrize("name_of_format", ["USTAR_FORMAT", "GNU_FORMAT", "PAX_FORMAT"])

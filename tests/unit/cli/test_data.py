@@ -35,8 +35,8 @@ def converted(recording: Path, *more: str) -> dict[str, Any]:
     """The JSON, read."""
     target = recording.with_name("samples.json")
     assert cli.run(["data", "convert", "--force", "--to-json", str(target), "-i", str(recording), *more]) == 0
-    found: dict[str, Any] = json.loads(target.read_text())
-    return found
+    document: dict[str, Any] = json.loads(target.read_text())
+    return document
 
 
 def test_names_are_strings_whatever_is_in_them(recording: Path) -> None:
@@ -55,9 +55,9 @@ def test_time_chooses_samples(recording: Path) -> None:
 
 def test_standard_output(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["data", "convert", "--to-json", "-", "-i", str(recording)]) == 0
-    told = capsys.readouterr()
-    assert len(json.loads(told.out)["samples"]) == 3
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert len(json.loads(captured.out)["samples"]) == 3
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,9 @@ def profiles(data: bytes) -> Any:
 def test_a_recording_is_written(recording: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.otlp"
     assert run(["export", "--otlp", str(out), "-i", str(recording), "-q"]) == 0
-    found = profiles(out.read_bytes()).resource_profiles[0].scope_profiles[0]
-    assert found.scope.name == "perfpy"
-    assert sum(len(sample.values) for profile in found.profiles for sample in profile.samples) > 0
+    result = profiles(out.read_bytes()).resource_profiles[0].scope_profiles[0]
+    assert result.scope.name == "perfpy"
+    assert sum(len(sample.values) for profile in result.profiles for sample in profile.samples) > 0
 
 
 def test_a_collector_gets_it_at_the_path_of_the_protocol(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:

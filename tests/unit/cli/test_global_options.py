@@ -63,9 +63,9 @@ def test_names_of_others_stay_as_they_are(called_perf, capsys):
 )
 def test_check(line, status, shown, capsys):
     assert cli.run(["check", *line]) == status
-    found = capsys.readouterr()
-    assert found.out == shown
-    assert bool(found.err) == (status > 1 or "nothing" in str(line))
+    captured = capsys.readouterr()
+    assert captured.out == shown
+    assert bool(captured.err) == (status > 1 or "nothing" in str(line))
 
 
 def test_build_options_are_a_line_each(capsys):
@@ -80,10 +80,10 @@ def test_completions_of_others_ask_for_commands_and_options(capsys):
     assert cli.run(["--list-cmds"]) == 0
     assert capsys.readouterr().out.split() == list(COMMANDS)
     assert cli.run(["stat", "--list-opts"]) == 130
-    known = {f"--{word}" for option in load("stat").options for word in option.words}
+    spellings = {f"--{word}" for option in load("stat").options for word in option.words}
     listed = capsys.readouterr().out.split()
     assert "--event" in listed
-    assert set(listed) <= known
+    assert set(listed) <= spellings
     assert cli.run(["--list-opts"]) == 0
     assert "--buildid-dir" in capsys.readouterr().out.split()
 
@@ -132,10 +132,10 @@ def test_a_command_after_options_is_the_command(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize("options", [[], ["--buildid-dir", "/nowhere"], ["--no-pager", "-p"]])
 def test_ctrl_c_is_what_the_command_wants_whatever_stands_before_it(options, monkeypatch, capsys):
-    asked: list[bool] = []
-    monkeypatch.setattr(cli, "_set_ctrl_c", lambda *, raises: asked.append(raises))
+    settings: list[bool] = []
+    monkeypatch.setattr(cli, "_set_ctrl_c", lambda *, raises: settings.append(raises))
     monkeypatch.setenv("PERF_BUILDID_DIR", "")
     assert cli.run([*options, "buildid-cache", "--list-opts"], owns_process=True) == 130
     assert cli.run([*options, "record", "--list-opts"], owns_process=True) == 130
-    assert asked == [True]
+    assert settings == [True]
     assert "--purge " in capsys.readouterr().out

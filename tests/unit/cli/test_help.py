@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def test_every_public_name_is_on_the_map(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["help", "api"]) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in perfpy.__all__:
         if not name.startswith("_"):
-            assert re.search(rf"^  {name}\b|perfpy\.{name}$", shown, re.MULTILINE), name
-    assert "    .flamegraph" in shown
-    assert "BadPerfDataError" in shown
-    assert "Alias for field" not in shown
-    assert max(map(len, shown.splitlines())) < 120
+            assert re.search(rf"^  {name}\b|perfpy\.{name}$", output, re.MULTILINE), name
+    assert "    .flamegraph" in output
+    assert "BadPerfDataError" in output
+    assert "Alias for field" not in output
+    assert max(map(len, output.splitlines())) < 120

@@ -57,9 +57,9 @@ def test_files_of_callers_get_build_ids_too(chained: Path, tmp_path: Path) -> No
 
 
 def test_all_files_get_build_ids(chained: Path, tmp_path: Path) -> None:
-    out, known = tmp_path / "out.data", tmp_path / "known"
-    known.write_text(KNOWN.replace(",", "\n") + "\n")
-    assert cli.run(["inject", "--buildid-all", f"--known-build-ids=@{known}", "-i", str(chained), "-o", str(out)]) == 0
+    out, list_file = tmp_path / "out.data", tmp_path / "known"
+    list_file.write_text(KNOWN.replace(",", "\n") + "\n")
+    assert cli.run(["inject", "--buildid-all", f"--known-build-ids=@{list_file}", "-i", str(chained), "-o", str(out)]) == 0
     assert listed(out) == IDS
 
 

@@ -21,26 +21,26 @@ def comparison(before: float, after: float, *, spread: float = 0.001) -> Compari
 
 
 def test_slower_by_more_than_a_part() -> None:
-    found = comparison(1.0, 1.1)
-    assert (found.slower(), found.slower(by=0.05), found.slower(by=0.15), found.faster()) == (True, True, False, False)
-    assert (found.higher("instructions", by=0.05), found.lower("instructions")) == (True, False)
+    result = comparison(1.0, 1.1)
+    assert (result.slower(), result.slower(by=0.05), result.slower(by=0.15), result.faster()) == (True, True, False, False)
+    assert (result.higher("instructions", by=0.05), result.lower("instructions")) == (True, False)
 
 
 def test_faster_is_the_other_way_round() -> None:
-    found = comparison(1.1, 1.0)
-    assert (found.slower(), found.faster(), found.faster(by=0.05), found.faster(by=0.2)) == (False, True, True, False)
+    result = comparison(1.1, 1.0)
+    assert (result.slower(), result.faster(), result.faster(by=0.05), result.faster(by=0.2)) == (False, True, True, False)
 
 
 def test_noise_is_neither() -> None:
-    found = comparison(1.0, 1.01, spread=0.05)
-    assert not found.slower()
-    assert not found.faster()
+    result = comparison(1.0, 1.01, spread=0.05)
+    assert not result.slower()
+    assert not result.faster()
 
 
 def test_a_counter_that_is_missing_says_why() -> None:
-    found = comparison(1.0, 1.0)
-    assert found.counter("elapsed") is found.elapsed
+    result = comparison(1.0, 1.0)
+    assert result.counter("elapsed") is result.elapsed
     with pytest.raises(KeyError, match="this machine has no such counter"):
-        found.counter("cycles")
+        result.counter("cycles")
     with pytest.raises(KeyError, match="there are elapsed, instructions"):
-        found.higher("nothing")
+        result.higher("nothing")

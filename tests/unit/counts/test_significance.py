@@ -158,10 +158,10 @@ def test_the_runs_it_takes_are_enough(noise: Callable[[random.Random], float]) -
     def side(count: int, factor: float = 1.0) -> list[float]:
         return [factor * noise(chance) for _ in range(count)]
 
-    said = sorted(runs_to_see(0.05, side(10), side(10, 1.02), of=3) or 0 for _ in range(21))
-    assert 5 < said[0] <= said[-1] < 80
-    found = sum(compare(side(said[10]), side(said[10], 1.05), of=3).significant for _ in range(60))
-    assert 48 <= found <= 60
+    run_counts = sorted(runs_to_see(0.05, side(10), side(10, 1.02), of=3) or 0 for _ in range(21))
+    assert 5 < run_counts[0] <= run_counts[-1] < 80
+    result = sum(compare(side(run_counts[10]), side(run_counts[10], 1.05), of=3).significant for _ in range(60))
+    assert 48 <= result <= 60
 
 
 def test_nothing_is_said_of_too_few_runs_and_of_nothing() -> None:

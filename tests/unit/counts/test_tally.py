@@ -17,9 +17,9 @@ def tally(cells: list[CounterCell]) -> Tally:
 
 def test_a_thread_that_had_ended_before_it_was_opened_has_no_line() -> None:
     """A thread that was counted and did nothing has one."""
-    found = tally([CounterCell(-1, 0, 3, 1, 1), CounterCell(-1, 2, 0, 0, 0)])
-    assert [line.row.aggregate_id.comm for line in found.lines() if line.row.event.name == "faults"] == ["first", "last"]
-    assert [aggregate_id.comm for aggregate_id, _ in found.lines_by_aggregate()] == ["first", "last"]
+    result = tally([CounterCell(-1, 0, 3, 1, 1), CounterCell(-1, 2, 0, 0, 0)])
+    assert [line.row.aggregate_id.comm for line in result.lines() if line.row.event.name == "faults"] == ["first", "last"]
+    assert [aggregate_id.comm for aggregate_id, _ in result.lines_by_aggregate()] == ["first", "last"]
 
 
 def test_threads_of_events_that_cannot_be_counted_keep_their_lines() -> None:

@@ -45,8 +45,8 @@ def test_a_cycle_of_origins_ends() -> None:
     one.add(dwarf.AT_ABSTRACT_ORIGIN, dwarf.FORM_REF4, other)
     other.add(dwarf.AT_SPECIFICATION, dwarf.FORM_REF4, one)
     main = function("main", (0x1000, 0x1100), inlined(one, (0x1000, 0x1100)))
-    found, _ = names_of(Dies(code(unit(one, other, main, low_pc=None), (0x1000, 0x1100))))
-    assert found[2] == ["", "main"]
+    result, _ = names_of(Dies(code(unit(one, other, main, low_pc=None), (0x1000, 0x1100))))
+    assert result[2] == ["", "main"]
 
 
 def test_deep_nesting_does_not_hide_other_units() -> None:
@@ -54,9 +54,9 @@ def test_deep_nesting_does_not_hide_other_units() -> None:
     for _ in range(200):
         deep = inlined(origin, (0x1000, 0x1100), deep if deep is not origin else Die(0x34))
     first = code(unit(origin, function("main", (0x1000, 0x1100), deep), low_pc=None), (0x1000, 0x1100))
-    found, flaws = names_of(Dies(first, program()[1]))
-    assert len(found[2]) == 201
-    assert found[(0x1200 - 0x0FF0) // 8] == ["more"]
+    result, flaws = names_of(Dies(first, program()[1]))
+    assert len(result[2]) == 201
+    assert result[(0x1200 - 0x0FF0) // 8] == ["more"]
     assert not flaws
 
 
@@ -81,9 +81,9 @@ def test_excessive_nesting_is_a_flaw() -> None:
 def test_a_sibling_that_points_back_is_a_flaw() -> None:
     main, other = function("main", (0x1000, 0x1100)), Die(0x13, children=[Die(0x34)])
     other.add(dwarf.AT_SIBLING, dwarf.FORM_REF4, 1)
-    found, flaws = names_of(Dies(code(unit(other, main, low_pc=None), (0x1000, 0x1100)), program()[1]))
-    assert found[2] == []
-    assert found[(0x1200 - 0x0FF0) // 8] == ["more"]
+    result, flaws = names_of(Dies(code(unit(other, main, low_pc=None), (0x1000, 0x1100)), program()[1]))
+    assert result[2] == []
+    assert result[(0x1200 - 0x0FF0) // 8] == ["more"]
     assert "sibling" in flaws[0]
 
 
@@ -92,23 +92,23 @@ def test_values_beyond_the_end_of_the_unit_are_a_flaw(form: int, value: object) 
     last = function("main", (0x1000, 0x1100)).add(0x40, form, value)
     dies = Dies(program()[1], code(unit(last, low_pc=None), (0x1000, 0x1100)))
     dies.info = dies.info[:-6]
-    found, flaws = names_of(dies)
-    assert found[(0x1200 - 0x0FF0) // 8] == ["more"]
+    result, flaws = names_of(dies)
+    assert result[(0x1200 - 0x0FF0) // 8] == ["more"]
     assert len(flaws) <= 4
 
 
 def test_units_are_truncated_at_the_end_of_the_section() -> None:
     dies = Dies(*program())
     dies.info = (0xFFFFFFE0).to_bytes(4, "little") + dies.info[4:]
-    found, _ = names_of(dies)
-    assert found[2] == ["main"]
+    result, _ = names_of(dies)
+    assert result[2] == ["main"]
 
 
 def test_unterminated_abbreviations_are_a_flaw() -> None:
     dies = Dies(*program())
     dies.abbrev = b"\x01\x11\x00" + b"\x03\x08" * (1 << 20)
-    found, flaws = names_of(dies)
-    assert not any(found)
+    result, flaws = names_of(dies)
+    assert not any(result)
     assert "attributes" in flaws[0]
 
 

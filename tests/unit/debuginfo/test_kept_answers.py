@@ -59,15 +59,17 @@ def units_of(path: Path) -> UnitIndex:
 def calls(path: Path, addresses: tuple[int, ...] = ADDRESSES) -> list[list[str]]:
     """Return the functions at each address, as found by one complete run."""
     finder = InlineFinder(units_of(path), keeps=True)
-    found = finder.find(np.array(addresses, np.uint64))
-    rows = iter(found.rows())
-    return [[finder.names[next(rows)[0]].decode() for _ in range(count)] for count in found.counts.tolist()]
+    position = finder.find(np.array(addresses, np.uint64))
+    rows = iter(position.rows())
+    return [[finder.names[next(rows)[0]].decode() for _ in range(count)] for count in position.counts.tolist()]
 
 
 def lines(path: Path, addresses: tuple[int, ...] = ASKED, *, as_addr2line: bool = False) -> list[str]:
     finder = SourceLines(units_of(path), as_addr2line=as_addr2line, keeps=True)
-    found = finder.find(np.array(addresses, np.uint64))
-    return [f"{finder.paths[file]}:{line}" if file >= 0 else "" for file, line in zip(*(column.tolist() for column in found), strict=True)]
+    position = finder.find(np.array(addresses, np.uint64))
+    return [
+        f"{finder.paths[file]}:{line}" if file >= 0 else "" for file, line in zip(*(column.tolist() for column in position), strict=True)
+    ]
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -124,12 +126,12 @@ def test_another_file_of_the_same_name_is_read(tmp_path: Path):
 def test_damaged_cache_files_are_ignored(tmp_path: Path, folder: Path):
     path = program(tmp_path / "program")
     assert calls(path) == CALLS
-    (kept,) = folder.iterdir()
-    whole = kept.read_bytes()
+    (cache_file,) = folder.iterdir()
+    whole = cache_file.read_bytes()
     for at in range(0, len(whole), 8):
-        kept.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        cache_file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         assert calls(path) == CALLS
-        kept.write_bytes(whole[:at])
+        cache_file.write_bytes(whole[:at])
         assert calls(path) == CALLS
 
 
@@ -178,12 +180,13 @@ def test_paths_of_many_calls_are_numbered_once(tmp_path: Path):
             return super().number(path)
 
     paths = Counted()
-    found = [paths.number(f"/{number % 50}.c") for number in range(1000)]
+    results = [paths.number(f"/{number % 50}.c") for number in range(1000)]
     numbered.clear()
-    kept = KeptPaths(KeptAnswers("calls", 1, units_of(lines_file(tmp_path / "program")), between_runs=False), paths)
+    kept_paths = KeptPaths(KeptAnswers("calls", 1, units_of(lines_file(tmp_path / "program")), between_runs=False), paths)
     for first in range(0, 1000, 100):
         keys = np.arange(first, first + 100, dtype=np.uint64)
         assert (
-            kept.rows(keys, lambda fresh: np.array([[found[key]] for key in fresh.tolist()]))[:, 0].tolist() == found[first : first + 100]
+            kept_paths.rows(keys, lambda fresh: np.array([[results[key]] for key in fresh.tolist()]))[:, 0].tolist()
+            == results[first : first + 100]
         )
     assert len(numbered) == 50

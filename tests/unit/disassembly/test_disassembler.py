@@ -113,11 +113,11 @@ def test_without_both_it_is_said_what_to_install(tmp_path: Path, monkeypatch: py
 
 
 def test_an_objdump_that_is_not_there_or_says_nothing_is_named(tmp_path: Path) -> None:
-    found = annotation(tmp_path)
-    assert "cannot run /nonexistent" in next(iter(reasons(found, CodeStyle(program="/nonexistent"))))
-    found.without_code.clear()
+    result = annotation(tmp_path)
+    assert "cannot run /nonexistent" in next(iter(reasons(result, CodeStyle(program="/nonexistent"))))
+    result.without_code.clear()
     silent = str(stand_in(tmp_path, ""))
-    assert "finds no instructions" in next(iter(reasons(found, CodeStyle(program=silent))))
+    assert "finds no instructions" in next(iter(reasons(result, CodeStyle(program=silent))))
 
 
 def test_a_machine_that_nobody_knows_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

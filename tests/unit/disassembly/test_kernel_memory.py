@@ -71,18 +71,18 @@ def test_the_running_kernels_memory_has_the_code(tmp_path: Path, kallsyms: Symbo
 
 def test_another_kernels_memory_has_not(tmp_path: Path, kallsyms: SymbolOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_memory, "PATH", kcore(tmp_path))
-    found = annotation(tmp_path, kallsyms)
-    assert list(found.functions()) == []
-    assert "the recorded kernel is not here" in next(iter(found.without_code))
+    result = annotation(tmp_path, kallsyms)
+    assert list(result.functions()) == []
+    assert "the recorded kernel is not here" in next(iter(result.without_code))
 
 
 def test_memory_that_cannot_be_read_is_named(tmp_path: Path, kallsyms: SymbolOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Symbolizer, "running_kernel", lambda _self: MOVED)
     for path, reason in ((str(tmp_path / "no"), "No such file"), (kcore(tmp_path, start=BASE + 0x5000), "nothing at")):
         monkeypatch.setattr(kernel_memory, "PATH", path)
-        found = annotation(tmp_path, kallsyms)
-        assert list(found.functions()) == []
-        assert reason in next(iter(found.without_code))
+        result = annotation(tmp_path, kallsyms)
+        assert list(result.functions()) == []
+        assert reason in next(iter(result.without_code))
 
 
 def test_every_cut_of_a_kcore_is_an_error_or_the_code(tmp_path: Path) -> None:

@@ -95,19 +95,19 @@ def test_of_a_group_all_or_none_and_the_leader_alone_is_pinned() -> None:
 
 
 def test_what_is_needed_breaks_no_rule() -> None:
-    asked = EventAttr(
+    attr = EventAttr(
         type=PerfType.RAW, config=0x1001E, inherit=1, enable_on_exec=1, sample_freq=4000, freq=1, sample_type=7, exclude_kernel=1
     )
-    leader = ebb.with_needs(asked)
+    leader = ebb.with_needs(attr)
     ebb.check(leader, 0, -1, None)
-    ebb.check(ebb.with_needs(asked, leads=False), 0, -1, leader)
+    ebb.check(ebb.with_needs(attr, leads=False), 0, -1, leader)
     assert leader.exclude_kernel == 1
 
 
 def row(event: CountedEvent, running: int, **state: Any) -> CountRow:
-    made = CountRow.__new__(CountRow)
-    made.event, made.running, made.state = event, running, CountState(**state)
-    return made
+    count = CountRow.__new__(CountRow)
+    count.event, count.running, count.state = event, running, CountState(**state)
+    return count
 
 
 @pytest.mark.parametrize(

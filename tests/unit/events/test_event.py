@@ -32,9 +32,9 @@ def test_the_same_text_twice_is_two_events() -> None:
 def test_changed_events_are_in_the_groups_that_they_were_in() -> None:
     leader, alone = event("a"), event("c")
     events = [leader, event("b", leader), alone]
-    found = change_events(events, lambda event: {"cgroup": "web"} if event is not alone else {})
-    assert [(one.name, one.cgroup) for one in found] == [("a", "web"), ("b", "web"), ("c", None)]
-    assert [one.leader for one in found] == [found[0], found[0], found[2]]
+    actual_change_events = change_events(events, lambda event: {"cgroup": "web"} if event is not alone else {})
+    assert [(one.name, one.cgroup) for one in actual_change_events] == [("a", "web"), ("b", "web"), ("c", None)]
+    assert [one.leader for one in actual_change_events] == [actual_change_events[0], actual_change_events[0], actual_change_events[2]]
     assert [one.cgroup for one in events] == [None] * 3
 
 

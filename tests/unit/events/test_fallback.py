@@ -13,15 +13,15 @@ from perfpy.events.fallback import Attempt, first_attempt, next_attempt, replace
 
 def changes(attr: EventAttr, errno: int = EINVAL, *, precise_max: bool = False, leads: bool = True) -> list[dict[str, int]]:
     """What differs from one attempt to the next, until there is none left."""
-    found = []
+    results = []
     attempt: Attempt | None = first_attempt(attr, leads=leads)
     while attempt:
         after = next_attempt(attempt, errno, precise_max=precise_max)
         if after:
             names = [name for name in EventAttr.__slots__ if getattr(attempt.attr, name) != getattr(after.attr, name)]
-            found.append({name: getattr(after.attr, name) for name in names} | ({"flags": 0} if attempt.flags != after.flags else {}))
+            results.append({name: getattr(after.attr, name) for name in names} | ({"flags": 0} if attempt.flags != after.flags else {}))
         attempt = after
-    return found
+    return results
 
 
 def test_a_sampling_event_gives_up_the_newest_feature_first() -> None:
@@ -91,19 +91,19 @@ def test_what_was_found_missing_stays_so_for_later_events_and_for_one_pmu_only()
     ("on_cpus", "clock", "name"), [(False, SoftwareId.TASK_CLOCK, "task-clock"), (True, SoftwareId.CPU_CLOCK, "cpu-clock")]
 )
 def test_cycles_without_a_pmu_become_a_clock(errno: int, on_cpus: bool, clock: int, name: str) -> None:
-    found = replacement("cycles:P", EventAttr(precise_ip=3), errno, on_cpus=on_cpus, paranoid=2)
-    assert found is not None
-    assert (found.attr.type, found.attr.config, found.name) == (PerfType.SOFTWARE, clock, f"{name}:ppp")
-    assert name in found.message
+    result = replacement("cycles:P", EventAttr(precise_ip=3), errno, on_cpus=on_cpus, paranoid=2)
+    assert result is not None
+    assert (result.attr.type, result.attr.config, result.name) == (PerfType.SOFTWARE, clock, f"{name}:ppp")
+    assert name in result.message
 
 
 @pytest.mark.parametrize(
     ("name", "shown"), [("cs", "cs:u"), ("cs:H", "cs:Hu"), ("cpu/event=1/", "cpu/event=1/u"), ("mem:0x1000:w", "mem:0x1000:wu")]
 )
 def test_who_may_not_look_into_the_kernel_counts_user_space_under_a_name_that_says_so(name: str, shown: str) -> None:
-    found = replacement(name, EventAttr(type=1, config=3), EACCES, on_cpus=False, paranoid=2)
-    assert found is not None
-    assert (found.name, found.attr.exclude_kernel, found.attr.exclude_hv) == (shown, 1, 1)
+    result = replacement(name, EventAttr(type=1, config=3), EACCES, on_cpus=False, paranoid=2)
+    assert result is not None
+    assert (result.name, result.attr.exclude_kernel, result.attr.exclude_hv) == (shown, 1, 1)
 
 
 def test_there_is_no_other_event_for_the_rest() -> None:

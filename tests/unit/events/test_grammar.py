@@ -51,11 +51,11 @@ def test_terms_keep_numbers_words_and_quoted_strings_with_any_character() -> Non
 def test_lists_groups_names_blanks_and_newlines() -> None:
     entries = parse(" cycles ,\n {a, b:k}:S,\tfoo{c}\n").entries
     assert [type(entry) for entry in entries] == [EventSpec, GroupSpec, GroupSpec]
-    group, named = entries[1], entries[2]
+    group, named_group = entries[1], entries[2]
     assert isinstance(group, GroupSpec)
-    assert isinstance(named, GroupSpec)
+    assert isinstance(named_group, GroupSpec)
     assert [event.name for event in group.events] == ["a", "b:k"]
-    assert (group.modifiers.text, named.name) == ("S", "foo")
+    assert (group.modifiers.text, named_group.name) == ("S", "foo")
 
 
 def test_the_printed_name_is_the_text_without_the_blanks_around_it() -> None:

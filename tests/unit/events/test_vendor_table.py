@@ -64,8 +64,8 @@ def test_all_tables_are_named_by_the_index_and_small() -> None:
     assert len(TABLES) >= 30
     for maker in FOLDER.iterdir():
         if maker.is_dir():
-            named = {line.split("\t")[1] for line in (maker / "index.tsv").read_text().splitlines()}
-            assert named == {path.stem for path in maker.glob("*.z")}
+            stems = {line.split("\t")[1] for line in (maker / "index.tsv").read_text().splitlines()}
+            assert stems == {path.stem for path in maker.glob("*.z")}
             assert (maker / "LICENSE").stat().st_size > 1000
     assert sum(path.stat().st_size for path in TABLES) < 6 << 20
 

@@ -88,14 +88,14 @@ def test_a_cluster_gives_the_same_report_also_when_workers_die(tmp_path):
     paths[5].write_bytes(b"PERFILE2 and no more")
     paths[7].unlink()
     command = [sys.executable, tmp_path / "reports.py", *map(str, paths)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=400)
-    found = json.loads(done.stdout)
-    assert found["cluster"] == found["alone"] == found["killed"]
-    assert found["harmed"][0] == found["without"][0]
-    assert found["harmed"][1] == [str(paths[number]) for number in (3, 4, 5, 7)]
-    assert found["reasons"][:2] == ["the workers that read it died", "not read within 10 seconds"]
-    assert found["refused"], "a pickled result was accepted"
-    rows, failed = found["alone"]
+    process = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=400)
+    output = json.loads(process.stdout)
+    assert output["cluster"] == output["alone"] == output["killed"]
+    assert output["harmed"][0] == output["without"][0]
+    assert output["harmed"][1] == [str(paths[number]) for number in (3, 4, 5, 7)]
+    assert output["reasons"][:2] == ["the workers that read it died", "not read within 10 seconds"]
+    assert output["refused"], "a pickled result was accepted"
+    rows, failed = output["alone"]
     assert failed == [str(paths[5]), str(paths[7])]
     assert len(rows) > 10
 
@@ -146,8 +146,8 @@ def at_once(monkeypatch):
 def test_slow_tasks_run_on_an_idle_worker_too():
     client = Client(["slow", "idle"])
     shares: list[float] = []
-    found = _Folding(client, "tcp://here:1", REQUEST, ["a", "b"]).results(shares.append)
-    assert [future.done() for future in found] == [True, True]
+    results = _Folding(client, "tcp://here:1", REQUEST, ["a", "b"]).results(shares.append)
+    assert [future.done() for future in results] == [True, True]
     assert client.asked == [(["a"], ()), (["b"], ()), (["a"], ("idle",))]
     assert shares == [0.5, 1]
 
@@ -177,8 +177,8 @@ def test_a_missing_cluster_is_an_error(tmp_path):
     assert distributed
     code = "import dask; dask.config.set({'distributed.comm.timeouts.connect': '0.2s'});"
     code += "import perfpy; perfpy.open_many('nowhere.data', cluster='tcp://127.0.0.1:1').report()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert "perfpy.errors.PerfError: no cluster at tcp://127.0.0.1:1" in done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert "perfpy.errors.PerfError: no cluster at tcp://127.0.0.1:1" in process.stderr
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch):

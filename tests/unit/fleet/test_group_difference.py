@@ -21,10 +21,10 @@ def numbered(change=0, scale=(10,) * 8, first=0):
 
 
 def changes(before, after, **options):
-    (found,) = perfpy.diff(perfpy.open_many(before), perfpy.open_many(after), by="comm")
+    (result,) = perfpy.diff(perfpy.open_many(before), perfpy.open_many(after), by="comm")
     if options:
-        (found,) = perfpy.open_many(before).changes(perfpy.open_many(after), by="comm", **options)
-    return found
+        (result,) = perfpy.open_many(before).changes(perfpy.open_many(after), by="comm", **options)
+    return result
 
 
 def rows(found):
@@ -32,39 +32,39 @@ def rows(found):
 
 
 def test_a_change_on_all_hosts_stands_out_from_their_spread(tmp_path):
-    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10, first=100)))
-    assert (found.unit, found.test, found.in_both) == ("host", "permutation", 0)
-    assert [row.names for row in found.above()] == [("c",)]
-    (changed,) = found.above(0.05)
+    actual_changes = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10, first=100)))
+    assert (actual_changes.unit, actual_changes.test, actual_changes.in_both) == ("host", "permutation", 0)
+    assert [row.names for row in actual_changes.above()] == [("c",)]
+    (changed,) = actual_changes.above(0.05)
     assert (changed.before, changed.after) == pytest.approx((0.2, 30 / 110))
     assert changed.low < changed.change < changed.high
-    assert found.above(0.1) == []
-    assert found.shares[("c",)] == ([0.2] * 8, [pytest.approx(30 / 110)] * 8)
-    assert rows(found)["a"].change < 0
+    assert actual_changes.above(0.1) == []
+    assert actual_changes.shares[("c",)] == ([0.2] * 8, [pytest.approx(30 / 110)] * 8)
+    assert rows(actual_changes)["a"].change < 0
 
 
 def test_the_same_hosts_are_compared_with_themselves(tmp_path):
-    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(1)))
-    assert found.in_both == 8
-    assert (rows(found)["c"].rose, rows(found)["c"].fell) == (8, 0)
-    assert {name for name, row in rows(found).items() if row.has_changed} >= {"c"}
+    actual_changes = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(1)))
+    assert actual_changes.in_both == 8
+    assert (rows(actual_changes)["c"].rose, rows(actual_changes)["c"].fell) == (8, 0)
+    assert {name for name, row in rows(actual_changes).items() if row.has_changed} >= {"c"}
 
 
 def test_a_host_that_did_more_is_no_change_where_hosts_are_the_same(tmp_path):
     """The amount of work differs between hosts, not its shares."""
     before = group(tmp_path / "before", numbered(scale=(40, *(10,) * 7)))
     after = group(tmp_path / "after", numbered(scale=(*(10,) * 7, 40)))
-    found = changes(before, after)
-    assert all(row.change == pytest.approx(0) for row in found)
-    assert not any(row.has_changed for row in found)
+    actual_changes = changes(before, after)
+    assert all(row.change == pytest.approx(0) for row in actual_changes)
+    assert not any(row.has_changed for row in actual_changes)
 
 
 def test_recordings_of_one_host_are_one_observation(tmp_path):
     for name, change in (("before", 0), ("after", 10)):
         for number in range(12):
             host_recording(tmp_path / name / f"{number}.data", f"{name}{number % 2}", {"a": 50 + number % 3, "c": 20 + change})
-    found = changes(tmp_path / "before", tmp_path / "after")
-    assert (len(found.before.units), found.before.recordings, found.test) == (2, 12, "student")
+    actual_changes = changes(tmp_path / "before", tmp_path / "after")
+    assert (len(actual_changes.before.units), actual_changes.before.recordings, actual_changes.test) == (2, 12, "student")
     by_recording = changes(tmp_path / "before", tmp_path / "after", unit="recording")
     assert (len(by_recording.before.units), by_recording.test) == (12, "permutation")
     assert {row.names[0] for row in by_recording if row.has_changed} == {"a", "c"}
@@ -75,15 +75,15 @@ def test_recordings_are_compared_if_hosts_are_unknown_or_one(tmp_path, host):
     for name, change in (("before", 0), ("after", 30)):
         for number in range(5):
             host_recording(tmp_path / name / f"{number}.data", host, {"a": 50 + number, "c": 20 + change})
-    found = changes(tmp_path / "before", tmp_path / "after")
-    assert (found.unit, len(found.before.units), found.in_both) == ("recording", 5, 0)
-    assert [row.names for row in found.above()] == [("c",)]
+    actual_changes = changes(tmp_path / "before", tmp_path / "after")
+    assert (actual_changes.unit, len(actual_changes.before.units), actual_changes.in_both) == ("recording", 5, 0)
+    assert [row.names for row in actual_changes.above()] == [("c",)]
 
 
 def test_one_host_shows_no_spread(tmp_path):
-    found = changes(group(tmp_path / "before", {"one": {"a": 100, "c": 100}}), group(tmp_path / "after", numbered(first=100)))
-    assert found.test == ""
-    assert all(row.chance is None and row.low is None and not row.has_changed for row in found)
+    actual_changes = changes(group(tmp_path / "before", {"one": {"a": 100, "c": 100}}), group(tmp_path / "after", numbered(first=100)))
+    assert actual_changes.test == ""
+    assert all(row.chance is None and row.low is None and not row.has_changed for row in actual_changes)
 
 
 def test_hosts_may_all_count_the_same(tmp_path):
@@ -114,10 +114,10 @@ def test_one_host_that_did_less_is_no_change(tmp_path):
     sizes = {"before": range(9), "after": range(9, 20)}
     for name, numbers in sizes.items():
         group(tmp_path / name, {f"host{number}": {"a": 30 if number == 12 else 40, "b": 40} for number in numbers})
-    found = changes(tmp_path / "before", tmp_path / "after")
-    assert found.rate is not None
-    assert not found.rate.has_changed
-    assert not any(row.has_changed for row in found)
+    actual_changes = changes(tmp_path / "before", tmp_path / "after")
+    assert actual_changes.rate is not None
+    assert not actual_changes.rate.has_changed
+    assert not any(row.has_changed for row in actual_changes)
 
 
 def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
@@ -133,41 +133,41 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
         columns=ColumnOptions(sort="comm"),
         sample_filter=SampleFilter(comms=("a",)),
     )
-    (found,) = perfpy.open_many(before).changes(
+    (result,) = perfpy.open_many(before).changes(
         perfpy.open_many(after), options=options, options_of=lambda _recording: (with_recordings(options), None)
     )
-    assert found.rate is not None
-    assert found.after.units == ["host0", "host1"]
-    assert found.rate.after == pytest.approx(found.rate.before * 2 / 3)
+    assert result.rate is not None
+    assert result.after.units == ["host0", "host1"]
+    assert result.rate.after == pytest.approx(result.rate.before * 2 / 3)
 
 
 def test_the_smallest_of_very_many_rows_are_not_tested(tmp_path, monkeypatch):
     monkeypatch.setattr("perfpy.analysis.differences.group_table._MOST_CELLS", 32)
-    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
-    assert {name: row.chance is None for name, row in rows(found).items()} == {"a": False, "b": False, "c": True}
-    assert rows(found)["c"].after == pytest.approx(30 / 110)
+    actual_changes = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
+    assert {name: row.chance is None for name, row in rows(actual_changes).items()} == {"a": False, "b": False, "c": True}
+    assert rows(actual_changes)["c"].after == pytest.approx(30 / 110)
 
 
 def test_rows_of_one_group_only_have_nothing_in_the_other(tmp_path):
     new = {host: {**counts, "new": 50} for host, counts in numbered(first=100).items()}
-    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", new))
-    assert rows(found)["new"].before == 0
-    assert rows(found)["new"].has_changed
+    actual_changes = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", new))
+    assert rows(actual_changes)["new"].before == 0
+    assert rows(actual_changes)["new"].has_changed
 
 
 def test_a_host_without_samples_of_the_event_has_no_share(tmp_path):
     before = group(tmp_path / "before", {**numbered(), "idle": {}})
-    found = changes(before, group(tmp_path / "after", numbered(first=100)))
-    assert "idle" not in found.before.units
+    actual_changes = changes(before, group(tmp_path / "after", numbered(first=100)))
+    assert "idle" not in actual_changes.before.units
 
 
 def test_as_columns(tmp_path):
-    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
-    columns = found.to_columns()
+    actual_changes = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
+    columns = actual_changes.to_columns()
     assert columns["comm"][0] == "c"
     assert columns["has_changed"][0]
-    assert {len(values) for values in columns.values()} == {len(found)}
-    assert "8 -> 8 hosts" in repr(found)
+    assert {len(values) for values in columns.values()} == {len(actual_changes)}
+    assert "8 -> 8 hosts" in repr(actual_changes)
 
 
 def test_groups_that_cannot_be_compared_are_refused(tmp_path):

@@ -70,8 +70,8 @@ def test_functions_are_one_row_by_name_and_file(hosts):
 
 
 def test_builds_are_separate_rows_on_request(hosts):
-    found = rows(hosts.report(by="build_id,symbol"))
-    assert found == {
+    actual_rows = rows(hosts.report(by="build_id,symbol"))
+    assert actual_rows == {
         (OLD, "[.] main"): 1, (OLD, "[.] work"): 2, (NEW, "[.] other"): 1, (NEW, "[.] main"): 1, (NEW, "[.] work"): 2,
     }  # fmt: skip
 
@@ -84,9 +84,9 @@ def test_there_is_a_note_of_several_builds(hosts):
 
 def test_lines_are_those_of_each_build(hosts):
     """Both builds have code at one address, from different lines."""
-    found = {(name.removeprefix("[.] "), line): count for (name, line), count in rows(hosts.report(by="symbol,srcline")).items()}
+    results = {(name.removeprefix("[.] "), line): count for (name, line), count in rows(hosts.report(by="symbol,srcline")).items()}
     old = {("main", "a.c:2"): 1, ("work", "a.c:3"): 2}
-    assert found == old | {("other", "a.c:50"): 1, ("main", "a.c:51"): 1, ("work", "a.c:52"): 2}
+    assert results == old | {("other", "a.c:50"): 1, ("main", "a.c:51"): 1, ("work", "a.c:52"): 2}
     assert rows(hosts.report(by="srcfile")) == {("a.c",): 7}
 
 
@@ -120,9 +120,9 @@ def test_sites_of_one_recording_are_unchanged(hosts):
     for path in hosts.paths:
         with Recording(path, symbols=OPTIONS) as alone:
             expected = alone.stacks(sites=True)
-        (found,) = Recordings([path], jobs=1, symbols=OPTIONS).stacks(sites=True)
-        assert pprof([found]) == pprof(expected)
-        assert speedscope([found], "x") == speedscope(expected, "x")
+        (result,) = Recordings([path], jobs=1, symbols=OPTIONS).stacks(sites=True)
+        assert pprof([result]) == pprof(expected)
+        assert speedscope([result], "x") == speedscope(expected, "x")
 
 
 def test_symbols_that_workers_lack_are_found_by_build_id(hosts, tmp_path):
@@ -141,9 +141,9 @@ def test_symbols_that_workers_lack_are_found_by_build_id(hosts, tmp_path):
         parts = [fold_recording(path, request) for path in hosts.paths]
         part = merge_profiles([one for one in parts if one is not None])
         assert not part.symbols.names
-        named = add_local_symbols(part, OPTIONS._replace(buildid_dir=str(cache_of(tmp_path, elsewhere))))
-        assert set(named.symbols.names) == {"main", "work", "other"}
-        assert len(MergedProfile(named).symbolizer.symbols) == len(named.symbols.names)
+        result = add_local_symbols(part, OPTIONS._replace(buildid_dir=str(cache_of(tmp_path, elsewhere))))
+        assert set(result.symbols.names) == {"main", "work", "other"}
+        assert len(MergedProfile(result).symbolizer.symbols) == len(result.symbols.names)
 
 
 def cache_of(tmp_path, elsewhere):
@@ -191,8 +191,8 @@ def test_code_that_runtimes_made_is_one_file_in_all_processes(tmp_path):
         (tmp_path / "root" / "tmp").mkdir(parents=True, exist_ok=True)
         (tmp_path / "root" / "tmp" / f"perf-{pid}.map").write_text("\n".join(lines) + "\n")
     options = OPTIONS._replace(symfs=str(tmp_path / "root"))
-    found = Recordings([str(tmp_path / f"{pid}.data") for pid in (7, 8)], jobs=1, symbols=options)
-    assert rows(found.report(by="dso,symbol")) == {("[JIT]", "[.] py::f:/a.py"): 4, ("[JIT]", "[.] py::g:/a.py"): 2}
+    recordings = Recordings([str(tmp_path / f"{pid}.data") for pid in (7, 8)], jobs=1, symbols=options)
+    assert rows(recordings.report(by="dso,symbol")) == {("[JIT]", "[.] py::f:/a.py"): 4, ("[JIT]", "[.] py::g:/a.py"): 2}
 
 
 def test_where_and_columns(hosts):

@@ -48,10 +48,10 @@ def unpacked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hosts")
 
     def path(name):
-        found = folder / f"{name}.data"
-        if not found.exists():
-            found.write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
-        return str(found)
+        result = folder / f"{name}.data"
+        if not result.exists():
+            result.write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
+        return str(result)
 
     return path
 
@@ -65,10 +65,10 @@ def text(report):
 
 
 def samples(report):
-    found: Counter[tuple[str, ...]] = Counter()
+    counter: Counter[tuple[str, ...]] = Counter()
     for name, row in rows(report):
-        found[name, *row.texts.values()] += row.samples
-    return found
+        counter[name, *row.texts.values()] += row.samples
+    return counter
 
 
 def rows(report):
@@ -98,9 +98,9 @@ def test_threads_of_one_number_are_one_row_where_they_have_one_name():
 
 def test_cgroups_are_identified_by_path():
     machine = MachineTexts(cgroup_name={5: "/a", 9: "/a", 6: "/b"}.get)
-    found = replace_numbers({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, [None]))
-    assert found.values["cgroup"] == [0, "/a", "/b", ""]
-    merged = MergedValues(found.dimensions, found.values, [])
+    result = replace_numbers({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, [None]))
+    assert result.values["cgroup"] == [0, "/a", "/b", ""]
+    merged = MergedValues(result.dimensions, result.values, [])
     numbers = merged.dimensions["cgroup"].tolist()
     assert [merged.machine.cgroup_name(number) if number else "N/A" for number in numbers] == ["/a", "N/A", "/a", "/b", None]
 
@@ -135,9 +135,9 @@ def test_callers_of_recordings_without_samples(unpacked):
 
 def test_all_fields_of_tracepoints_of_recordings_of_which_some_have_none(unpacked):
     paths = [unpacked("chains"), unpacked("sched"), unpacked("arm64-sched")]
-    found = Recordings(paths, jobs=1)
-    report = found.report(options=asked("trace_fields"))
-    assert not found.failed
+    recordings = Recordings(paths, jobs=1)
+    report = recordings.report(options=asked("trace_fields"))
+    assert not recordings.failed
     with Recording(paths[1]) as recording:
         alone = shown(recording.report(options=asked("trace_fields")))
     together = shown(report)

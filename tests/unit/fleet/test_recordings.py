@@ -74,8 +74,8 @@ def test_twice_the_same_recording_has_twice_the_samples(folder, tmp_path):
 
 def test_neighbours_may_be_merged_in_any_groups(folder):
     request = FoldingRequest(lambda _recording: (CALLERS, None))
-    found = [fold_recording(path, request) for path in paths(folder, "chains", "lost", "fork-exec", "arm64-chains")]
-    parts = [part for part in found if part is not None]
+    results = [fold_recording(path, request) for path in paths(folder, "chains", "lost", "fork-exec", "arm64-chains")]
+    parts = [part for part in results if part is not None]
     at_once, in_groups = (
         merge_profiles(parts),
         merge_profiles([merge_profiles(parts[:1]), merge_profiles([merge_profiles(parts[1:3]), parts[3]])]),

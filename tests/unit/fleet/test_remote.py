@@ -98,8 +98,8 @@ def test_a_file_system_gives_the_same_report_and_is_listed(here: list[str]) -> N
     for name in (*NAMES, "other.txt"):
         memory.pipe(f"/fleet/{name}", CONTENT)
     urls = [f"memory://fleet/{name}" for name in NAMES]
-    for named in (["memory://fleet/*.data"], ["memory://fleet/"], urls):
-        assert [re.sub("/+", "/", url) for url in find_recordings(named)] == [re.sub("/+", "/", url) for url in urls]
+    for places in (["memory://fleet/*.data"], ["memory://fleet/"], urls):
+        assert [re.sub("/+", "/", url) for url in find_recordings(places)] == [re.sub("/+", "/", url) for url in urls]
     assert rows(find_recordings("memory://fleet/")) == rows(here)
     with pytest.raises(BadPerfDataError, match="no recordings found"):
         find_recordings("memory://nowhere/*.data")

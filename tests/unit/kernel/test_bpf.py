@@ -23,30 +23,32 @@ def test_counts_and_places_are_those_of_the_arrays_that_are_there():
     struct.pack_into("=II", info, 104, 1, 1)
     struct.pack_into("=I", info, 180, 1)
     arrays = {0: b"\x90\x90\x90\x90\xc3", 3: struct.pack("=Q", 0xFFFFFFFFC0000000), 4: struct.pack("=I", 5), 8: b"12345678"}
-    bits, told, data = BpfProgramInfo(7, "p", b"12345678", ((0xFFFFFFFFC0000000, 5),), (b"12345678",), bytes(info), arrays).with_arrays()
+    bits, info_of_kernel, data = BpfProgramInfo(
+        7, "p", b"12345678", ((0xFFFFFFFFC0000000, 5),), (b"12345678",), bytes(info), arrays
+    ).with_arrays()
     assert bits == 1 << 0 | 1 << 3 | 1 << 4 | 1 << 8
-    assert struct.unpack_from("=IIQ", told, CODE_LENGTH_AT) == (5, 0, 0)
+    assert struct.unpack_from("=IIQ", info_of_kernel, CODE_LENGTH_AT) == (5, 0, 0)
     assert data[:8] == b"\x90\x90\x90\x90\xc3\0\0\0"
-    assert struct.unpack_from("=I", told, LINES_AT) == (0,)
+    assert struct.unpack_from("=I", info_of_kernel, LINES_AT) == (0,)
     function = BpfFunction(0, "bpf_prog_3132333435363738", 0xFFFFFFFFC0000000, 5, b"\x90\x90\x90\x90\xc3")
-    assert bpf_functions(BpfProgram(bits, told, data), ()) == [function]
+    assert bpf_functions(BpfProgram(bits, info_of_kernel, data), ()) == [function]
 
 
 @pytest.mark.parametrize("place", [112, 120, 184])
 def test_arrays_at_places_that_cannot_be_name_no_functions(place):
-    told = bytearray(232)
-    struct.pack_into("=II", told, 104, 1, 1)
-    struct.pack_into("=I", told, 180, 1)
-    struct.pack_into("=Q", told, place, (1 << 64) - 8)
-    assert bpf_functions(BpfProgram(0, bytes(told), bytes(16)), ()) == []
+    data = bytearray(232)
+    struct.pack_into("=II", data, 104, 1, 1)
+    struct.pack_into("=I", data, 180, 1)
+    struct.pack_into("=Q", data, place, (1 << 64) - 8)
+    assert bpf_functions(BpfProgram(0, bytes(data), bytes(16)), ()) == []
 
 
 def test_code_that_the_kernel_hides_has_no_length():
     info = bytearray(232)
     struct.pack_into("=I", info, CODE_LENGTH_AT, 1219)
-    bits, told, data = BpfProgramInfo(7, "p", b"", (), (), bytes(info)).with_arrays()
+    bits, info_of_kernel, data = BpfProgramInfo(7, "p", b"", (), (), bytes(info)).with_arrays()
     assert (bits, data) == (0, b"")
-    assert told == bytes(232)
+    assert info_of_kernel == bytes(232)
 
 
 @pytest.mark.live
@@ -56,9 +58,9 @@ def test_programs_of_this_machine_are_told_with_their_code_and_names():
     except OSError as error:
         pytest.skip(f"no BPF programs here: {error}")
     try:
-        found = {program.name: program for program in loaded_programs()}
-        plain, several = found["plain_one"], found["several"]
-        types = loaded_types(found.values())
+        results = {program.name: program for program in loaded_programs()}
+        plain, several = results["plain_one"], results["several"]
+        types = loaded_types(results.values())
     finally:
         for fd in opened:
             os.close(fd)

@@ -35,13 +35,13 @@ MONITORS = {
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """As sysfs has it: folders elsewhere, and links to them."""
-    found = tmp_path / "sys/class/hwmon"
-    found.mkdir(parents=True)
+    result = tmp_path / "sys/class/hwmon"
+    result.mkdir(parents=True)
     for folder, files in MONITORS.items():
         (tmp_path / "devices" / folder).mkdir(parents=True)
         for name, text in files.items():
             (tmp_path / "devices" / folder / name).write_text(text + "\n")
-        (found / folder).symlink_to(tmp_path / "devices" / folder)
+        (result / folder).symlink_to(tmp_path / "devices" / folder)
     return tmp_path / "sys"
 
 
@@ -51,8 +51,8 @@ def machine(root: Path, tmp_path: Path) -> Machine:
 
 
 def test_what_there_is(root: Path) -> None:
-    found = [(one.pmu, one.name, one.alias, one.location) for one in hwmon.sensors(str(root))]
-    assert found == [
+    results = [(one.pmu, one.name, one.alias, one.location) for one in hwmon.sensors(str(root))]
+    assert results == [
         ("hwmon_coretemp", "temp2", "", "hwmon0/temp2/"),
         ("hwmon_coretemp", "temp1", "temp_package_id_0", "hwmon0/temp1/"),
         *(("hwmon_k_10__x_", name, "", f"hwmon1/{name}/") for name in ("energy1", "fan1", "humidity1", "in0", "power1", "temp1")),
@@ -81,9 +81,9 @@ def test_readings(root: Path) -> None:
     ],
 )
 def test_events_by_name_label_and_monitor(machine: Machine, text: str, events: list[tuple[str, str, str]]) -> None:
-    found = parse_events(text, machine=machine, counting=True)
-    assert [(event.name, event.tool, event.unit) for event in found] == events
-    assert all(event.snapshot for event in found)
+    actual_events = parse_events(text, machine=machine, counting=True)
+    assert [(event.name, event.tool, event.unit) for event in actual_events] == events
+    assert all(event.snapshot for event in actual_events)
 
 
 @pytest.mark.parametrize("text", ["temp7", "hwmon_coretemp/fan1/", "hwmon_coretemp/temp1=3/", "hwmon_other/temp1/", "temp1/period=3/"])
@@ -102,8 +102,8 @@ def test_they_are_listed(machine: Machine) -> None:
 
 def test_values_among_those_of_the_tool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hwmon.reading, "__defaults__", (str(root),))
-    found = tool_values.machine_values(["hwmon1/temp1/", "hwmon9/temp1/", "num_cpus_online", "duration_time"], on_cpus=True)
-    assert found == {"hwmon1/temp1/": -3000, "hwmon9/temp1/": 0, "num_cpus_online": os.sysconf("SC_NPROCESSORS_ONLN")}
+    machine_values = tool_values.machine_values(["hwmon1/temp1/", "hwmon9/temp1/", "num_cpus_online", "duration_time"], on_cpus=True)
+    assert machine_values == {"hwmon1/temp1/": -3000, "hwmon9/temp1/": 0, "num_cpus_online": os.sysconf("SC_NPROCESSORS_ONLN")}
 
 
 def test_one_of_several_pmus(tmp_path: Path) -> None:

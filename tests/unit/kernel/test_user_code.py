@@ -104,9 +104,9 @@ def test_a_clock_of_the_cpu_s_is_asked():
     ],
 )
 def test_where_the_page_does_not_tell_read_does(buffer: bytearray, reason: str):
-    found = reader(buffer, value=77).read()
-    assert (found.value, found.from_page) == (77, False)
-    assert reason in found.why_read
+    reading = reader(buffer, value=77).read()
+    assert (reading.value, reading.from_page) == (77, False)
+    assert reason in reading.why_read
 
 
 @runs_here
@@ -158,8 +158,8 @@ def test_no_memory_is_written_and_run():
 
 def memory_with_code() -> int:
     """Bytes of code that are of no file."""
-    found = re.findall(r"^(\w+)-(\w+) r-xp 00000000 00:00 0 *$", Path("/proc/self/maps").read_text(), re.MULTILINE)
-    return sum(int(end, 16) - int(start, 16) for start, end in found)
+    matches = re.findall(r"^(\w+)-(\w+) r-xp 00000000 00:00 0 *$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    return sum(int(end, 16) - int(start, 16) for start, end in matches)
 
 
 @runs_here

@@ -13,14 +13,14 @@ from tests.builders.user_page import LOCK, RDPMC, capability, page
 
 def test_the_count_is_offset_and_register() -> None:
     """The register is index - 1; its bits are a signed number."""
-    asked: list[int] = []
+    numbers: list[int] = []
 
     def register(number: int) -> int:
-        asked.append(number)
+        numbers.append(number)
         return 23
 
     assert UserPage(page()).read(register) == Reading(123, 50, 50)
-    assert asked == [2]
+    assert numbers == [2]
     assert UserPage(page(offset=1 << 47)).read(lambda _: -5 & (1 << 48) - 1).value == (1 << 47) - 5
 
 

@@ -39,8 +39,8 @@ def table(path: Path, columns: dict[str, Any], **how: Any) -> str:
 def test_ordinary_tables_are_read(tmp_path: Path) -> None:
     numbers = list(range(1000))
     path = table(tmp_path / "a.parquet", {"at": numbers, "name": ["one", "two"] * 500, "none": pyarrow.array([[1, 2]] * 1000)})
-    with open_table(path) as found:
-        read = found.read()
+    with open_table(path) as result:
+        read = result.read()
     assert read["at"].to_pylist() == numbers
     assert read["name"].to_pylist() == ["one", "two"] * 500
     assert read["none"].to_pylist() == [[1, 2]] * 1000
@@ -68,8 +68,8 @@ def test_bombs_are_refused(values: Any, how: dict[str, Any], tmp_path: Path) -> 
 
 
 def test_columns_that_are_not_read_do_not_count(tmp_path: Path) -> None:
-    with open_table(table(tmp_path / "a.parquet", {"x": [b"\0" * (3 << 20)], "z": [1]}), ["z"]) as found:
-        assert found.read(columns=["z"])["z"].to_pylist() == [1]
+    with open_table(table(tmp_path / "a.parquet", {"x": [b"\0" * (3 << 20)], "z": [1]}), ["z"]) as result:
+        assert result.read(columns=["z"])["z"].to_pylist() == [1]
 
 
 def test_values_that_build_on_each_other_are_refused(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_values_that_build_on_each_other_are_refused(tmp_path: Path) -> None:
 
 def test_texts_come_once_however_often_they_are_repeated(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"x": ["a" * 10_000] * 10_000})
-    with open_table(path) as found:
-        column = found.read()["x"]
+    with open_table(path) as result:
+        column = result.read()["x"]
     assert column.nbytes < 100_000
 
 
@@ -131,8 +131,8 @@ try:
 except (*damage_of_tables(), PerfError) as error:
     print(type(error).__name__)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "OSError\n", "")
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "OSError\n", "")
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ class ProtocolOnly:
 def recording(tmp_path):
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20).file())
-    with perfpy.open(path) as found:
-        yield found
+    with perfpy.open(path) as result:
+        yield result
 
 
 def rows(source: Any, recording: Recording) -> list[Any]:
@@ -54,8 +54,8 @@ def test_a_report_needs_no_more_than_the_protocol(recording):
 
 def test_stacks_need_no_more_than_the_protocol(recording):
     def folded(source: Any) -> list[Any]:
-        found = make_stacks(source, recording.timeline, recording.symbolizer(), SampleFilter(), jobs=1)
-        return [(part.event, part.total) for part in found]
+        stacks = make_stacks(source, recording.timeline, recording.symbolizer(), SampleFilter(), jobs=1)
+        return [(part.event, part.total) for part in stacks]
 
     assert folded(ProtocolOnly(recording.data)) == folded(recording.data) != []
 

@@ -17,8 +17,8 @@ def test_ids_are_handed_out_in_order_of_first_appearance(batches):
     table = IdTable()
     expected: dict[int, int] = {}
     for batch in batches:
-        wanted = [expected.setdefault(key, len(expected)) for key in batch]
-        assert table.ids(np.array(batch, np.uint64)).tolist() == wanted
+        result = [expected.setdefault(key, len(expected)) for key in batch]
+        assert table.ids(np.array(batch, np.uint64)).tolist() == result
     assert table.keys.tolist() == list(expected)
     assert len(table) == len(expected)
 

@@ -17,9 +17,9 @@ DSO_OF_FRAME = np.array([0, 1, 2, 3, -1], np.int32)
 def folded(*chains: list[int]) -> list[list[int]]:
     frames = np.array([frame for chain in chains for frame in chain], np.int32)
     counts = np.array([len(chain) for chain in chains], np.int64)
-    found, sizes = without_interpreters(frames, counts, DSO_OF_FRAME, DSOS)
+    result, sizes = without_interpreters(frames, counts, DSO_OF_FRAME, DSOS)
     ends = np.cumsum(sizes)
-    return [found[end - size : end].tolist() for end, size in zip(ends, sizes, strict=True)]
+    return [result[end - size : end].tolist() for end, size in zip(ends, sizes, strict=True)]
 
 
 def test_frames_between_named_functions_go():
@@ -43,17 +43,17 @@ def test_nothing_is_nothing():
 )
 def test_interpreters_are_known_by_name(name: str):
     dsos = [Dso(name), DSOS[PY]]
-    found, _ = without_interpreters(np.array([0, 1], np.int32), np.array([2]), np.array([1, 0], np.int32), dsos)
-    assert found.tolist() == [0]
+    result, _ = without_interpreters(np.array([0, 1], np.int32), np.array([2]), np.array([1, 0], np.int32), dsos)
+    assert result.tolist() == [0]
 
 
 def test_images_of_jitdumps_name_functions_as_perf_maps_do():
     dsos = [Dso("/usr/bin/python3.13"), Dso("/home/u/jitted-7-1.so")]
-    found, _ = without_interpreters(np.array([1, 0, 1, 0], np.int32), np.array([4]), np.array([0, 1], np.int32), dsos)
-    assert found.tolist() == [1, 1]
+    result, _ = without_interpreters(np.array([1, 0, 1, 0], np.int32), np.array([4]), np.array([0, 1], np.int32), dsos)
+    assert result.tolist() == [1, 1]
 
 
 def test_extension_modules_stay():
     dsos = [Dso("/usr/lib/python3.12/lib-dynload/_json.cpython-312-x86_64-linux-gnu.so"), Dso("/tmp/perf-7.map", DsoKind.JIT)]
-    found, _ = without_interpreters(np.array([1, 0, 1], np.int32), np.array([3]), np.array([0, 1], np.int32), dsos)
-    assert found.tolist() == [1, 0, 1]
+    result, _ = without_interpreters(np.array([1, 0, 1], np.int32), np.array([3]), np.array([0, 1], np.int32), dsos)
+    assert result.tolist() == [1, 0, 1]

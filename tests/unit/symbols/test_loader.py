@@ -27,10 +27,10 @@ def of_map(path: Path, monkeypatch: pytest.MonkeyPatch, options: SymbolOptions) 
     """With a perf map that was read once."""
     monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(path)]))
     path.write_bytes(b"7000 10 first\n")
-    made = Symbolizer(timeline((0, comm(PID, "node")), (0, mmap(PID, CODE, 0x1000, "//anon"))), options)
-    assert names(made) == ["first", "-"]
+    symbolizer = Symbolizer(timeline((0, comm(PID, "node")), (0, mmap(PID, CODE, 0x1000, "//anon"))), options)
+    assert names(symbolizer) == ["first", "-"]
     path.write_bytes(b"7000 10 first\n7010 10 second\n")
-    return made
+    return symbolizer
 
 
 def names(symbolizer: Symbolizer) -> list[str]:
@@ -59,16 +59,16 @@ def test_functions_of_all_maps_together_are_bounded(tmp_path: Path, monkeypatch:
         (tmp_path / str(pid)).write_bytes(b"7000 10 first\n7010 10 second\n")
     monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(tmp_path / str(pid))]))
     source = timeline(*((0, record) for pid in (1, 2, 3) for record in (comm(pid, "node"), mmap(pid, CODE, 0x1000, "//anon"))))
-    made = Symbolizer(source, SymbolOptions())
-    assert [len(made.symbols_of(number, np.array([CODE], np.uint64))[0]) for number in range(3)] == [2, 1, 0]
-    assert {file.reason for file in made.unreadable()} == {"too many functions in perf maps; the later ones have no names"}
+    symbolizer = Symbolizer(source, SymbolOptions())
+    assert [len(symbolizer.symbols_of(number, np.array([CODE], np.uint64))[0]) for number in range(3)] == [2, 1, 0]
+    assert {file.reason for file in symbolizer.unreadable()} == {"too many functions in perf maps; the later ones have no names"}
 
 
 def with_kept(files: dict[str, bytes]) -> Symbolizer:
     section = encode(files, "<")
-    kept = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda text: None)
+    kept_files = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda text: None)
     source = timeline((0, comm(PID, "node")), (0, mmap(PID, CODE, 0x1000, PROGRAM, pgoff=0x1000)))
-    return Symbolizer(source, SymbolOptions(cache=False), files=kept)
+    return Symbolizer(source, SymbolOptions(cache=False), files=kept_files)
 
 
 def test_a_file_that_a_recording_brings_along_needs_no_path():

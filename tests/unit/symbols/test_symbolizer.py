@@ -81,10 +81,10 @@ def test_columns_of_frames_and_symbols_describe_them(root: Path):
     symbolizer = Symbolizer(mapped(), SymbolOptions(symfs=str(root)))
     ids = symbolizer.frame_ids(np.array([1]), np.array([0x401014], np.uint64), np.array([1], np.uint64), np.array([MISC_USER], np.uint8))
     table = symbolizer.resolve()
-    number, found = int(ids[0]), int(table.symbol[ids[0]])
+    number, result = int(ids[0]), int(table.symbol[ids[0]])
     assert (int(table.map_start[number]), int(table.map_end[number]), int(table.ip[number])) == (0x401000, 0x402000, 0x401014)
-    assert (symbolizer.symbols.start(found), symbolizer.symbols.end(found), symbolizer.symbols.binding(found)) == (0x1010, 0x1020, 1)
-    assert symbolizer.symbols.dso(found) == int(table.dso[number]) == 0
+    assert (symbolizer.symbols.start(result), symbolizer.symbols.end(result), symbolizer.symbols.binding(result)) == (0x1010, 0x1020, 1)
+    assert symbolizer.symbols.dso(result) == int(table.dso[number]) == 0
 
 
 def test_equal_addresses_share_a_frame_and_later_batches_go_on(root: Path):
@@ -241,15 +241,15 @@ def kallsyms(tmp_path: Path, base: int = KERNEL) -> SymbolOptions:
 def test_the_kernel_and_its_modules_are_named_by_kallsyms(tmp_path: Path):
     source = timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL)), (0, kernel_mmap(0xFFFFFFFFC0000000, 0x1000, "[nf_tables]")))
     symbolizer = Symbolizer(source, kallsyms(tmp_path))
-    found = frames(symbolizer, (1, KERNEL + 0x104, 1), (1, 0xFFFFFFFFC0000008, 1), mode=MISC_KERNEL)
-    assert found == [("helper", 4, "[kernel.kallsyms]", KERNEL + 0x104, "k"), ("hook", 8, "[nf_tables]", 8, "k")]
+    actual_frames = frames(symbolizer, (1, KERNEL + 0x104, 1), (1, 0xFFFFFFFFC0000008, 1), mode=MISC_KERNEL)
+    assert actual_frames == [("helper", 4, "[kernel.kallsyms]", KERNEL + 0x104, "k"), ("hook", 8, "[nf_tables]", 8, "k")]
     assert [symbolizer.origin(number) for number in range(2)] == ["k", "k"]
 
 
 def test_a_kernel_that_was_relocated_since_is_moved_back(tmp_path: Path):
     source = timeline((0, kernel_mmap(KERNEL + 0x5000000, 0x10000, pgoff=KERNEL + 0x5000000)))
-    found = frames(source, (1, KERNEL + 0x5000104, 1), mode=MISC_KERNEL, options=kallsyms(tmp_path))
-    assert found[0].symbol == "helper"
+    actual_frames = frames(source, (1, KERNEL + 0x5000104, 1), mode=MISC_KERNEL, options=kallsyms(tmp_path))
+    assert actual_frames[0].symbol == "helper"
 
 
 def test_kallsyms_without_the_reference_symbol_is_not_believed(tmp_path: Path):
@@ -260,15 +260,15 @@ def test_kallsyms_without_the_reference_symbol_is_not_believed(tmp_path: Path):
 def test_the_kernel_is_where_kallsyms_has_symbols(tmp_path: Path):
     source = timeline((0, kernel_mmap(KERNEL - 0x1000, 0x1010, pgoff=KERNEL)))
     end = KERNEL + 0x2000  # the last symbol ends with the page behind its own
-    found = frames(source, *((1, at, 1) for at in (KERNEL - 8, KERNEL, end - 1, end)), mode=MISC_KERNEL, options=kallsyms(tmp_path))
-    assert [frame.dso for frame in found] == ["-", "[kernel.kallsyms]", "[kernel.kallsyms]", "-"]
+    actual_frames = frames(source, *((1, at, 1) for at in (KERNEL - 8, KERNEL, end - 1, end)), mode=MISC_KERNEL, options=kallsyms(tmp_path))
+    assert [frame.dso for frame in actual_frames] == ["-", "[kernel.kallsyms]", "[kernel.kallsyms]", "-"]
 
 
 def test_the_kernel_is_where_kallsyms_has_symbols_in_later_batches_too(tmp_path: Path):
     symbolizer = Symbolizer(timeline((0, kernel_mmap(KERNEL, 0x200, pgoff=KERNEL))), kallsyms(tmp_path))
-    found = [frames(symbolizer, (1, at, 1), mode=MISC_KERNEL)[0] for at in (KERNEL, KERNEL + 0x1800)]
-    assert [frame.dso for frame in found] == ["[kernel.kallsyms]"] * 2
-    assert found[1].symbol != "-"
+    results = [frames(symbolizer, (1, at, 1), mode=MISC_KERNEL)[0] for at in (KERNEL, KERNEL + 0x1800)]
+    assert [frame.dso for frame in results] == ["[kernel.kallsyms]"] * 2
+    assert results[1].symbol != "-"
 
 
 def test_a_kernel_that_hides_its_addresses_is_told_apart_from_one_without_symbols(tmp_path: Path):
@@ -287,18 +287,22 @@ def test_a_kernel_that_hides_its_addresses_is_told_apart_from_one_without_symbol
 def test_vmlinux_counts_only_with_the_build_id_of_the_recorded_kernel(tmp_path: Path, relocated: int):
     vmlinux = Elf(type=b.ET_EXEC).text(KERNEL, 0x1000).symbol("_text", KERNEL, 0, b.NOTYPE).symbol("start_kernel", KERNEL + 0x40, 32)
     put(tmp_path, "vm", vmlinux.build_id(ID).build())
-    kernel, found = kernel_mmap(KERNEL + relocated, 0x10000, pgoff=KERNEL + relocated), []
+    kernel, result = kernel_mmap(KERNEL + relocated, 0x10000, pgoff=KERNEL + relocated), []
     for build_id in (ID, OTHER_ID):
         source = timeline((0, kernel), build_ids={"[kernel.kallsyms]": build_id})
         symbolizer = Symbolizer(source, SymbolOptions(vmlinux=str(tmp_path / "vm"), symfs=str(tmp_path)))
-        found.append((frames(symbolizer, (1, KERNEL + relocated + 0x44, 1), mode=MISC_KERNEL)[0].symbol, symbolizer.origin(0)))
-    assert found == [("start_kernel", "v"), ("-", "!")]
+        result.append((frames(symbolizer, (1, KERNEL + relocated + 0x44, 1), mode=MISC_KERNEL)[0].symbol, symbolizer.origin(0)))
+    assert result == [("start_kernel", "v"), ("-", "!")]
 
 
 def test_trampolines_of_the_kernel_are_named_as_it_says():
     source = timeline((0, ksymbol(0xC000, 0x100, "ftrace_trampoline")), (0, ksymbol(0xD000, 0x100, "bpf_trampoline_6442")))
-    found = frames(source, (1, 0xC010, 1), (1, 0xD0FF, 1), (1, 0xD100, 1), mode=MISC_KERNEL)
-    assert [(frame.symbol, frame.offset) for frame in found] == [("ftrace_trampoline", 0x10), ("bpf_trampoline_6442", 0xFF), ("-", 0)]
+    actual_frames = frames(source, (1, 0xC010, 1), (1, 0xD0FF, 1), (1, 0xD100, 1), mode=MISC_KERNEL)
+    assert [(frame.symbol, frame.offset) for frame in actual_frames] == [
+        ("ftrace_trampoline", 0x10),
+        ("bpf_trampoline_6442", 0xFF),
+        ("-", 0),
+    ]
 
 
 def test_the_vdso_is_this_kernels_if_it_is_the_recorded_one():
@@ -307,12 +311,12 @@ def test_the_vdso_is_this_kernels_if_it_is_the_recorded_one():
         pytest.skip("no vdso is mapped here")
     file = ElfFile("[vdso]", image)
     offset = int(elf_symbols.load(file, file).symbols.start[0])
-    found = []
+    results = []
     for build_id in (build_id_notes.of_image(image).hex(), OTHER_ID, ""):
         source = timeline((0, mmap(1, 0x7FFF0000, 0x4000, "[vdso]", build_id=build_id)))
-        found.append(frames(source, (1, 0x7FFF0000 + offset, 1))[0].symbol)
-    assert found[0] == found[2] != "-"
-    assert found[1] == "-"
+        results.append(frames(source, (1, 0x7FFF0000 + offset, 1))[0].symbol)
+    assert results[0] == results[2] != "-"
+    assert results[1] == "-"
 
 
 def test_with_symfs_and_nothing_else_the_kernel_has_no_names(tmp_path: Path):
@@ -325,8 +329,8 @@ def test_vmlinux_names_the_kernel_wherever_it_was_loaded(tmp_path: Path):
     put(tmp_path, "vm", vmlinux.build())
     source = timeline((0, kernel_mmap(KERNEL + 0x200000, 0x10000, pgoff=KERNEL + 0x200000)))
     options = SymbolOptions(vmlinux=str(tmp_path / "vm"))
-    found = frames(source, (1, KERNEL + 0x200044, 1), mode=MISC_KERNEL, options=options)
-    assert found == [("start_kernel", 4, "[kernel.kallsyms]", KERNEL + 0x200044, "k")]
+    actual_frames = frames(source, (1, KERNEL + 0x200044, 1), mode=MISC_KERNEL, options=options)
+    assert actual_frames == [("start_kernel", 4, "[kernel.kallsyms]", KERNEL + 0x200044, "k")]
 
 
 def test_the_kernel_is_where_vmlinux_has_code_and_symbols(tmp_path: Path):
@@ -335,8 +339,8 @@ def test_the_kernel_is_where_vmlinux_has_code_and_symbols(tmp_path: Path):
     vmlinux.symbol("_text", KERNEL, 0, b.NOTYPE).symbol("start_kernel", KERNEL + 0x5040, 32, section=".init.text")
     put(tmp_path, "vm", vmlinux.build())
     symbolizer = Symbolizer(timeline((0, kernel_mmap(KERNEL, 0x1000, pgoff=KERNEL))), SymbolOptions(vmlinux=str(tmp_path / "vm")))
-    found = frames(symbolizer, *((1, at, 1) for at in (0x10, KERNEL + 0x5044, KERNEL + 0x6000)), mode=MISC_KERNEL)
-    assert [(frame.symbol, frame.dso) for frame in found] == [("-", "-"), ("start_kernel", "[kernel.kallsyms]"), ("-", "-")]
+    actual_frames = frames(symbolizer, *((1, at, 1) for at in (0x10, KERNEL + 0x5044, KERNEL + 0x6000)), mode=MISC_KERNEL)
+    assert [(frame.symbol, frame.dso) for frame in actual_frames] == [("-", "-"), ("start_kernel", "[kernel.kallsyms]"), ("-", "-")]
 
 
 @pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)])
@@ -346,16 +350,16 @@ def test_a_module_that_kallsyms_lacks_is_read_from_its_file(tmp_path: Path, endi
     put(tmp_path, name, pack(module))
     source = timeline((0, kernel_mmap(0xFFFFFFFFC0100000, 0x1000, name)))
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(tmp_path)))
-    found = frames(symbolizer, (1, 0xFFFFFFFFC0100024, 1), mode=MISC_KERNEL)[0]
-    assert (found.symbol, found.offset, found.dso) == ("probe", 4, name)
+    actual_frames = frames(symbolizer, (1, 0xFFFFFFFFC0100024, 1), mode=MISC_KERNEL)[0]
+    assert (actual_frames.symbol, actual_frames.offset, actual_frames.dso) == ("probe", 4, name)
     assert symbolizer.origin(0) == ("m" if ending else "K")
 
 
 def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
     put(tmp_path, "/tmp/perf-4242.map", b"7000 40 JS:fib\n")
     source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
-    found = frames(source, (4242, 0x7010, 1), options=SymbolOptions(symfs=str(tmp_path)))
-    assert found == [("JS:fib", 0x10, "/tmp/perf-4242.map", 0x7010, ".")]
+    actual_frames = frames(source, (4242, 0x7010, 1), options=SymbolOptions(symfs=str(tmp_path)))
+    assert actual_frames == [("JS:fib", 0x10, "/tmp/perf-4242.map", 0x7010, ".")]
 
 
 def test_a_perf_map_of_somebody_else_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -386,14 +390,14 @@ def test_a_deleted_program_is_read_from_the_process_that_still_runs(root: Path):
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     """A debuginfod of our own: its address, and the paths that were asked for."""
-    asked: list[str] = []
+    paths: list[str] = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *args: object) -> None:
             super().__init__(*args, directory=str(tmp_path / "server"))  # type: ignore[arg-type]
 
         def do_GET(self) -> None:
-            asked.append(self.path)
+            paths.append(self.path)
             super().do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
@@ -402,7 +406,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
         thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{httpd.server_port}", asked
+        yield f"http://127.0.0.1:{httpd.server_port}", paths
         httpd.shutdown()
         thread.join()
 
@@ -509,8 +513,8 @@ def test_code_of_a_jit_compiler_is_told_both_ways_to_get_its_names():
 
 def test_code_that_a_map_does_not_name_is_not_told_to_record_what_was_recorded():
     section = encode({"/tmp/perf-1.map": b"402000 10 elsewhere\n"}, "<")
-    kept = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda _text: None)
-    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), files=kept)
+    kept_files = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda _text: None)
+    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), files=kept_files)
     frames(symbolizer, (1, 0x401004, 1))
     (lost,) = symbolizer.missing(np.array([2]))
     assert "named no code" in lost.advice

@@ -61,9 +61,9 @@ def test_files_of_holes_are_refused_where_their_size_bounds_the_work(tmp_path: P
 def test_descriptors_are_closed_after_errors(fifo: str, tmp_path: Path):
     (tmp_path / "file").write_bytes(b"12345")
     before = os.listdir("/proc/self/fd")
-    for path, named in ((fifo, {}), (str(tmp_path / "file"), {"owners": (NOBODY,)}), (str(tmp_path / "file"), {"limit": 4})):
+    for path, keywords in ((fifo, {}), (str(tmp_path / "file"), {"owners": (NOBODY,)}), (str(tmp_path / "file"), {"limit": 4})):
         with pytest.raises(OSError, match=r"not a regular|belongs to|larger"):
-            open_regular(path, **named)
+            open_regular(path, **keywords)
     assert os.listdir("/proc/self/fd") == before
 
 

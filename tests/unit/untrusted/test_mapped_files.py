@@ -63,16 +63,16 @@ def ran(program: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", [["script"], ["report", "--stdio"]])
 def test_a_recording_truncated_during_reading_is_reported_in_a_line(recording: Path, command: list[str]):
-    found = ran(CUT, *command, "-i", str(recording))
-    assert (found.returncode, found.stderr) == (255, f"{recording}: the file was cut while it was read\n")
+    result = ran(CUT, *command, "-i", str(recording))
+    assert (result.returncode, result.stderr) == (255, f"{recording}: the file was cut while it was read\n")
 
 
 @pytest.mark.parametrize("how", ["other", "unwatched"])
 def test_other_bus_errors_keep_their_effect(tmp_path: Path, how: str):
     for name in ("whole", "cut"):
         (tmp_path / name).write_bytes(bytes(1 << 13))
-    found = ran(OTHER, str(tmp_path / "whole"), str(tmp_path / "cut"), how)
-    assert (found.returncode, found.stderr) == (-signal.SIGBUS, "")
+    result = ran(OTHER, str(tmp_path / "whole"), str(tmp_path / "cut"), how)
+    assert (result.returncode, result.stderr) == (-signal.SIGBUS, "")
 
 
 # a library of another user is, after it was mapped
@@ -96,8 +96,8 @@ if sys.argv[2] == "freed":
 
 def test_the_missing_part_of_a_guarded_file_is_zeros(tmp_path: Path):
     (tmp_path / "library").write_bytes(b"x" * (1 << 14))
-    found = ran(GUARDED, str(tmp_path / "library"), "kept")
-    assert (found.returncode, found.stderr, found.stdout) == (0, "", "{120} {0} 16384 1\n")
+    result = ran(GUARDED, str(tmp_path / "library"), "kept")
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", "{120} {0} 16384 1\n")
 
 
 def test_a_mapping_is_guarded_while_it_exists(tmp_path: Path):
@@ -117,6 +117,6 @@ print(*sorted(set(bytes(file.data(file.section("content"))))), file.flaws)
 def test_a_library_truncated_during_reading_is_reported_as_a_flaw(tmp_path: Path):
     library = tmp_path / "library.so"
     library.write_bytes(Elf().section("content", b"x" * (1 << 14)).build())
-    found = ran(ELF, str(library))
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout == "0 120 ['truncated while it was read']\n"
+    result = ran(ELF, str(library))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "0 120 ['truncated while it was read']\n"

@@ -42,9 +42,9 @@ class Screen:
 
 @pytest.fixture
 def screen() -> Iterator[Screen]:
-    made = Screen()
-    yield made
-    made.close()
+    drawing = Screen()
+    yield drawing
+    drawing.close()
 
 
 def test_line_feeds_and_tabs_pass(screen: Screen) -> None:

@@ -31,14 +31,14 @@ def test_invisible_characters_are_escaped(name: str, shown: str) -> None:
 def test_no_format_characters_remain() -> None:
     """Of all characters: what Unicode calls a control, or an embedding, an override, an isolate or a mark of direction."""
     directions = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI", "BN"}
-    left = [
+    remaining = [
         f"U+{code:04X}"
         for code in range(sys.maxunicode + 1)
         if (unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(chr(code)) in directions)
         and visible(chr(code)) == chr(code)
         and unicodedata.category(chr(code)) != "Cn"
     ]
-    assert left == []
+    assert remaining == []
     assert not any(chr(code).isprintable() for code in (*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0xFEFF))
 
 

@@ -114,9 +114,9 @@ def test_frames_in_their_own_column_equal_those_of_complete_chains(recording, tm
                 batch.columns["callchain"].values == CONTEXT_KERNEL, CONTEXT_NOBODYS, batch.columns["callchain"].values
             )
     expected, counts = frames_of(whole.columns["callchain"], whole.columns["pid"], whole.key, symbolizer)
-    found, lengths = whole_chains_of(parts.columns, parts.columns["pid"], parts.key, symbolizer)
+    result, lengths = whole_chains_of(parts.columns, parts.columns["pid"], parts.key, symbolizer)
     assert counts.tolist() == ([3, 0, 6, 0] if corrupt else [3, 4, 6, 1])
-    assert (found.tolist(), lengths.tolist()) == (expected.tolist(), counts.tolist())
+    assert (result.tolist(), lengths.tolist()) == (expected.tolist(), counts.tolist())
     again = whole_chains_of(whole.columns, whole.columns["pid"], whole.key, symbolizer)
     assert [one.tolist() for one in again] == [expected.tolist(), counts.tolist()]
 
@@ -165,8 +165,8 @@ def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
 def test_user_frames_follow_kernel_frames():
     chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 9], np.uint64), np.array([0, 3, 4]))
     users = Ragged(np.array([7, 8], np.uint64), np.array([0, 2]))
-    found = append_user_frames(chains, np.array([0]), users)
-    assert [row.tolist() for row in found] == [[CONTEXT_KERNEL, 1, 2, CONTEXT_USER, 7, 8], [9]]
+    result = append_user_frames(chains, np.array([0]), users)
+    assert [row.tolist() for row in result] == [[CONTEXT_KERNEL, 1, 2, CONTEXT_USER, 7, 8], [9]]
 
 
 @pytest.mark.parametrize(("callers_first", "kept"), [(False, [CONTEXT_KERNEL, 1, 2]), (True, [CONTEXT_KERNEL, 2, 3])])
@@ -186,12 +186,12 @@ def test_max_stack_limits_kernel_and_user_frames_separately(tmp_path, capfd, ord
     path, kallsyms = tmp_path / "perf.data", tmp_path / "kallsyms"
     path.write_bytes(built.file())
     kallsyms.write_text(f"{K1 & ~0xFFF:x} T _text\n{K1:x} T k1\n{K2:x} T k2\n{K2 + 0x100:x} T k3\n")
-    asked = ["-i", str(path), "--symfs", "/", "--kallsyms", str(kallsyms), "--max-stack", "1"]
-    assert cli.run(["report", *asked, "--stdio", "--no-children", "-g", f"folded,{order}", "-s", "comm"]) == 0
+    options = ["-i", str(path), "--symfs", "/", "--kallsyms", str(kallsyms), "--max-stack", "1"]
+    assert cli.run(["report", *options, "--stdio", "--no-children", "-g", f"folded,{order}", "-s", "comm"]) == 0
     (line,) = [text for text in capfd.readouterr().out.splitlines() if ";" in text]
     frames = line.split(" ", 1)[1].split(";")
     assert sorted(frames) == sorted([kernel, "leaf"])
-    assert cli.run(["script", *asked, "-F", "ip,sym"]) == 0
+    assert cli.run(["script", *options, "-F", "ip,sym"]) == 0
     assert [text.split()[1] for text in capfd.readouterr().out.splitlines() if text.strip()] == ["k1", "leaf"]
 
 
@@ -226,5 +226,5 @@ def test_stacks_are_unwound_chunk_by_chunk_and_delivered_in_order(tmp_path, monk
     with perfpy.open(path) as opened:
         batches = list(opened.batches(["callchain", "time"], opened.unwinding(no_files(tmp_path))))
     rows = (row for batch in batches for row in zip(batch.columns["time"].tolist(), batch.columns["callchain"], strict=True))
-    found = [(time, chain.tolist()[1:]) for time, chain in rows]
-    assert found == [(time, CALLS if time % 2 == 0 else CALLS[:2]) for time in range(1000, 1100)]
+    results = [(time, chain.tolist()[1:]) for time, chain in rows]
+    assert results == [(time, CALLS if time % 2 == 0 else CALLS[:2]) for time in range(1000, 1100)]

@@ -41,8 +41,8 @@ class Machine:
 def results(expression: bytes, rows: int = 2, cfa: int | None = None, **machine: object) -> list[int]:
     context = Machine(**machine)  # type: ignore[arg-type]
     start = None if cfa is None else np.full(rows, cfa, np.uint64)
-    found: list[int] = evaluate(expression, context, np.arange(rows), start)[0].tolist()
-    return found
+    result: list[int] = evaluate(expression, context, np.arange(rows), start)[0].tolist()
+    return result
 
 
 def literal(number: int) -> bytes:
@@ -127,8 +127,8 @@ def test_the_cfa_is_pushed_first_and_available_as_an_operation():
 
 
 def test_unknown_inputs_make_the_result_unknown():
-    known = evaluate(b"\x70\x00\x06", Machine(), np.arange(3))[1]
-    assert known.tolist() == [True, False, True]
+    result = evaluate(b"\x70\x00\x06", Machine(), np.arange(3))[1]
+    assert result.tolist() == [True, False, True]
 
 
 def test_numbers_of_32_bits_wrap_around():

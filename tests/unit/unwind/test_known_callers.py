@@ -77,14 +77,14 @@ def chains(found: Unwound) -> list[list[int]]:
 
 def alone(folder: Path, of: UserStacks) -> list[list[int]]:
     """Each sample by itself, by somebody who knows nothing."""
-    found = []
+    results = []
     for row in range(len(of)):
         registers = {number: values[row : row + 1] for number, values in of.registers.items()}
         one = UserStacks(
             registers, of.data, of.starts[row : row + 1], of.sizes[row : row + 1], of.pid[row : row + 1], of.key[row : row + 1]
         )
-        found += chains(made(symbolizer(folder)).unwind(one))
-    return found
+        results += chains(made(symbolizer(folder)).unwind(one))
+    return results
 
 
 THROUGH_MIDDLE = [0, MIDDLE + INTO, 5, 6, LAST + INTO]  # of a leaf: the saved rbp, then the return addresses
@@ -189,20 +189,20 @@ def test_callers_from_before_a_mapping_are_not_used_after_it(tmp_path: Path):
 
 
 def test_states_differ_in_each_field():
-    known = KnownCallers(1)
+    known_callers = KnownCallers(1)
     for changed, by in enumerate((8, 1, 1, 8)):
         scene, address, back, stack_pointer = (
             np.array([value, value + by * (number == changed)], np.uint64) for number, value in enumerate((8, 0x10, 0, 0x20))
         )
-        first, second = known.states(ChainState(scene, address, back, stack_pointer, *[np.zeros(2, np.int32)] * 2)).tolist()
+        first, second = known_callers.states(ChainState(scene, address, back, stack_pointer, *[np.zeros(2, np.int32)] * 2)).tolist()
         assert first == 0
         assert second == changed + 1
-    assert known.following[: len(known)].tolist() == [UNKNOWN] * 5
+    assert known_callers.following[: len(known_callers)].tolist() == [UNKNOWN] * 5
     word = np.array([7], np.uint64)
-    known.note(np.array([2], np.int32), np.array([3], np.int32), CallerWords(word, word, np.zeros(1, np.int8), word, [word]))
-    assert (known.following[2], known.word[2], known.saved[0][2]) == (3, 7, 7)
-    known.note_end(np.array([2], np.int32))
-    assert known.following[2] < UNKNOWN
+    known_callers.note(np.array([2], np.int32), np.array([3], np.int32), CallerWords(word, word, np.zeros(1, np.int8), word, [word]))
+    assert (known_callers.following[2], known_callers.word[2], known_callers.saved[0][2]) == (3, 7, 7)
+    known_callers.note_end(np.array([2], np.int32))
+    assert known_callers.following[2] < UNKNOWN
 
 
 def test_the_copies_of_a_batch_are_freed_with_it(tmp_path: Path):

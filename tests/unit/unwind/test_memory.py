@@ -21,8 +21,8 @@ def memory(*, word: int = 8, endian: str = "<", sizes: tuple[int, ...] = (64, 32
 
 
 def loaded(source: StackMemory, row: int, address: int) -> int | None:
-    values, known = source.load(np.array([row]), np.array([address % (1 << 64)], np.uint64))
-    return int(values[0]) if known[0] else None
+    values, is_loaded = source.load(np.array([row]), np.array([address % (1 << 64)], np.uint64))
+    return int(values[0]) if is_loaded[0] else None
 
 
 @pytest.mark.parametrize("endian", ["<", ">"])
@@ -50,5 +50,5 @@ def test_a_copy_shorter_than_a_word_has_none(size):
 
 def test_addresses_above_and_below_a_copy_differ():
     source, _ = memory()
-    asked = np.array([BASE - 8, BASE, BASE + 64, 1 << 63], np.uint64)
-    assert source.is_above(np.zeros(4, np.int64), asked).tolist() == [False, False, True, True]
+    addresses = np.array([BASE - 8, BASE, BASE + 64, 1 << 63], np.uint64)
+    assert source.is_above(np.zeros(4, np.int64), addresses).tolist() == [False, False, True, True]

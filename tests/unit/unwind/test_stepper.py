@@ -103,9 +103,9 @@ def test_callers_are_found_by_rules(process):
     process.function(MIDDLE, cfi.advance(1), cfi.define_cfa_offset(32))
     process.function(OUTER, cfi.undefined(16))
     stack = words(returns_to(MIDDLE), 1, 2, 3, returns_to(OUTER)) + PADDING
-    found = process.unwound(stack, {PC: CODE + LEAF}, copies=3)
-    assert [chain(found, row) for row in range(3)] == [calls(LEAF, MIDDLE, OUTER)] * 3
-    assert not found.is_truncated.any()
+    unwound = process.unwound(stack, {PC: CODE + LEAF}, copies=3)
+    assert [chain(unwound, row) for row in range(3)] == [calls(LEAF, MIDDLE, OUTER)] * 3
+    assert not unwound.is_truncated.any()
 
 
 def test_outermost_frames_are_marked_beside_their_rules(process):
@@ -197,25 +197,25 @@ def test_the_linkage_table_has_pushed_nothing(process):
 def test_a_chain_that_leaves_the_stack_copy_is_truncated_and_marked(process):
     process.function(LEAF)
     process.function(MIDDLE, cfi.define_cfa_offset(0x100))
-    found = process.unwound(words(returns_to(MIDDLE)) + PADDING, {PC: CODE + LEAF})
-    assert chain(found) == [*calls(LEAF, MIDDLE), CONTEXT_LOST_CALLER]
-    assert found.is_truncated.tolist() == [True]
+    unwound = process.unwound(words(returns_to(MIDDLE)) + PADDING, {PC: CODE + LEAF})
+    assert chain(unwound) == [*calls(LEAF, MIDDLE), CONTEXT_LOST_CALLER]
+    assert unwound.is_truncated.tolist() == [True]
 
 
 def test_a_return_address_of_zero_ends_the_chain(process):
     """As Go's goroutines begin."""
     process.function(LEAF)
     process.function(MIDDLE)
-    found = process.unwound(words(returns_to(MIDDLE), 0) + PADDING, {PC: CODE + LEAF})
-    assert chain(found) == calls(LEAF, MIDDLE)
-    assert not found.is_truncated.any()
+    unwound = process.unwound(words(returns_to(MIDDLE), 0) + PADDING, {PC: CODE + LEAF})
+    assert chain(unwound) == calls(LEAF, MIDDLE)
+    assert not unwound.is_truncated.any()
 
 
 def test_a_zero_return_address_of_a_guessed_frame_is_marked_but_not_truncated(process):
     process.function(OUTER)
-    found = process.unwound(words(STACK + 0x20, 0) + PADDING, {PC: CODE + LEAF, BP: STACK})
-    assert chain(found) == [*calls(LEAF), CONTEXT_LOST_CALLER]
-    assert not found.is_truncated.any()
+    unwound = process.unwound(words(STACK + 0x20, 0) + PADDING, {PC: CODE + LEAF, BP: STACK})
+    assert chain(unwound) == [*calls(LEAF), CONTEXT_LOST_CALLER]
+    assert not unwound.is_truncated.any()
 
 
 def test_a_return_address_where_nothing_is_mapped_ends_the_chain(process):
@@ -259,8 +259,8 @@ def test_tasks_of_32_bits_have_words_of_4_bytes(tmp_path):
 def test_damaged_information_is_reported_and_ends_its_chains(process):
     process.function(LEAF)
     process.function(MIDDLE, b"\x3c")
-    found = process.unwound(words(returns_to(MIDDLE), returns_to(OUTER)) + PADDING, {PC: CODE + LEAF, BP: 0})
-    assert chain(found) == calls(LEAF, MIDDLE)
+    unwound = process.unwound(words(returns_to(MIDDLE), returns_to(OUTER)) + PADDING, {PC: CODE + LEAF, BP: 0})
+    assert chain(unwound) == calls(LEAF, MIDDLE)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -275,9 +275,9 @@ def test_random_damage_leaves_finite_chains(process, seed):
     for place in random.integers(0, len(data), 1 + seed % 5).tolist():
         data[place] = int(random.integers(0, 256))
     stack = words(0, STACK + 32, 0, returns_to(MIDDLE), 0, returns_to(OUTER), 0, returns_to(LEAF)) + PADDING
-    found = process.unwound(stack, {PC: CODE + LEAF}, copies=20)
-    assert found.chains.lengths.min() >= 1
-    assert found.chains.lengths.max() <= 127
+    unwound = process.unwound(stack, {PC: CODE + LEAF}, copies=20)
+    assert unwound.chains.lengths.min() >= 1
+    assert unwound.chains.lengths.max() <= 127
 
 
 def test_endless_expressions_are_bounded(process):

@@ -53,9 +53,9 @@ def test_parts_run_in_other_processes():
 def test_arrays_round_trip():
     """More bytes than a pipe holds; and none at all."""
     arrays: list[Any] = [np.arange(1_000_000), np.zeros(0, np.uint8), np.arange(5, dtype=np.int32)[::2]]
-    (found,) = results([0], lambda _part: arrays, 1)
-    assert [array.tolist() for array in found] == [array.tolist() for array in arrays]
-    assert [array.dtype for array in found] == [array.dtype for array in arrays]
+    (result,) = results([0], lambda _part: arrays, 1)
+    assert [array.tolist() for array in result] == [array.tolist() for array in arrays]
+    assert [array.dtype for array in result] == [array.dtype for array in arrays]
 
 
 def test_missing_parts_of_a_killed_process_run_in_the_parent():
@@ -76,10 +76,10 @@ def test_an_error_is_raised_in_the_parent():
         return part
 
     with ForkedWorkers([1, 2], work, 2) as workers:
-        found = workers.results()
-        assert next(found) == 1
+        results = workers.results()
+        assert next(results) == 1
         with pytest.raises(LookupError, match="part 2"):
-            next(found)
+            next(results)
 
 
 def test_nothing_is_left_where_nobody_takes_the_results():
@@ -128,6 +128,6 @@ def test_small_tasks_get_fewer_processes(asked, size, jobs, monkeypatch):
 def test_a_process_with_threads_does_not_fork():
     code = "import threading, time; from perfpy.workers.forked import can_fork; print(can_fork());"
     code += "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); print(can_fork())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "False"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["True", "False"]
     assert isinstance(can_fork(), bool)

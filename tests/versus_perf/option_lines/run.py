@@ -78,7 +78,7 @@ class Answer:
 
 def rows(text: str) -> list[Row]:
     """The list, read."""
-    found: list[Row] = []
+    results: list[Row] = []
     command = how = ""
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
@@ -87,12 +87,12 @@ def rows(text: str) -> list[Row]:
             command, how = line[1:-1].split()
         elif not line.startswith(" "):
             tag, name = line.split(" ", 1)
-            found.append(Row(command, tag, name))
+            results.append(Row(command, tag, name))
         elif line.strip().startswith("= "):
-            found[-1].reason = line.strip()[2:]
+            results[-1].reason = line.strip()[2:]
         else:
-            found[-1].lines.append(_line(line.strip(), command, how))
-    return found
+            results[-1].lines.append(_line(line.strip(), command, how))
+    return results
 
 
 def _line(text: str, command: str, how: str) -> Line:
@@ -123,8 +123,8 @@ class Runner:
         if self._folder.exists():
             shutil.rmtree(self._folder)
         self._folder.mkdir()
-        for made in self._inputs.iterdir():
-            (self._folder / made.name).symlink_to(made)
+        for result in self._inputs.iterdir():
+            (self._folder / result.name).symlink_to(result)
         places = {"P": self._program, "R": self._perf, "HOME": str(self._folder / "home"), "LC_ALL": "C", "TZ": "UTC", "COLUMNS": "80"}
         command = ["timeout", "-k", "2", str(_LIMIT), "bash", "-c", f". {HERE}/attrs.sh; {line.text}"]
         with (self._folder / ".out").open("w+b") as out, (self._folder / ".err").open("w+b") as err:
@@ -155,19 +155,19 @@ def _without_numbers(text: str) -> str:
 
 def differences(line: Line, theirs: Answer, ours: Answer) -> list[str]:
     """In what they differ, in words."""
-    found = []
+    results = []
     refuse = _refuses(theirs.status) and _refuses(ours.status)
     if theirs.status != ours.status and not refuse:
-        found.append(f"status {theirs.status}, ours {ours.status}")
-    shown = (lambda text: text) if line.how == "exact" else _without_numbers
-    if shown(theirs.output) != shown(ours.output):
-        found.append("output: " + _first_difference(shown(theirs.output), shown(ours.output)))
+        results.append(f"status {theirs.status}, ours {ours.status}")
+    output = (lambda text: text) if line.how == "exact" else _without_numbers
+    if output(theirs.output) != output(ours.output):
+        results.append("output: " + _first_difference(output(theirs.output), output(ours.output)))
     if refuse or line.how in ("exact", "live", "attrs"):
         if bool(theirs.errors.strip()) != bool(ours.errors.strip()):
-            found.append(f"errors {theirs.errors.strip()[:200]!r}, ours {ours.errors.strip()[:200]!r}")
+            results.append(f"errors {theirs.errors.strip()[:200]!r}, ours {ours.errors.strip()[:200]!r}")
     elif _without_numbers(theirs.errors) != _without_numbers(ours.errors):
-        found.append("errors: " + _first_difference(_without_numbers(theirs.errors), _without_numbers(ours.errors)))
-    return found
+        results.append("errors: " + _first_difference(_without_numbers(theirs.errors), _without_numbers(ours.errors)))
+    return results
 
 
 def _first_difference(theirs: str, ours: str) -> str:
@@ -181,24 +181,24 @@ def _first_difference(theirs: str, ours: str) -> str:
 
 def try_line(line: Line, perf: Runner, perfpy: Runner) -> tuple[str, list[str]]:
     """The verdict on a line, and why."""
-    found: list[str] = []
+    results: list[str] = []
     for _ in range(1 if line.how == "exact" else _TRIES):
         theirs, ours = perf.run(line), perfpy.run(line)
-        found = differences(line, theirs, ours)
-        if not found:
+        results = differences(line, theirs, ours)
+        if not results:
             return "same", []
-        if found[0].startswith("status"):
+        if results[0].startswith("status"):
             break  # no chance in that
     refused = theirs.status == 0 and ours.status in (129, 255) and not ours.output
-    return ("refused" if refused else "differs"), found
+    return ("refused" if refused else "differs"), results
 
 
 def verdict(row: Row, perf: Runner, perfpy: Runner, *, verbose: bool) -> str:
     """The worst of its lines."""
     worst = "same"
     for line in row.lines:
-        found, reasons = try_line(line, perf, perfpy)
-        worst = max(worst, found, key=VERDICTS.index)
+        result, reasons = try_line(line, perf, perfpy)
+        worst = max(worst, result, key=VERDICTS.index)
         for reason in reasons if verbose else ():
             print(f"      {line.text}\n          {reason}")
     return "ours" if row.reason and worst != "same" else worst
@@ -233,9 +233,9 @@ def main() -> int:
         perf, perfpy = (Runner(program, options.perf, inputs, folder / "run") for program in (options.perf, str(in_its_place)))
         for row in rows(LIST.read_text()):
             if (options.command in ("", row.command)) and all(word in row.name for word in options.words):
-                found = verdict(row, perf, perfpy, verbose=options.verbose)
-                counted[row.tag, found] += 1
-                print(f"{row.command:14}{row.tag:8}{found:9}{row.name}" + (f" ({row.reason})" if found == "ours" else ""), flush=True)
+                result = verdict(row, perf, perfpy, verbose=options.verbose)
+                counted[row.tag, result] += 1
+                print(f"{row.command:14}{row.tag:8}{result:9}{row.name}" + (f" ({row.reason})" if result == "ours" else ""), flush=True)
     print(totals(counted))
     return 0
 

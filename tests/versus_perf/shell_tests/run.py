@@ -55,8 +55,8 @@ _NEEDED = {"record+probe_libc_inet_pton.sh": "ping"}
 
 def names(scripts: Path, words: list[str]) -> list[str]:
     """The scripts to run."""
-    found = sorted(path.name for path in scripts.glob("*.sh"))
-    there = [name for name in found if name not in _OTHER_COMMANDS and shutil.which(_NEEDED.get(name, "sh"))]
+    result = sorted(path.name for path in scripts.glob("*.sh"))
+    there = [name for name in result if name not in _OTHER_COMMANDS and shutil.which(_NEEDED.get(name, "sh"))]
     return [name for name in there if all(word in name for word in words)]
 
 
@@ -86,11 +86,11 @@ def run(script: Path, place: Path) -> tuple[str, str]:
             "PERF_CONFIG": "/dev/null",
         }
         command = ["timeout", "-k", "5", str(_LIMIT), "bash", str(script)]
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
-    status = done.returncode
-    return "passes" if not status else "skips" if status == _SKIPPED else f"fails ({status})", done.stdout.decode("utf-8", "replace")
+    status = process.returncode
+    return "passes" if not status else "skips" if status == _SKIPPED else f"fails ({status})", process.stdout.decode("utf-8", "replace")
 
 
 def main() -> int:

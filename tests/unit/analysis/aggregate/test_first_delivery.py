@@ -41,8 +41,8 @@ def test_rows_know_their_first_sample_in_whatever_order_these_come(seed: int) ->
         row, tid, key, time = samples[place]
         expected.setdefault(row, (key, time, place, tid))
     moments, tids = firsts.first_samples(size)
-    found = {row: (*(int(column[row]) for column in moments), int(tids[row])) for row in expected}
-    assert found == expected
+    results = {row: (*(int(column[row]) for column in moments), int(tids[row])) for row in expected}
+    assert results == expected
     assert [row for row in moments.order().tolist() if row in expected] == list(expected)
 
 

@@ -63,13 +63,13 @@ def test_arrays_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_arrays_are_in_memory_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "100")
-    kept = Overflow()
+    overflow = Overflow()
     few, many = np.arange(10), np.arange(20)
-    assert kept.keep(few) is few
-    assert isinstance(kept.keep(many).base, np.memmap)
-    assert kept.keep(many).tolist() == many.tolist()
-    assert isinstance(kept.store_joined([few, few], 20, np.int64).base, np.memmap)
-    assert kept.store_joined([few[:2]], 2, np.int64).base is None
+    assert overflow.keep(few) is few
+    assert isinstance(overflow.keep(many).base, np.memmap)
+    assert overflow.keep(many).tolist() == many.tolist()
+    assert isinstance(overflow.store_joined([few, few], 20, np.int64).base, np.memmap)
+    assert overflow.store_joined([few[:2]], 2, np.int64).base is None
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +82,8 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OutputFailedError) as caught:
         file.write(np.arange(3))
-    said = f"cannot write {tmp_path}: No space left on device; the distinct samples do not fit into memory; "
-    assert str(caught.value) == f"{said}set TMPDIR to a folder with more space, or raise {VARIABLE}"
+    beginning = f"cannot write {tmp_path}: No space left on device; the distinct samples do not fit into memory; "
+    assert str(caught.value) == f"{beginning}set TMPDIR to a folder with more space, or raise {VARIABLE}"
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

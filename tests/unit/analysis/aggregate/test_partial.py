@@ -37,9 +37,9 @@ def parts(monkeypatch):
     ranges = scan.SampleScan._ranges
 
     def counted(self):
-        found = ranges(self)
-        counts.append(len(found))
-        return found
+        actual_ranges = ranges(self)
+        counts.append(len(actual_ranges))
+        return actual_ranges
 
     monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
     monkeypatch.setattr(scan, "SAMPLES_EACH", 1)

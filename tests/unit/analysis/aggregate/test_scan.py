@@ -56,9 +56,9 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ranges = scan.SampleScan._ranges
 
     def counted(self: scan.SampleScan) -> list[range]:
-        found = ranges(self)
-        counts.append(len(found))
-        return found
+        actual_ranges = ranges(self)
+        counts.append(len(actual_ranges))
+        return actual_ranges
 
     monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
     monkeypatch.setattr(scan, "STACKS_EACH", 1)
@@ -102,10 +102,10 @@ def test_truncated_stacks_of_all_parts_are_added_up(tmp_path: Path, parts: list[
     path = tmp_path / "truncated.data"
     path.write_bytes(truncated_stacks(tmp_path, 60))
     symbols = SYMBOLS._replace(symfs="")
-    found = shown(path, ASKED["callers"], 3, symbols)
-    (truncated,) = found[-1]
+    result = shown(path, ASKED["callers"], 3, symbols)
+    (truncated,) = result[-1]
     assert (truncated.truncated, truncated.stacks, truncated.size) == (60, 60, COPY)
-    assert found == shown(path, ASKED["callers"], 1, symbols)
+    assert result == shown(path, ASKED["callers"], 1, symbols)
     assert parts == [3, 1]
 
 

@@ -31,8 +31,8 @@ def files(tmp_path: Path) -> Path:
 def shares(files: Path, function: str | None = None) -> SourceShares:
     with Recording(str(files / "perf.data")) as opened:
         chosen = SampleFilter(symbols=(function,) if function else None)
-        (found,) = opened.source_files(sample_filter=chosen, symbols=SymbolOptions(symfs=str(files), cache=False))
-        return found
+        (result,) = opened.source_files(sample_filter=chosen, symbols=SymbolOptions(symfs=str(files), cache=False))
+        return result
 
 
 def test_a_line_has_its_own_samples_and_those_of_what_was_inlined_there(files: Path) -> None:
@@ -51,10 +51,10 @@ def test_code_without_lines_is_listed_by_file(files: Path) -> None:
 
 
 def test_one_function_alone_keeps_its_share_of_all(files: Path) -> None:
-    found = shares(files, "spin")
-    assert found.samples == 10
-    assert found.without_lines == {}
-    assert found.files[1].percent == pytest.approx(800 / 13)
+    actual_shares = shares(files, "spin")
+    assert actual_shares.samples == 10
+    assert actual_shares.without_lines == {}
+    assert actual_shares.files[1].percent == pytest.approx(800 / 13)
 
 
 def test_the_listing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,10 +78,10 @@ def test_the_listing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_lines_below_the_limit_are_left_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["annotate", "--by-line", "--percent-limit", "65", "-i", str(files / "perf.data"), "--symfs", str(files)])
-    shown = capsys.readouterr().out
-    assert "second" in shown
-    assert "fifth" not in shown
-    assert "b.h" not in shown
+    output = capsys.readouterr().out
+    assert "second" in output
+    assert "fifth" not in output
+    assert "b.h" not in output
 
 
 def test_only_regular_files_are_read(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,9 +109,9 @@ def test_a_runtimes_own_time_counts_for_the_function_it_ran(tmp_path: Path) -> N
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / "perf-7.map").write_text(f"40000 100 py::total:{source}\n")
     with Recording(str(tmp_path / "perf.data")) as opened:
-        (found,) = opened.source_files(symbols=SymbolOptions(symfs=str(tmp_path), cache=False))
-    assert [(file.path, [(line.line, line.samples) for line in file.lines]) for file in found.files] == [(str(source), [(2, 3)])]
-    assert found.without_lines == pytest.approx({"fast.so": 20.0, "python3.12": 20.0})
+        (result,) = opened.source_files(symbols=SymbolOptions(symfs=str(tmp_path), cache=False))
+    assert [(file.path, [(line.line, line.samples) for line in file.lines]) for file in result.files] == [(str(source), [(2, 3)])]
+    assert result.without_lines == pytest.approx({"fast.so": 20.0, "python3.12": 20.0})
 
 
 def test_only_samples_that_pass_where_count(files: Path) -> None:

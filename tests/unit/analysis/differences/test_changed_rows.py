@@ -47,9 +47,9 @@ def test_growth_in_proportion_is_a_change_of_amount_only(tmp_path: Path) -> None
 
 
 def test_samples_that_stand_for_more_are_no_change(tmp_path: Path) -> None:
-    found = compared(tmp_path, (200, 100), (100, 50), (10, 20))
-    assert totals(found) == (Amount(300, 3000), Amount(150, 3000))
-    assert verdicts(found) == {0: (False, False), 1: (False, False)}
+    result = compared(tmp_path, (200, 100), (100, 50), (10, 20))
+    assert totals(result) == (Amount(300, 3000), Amount(150, 3000))
+    assert verdicts(result) == {0: (False, False), 1: (False, False)}
 
 
 def test_the_largest_change_is_first_and_new_rows_have_nothing_before(tmp_path: Path) -> None:

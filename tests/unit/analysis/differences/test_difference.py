@@ -29,8 +29,8 @@ def difference(compute: Compute, changes: Sequence[DifferenceRow], totals: Seque
 
 
 def names_in_order(compute: Compute, changes: Sequence[DifferenceRow], first: int = 1) -> list[str | None]:
-    found = difference(compute, changes, (100_000,) * len(changes[0].parts))
-    return [row.names[1] for row in sorted(changes, key=lambda row: found.order(row, first))]
+    result = difference(compute, changes, (100_000,) * len(changes[0].parts))
+    return [row.names[1] for row in sorted(changes, key=lambda row: result.order(row, first))]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_third_recording_may_decide_the_order() -> None:
 
 def test_shares_of_a_baseline_without_samples_are_no_numbers_and_do_not_sort() -> None:
     rows = [change("b", None, 9_000), change("a", None, 1_000)]
-    found = difference(Compute(), rows, (0, 10_000))
-    assert all(math.isnan(found.value(row, 1) or 0.0) for row in rows)
-    assert [row.names[1] for row in sorted(rows, key=lambda row: found.order(row, 1))] == ["a", "b"]
+    result = difference(Compute(), rows, (0, 10_000))
+    assert all(math.isnan(result.value(row, 1) or 0.0) for row in rows)
+    assert [row.names[1] for row in sorted(rows, key=lambda row: result.order(row, 1))] == ["a", "b"]
 
 
 USER, KERNEL, BOTH = {"exclude_kernel": 1}, {"exclude_kernel": 0, "exclude_user": 1}, {"exclude_kernel": 0}

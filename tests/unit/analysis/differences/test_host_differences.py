@@ -52,18 +52,18 @@ def test_tables_without_a_change_are_marked_as_rarely_as_promised(before, after,
 
 def test_intervals_hold_the_true_change_of_95_in_100_rows():
     random = np.random.default_rng(2)
-    found = [compared(hosts(random, 12, 0.2), hosts(random, 12, 0.2), equal=True) for _ in range(20)]
-    held = np.mean([(one.low <= 0) & (one.high >= 0) for one in found])
+    results = [compared(hosts(random, 12, 0.2), hosts(random, 12, 0.2), equal=True) for _ in range(20)]
+    held = np.mean([(one.low <= 0) & (one.high >= 0) for one in results])
     assert 0.93 < held < 0.98
 
 
 def test_a_change_is_found_by_more_hosts():
     random = np.random.default_rng(3)
-    found = [
+    results = [
         np.mean([compared(hosts(random, n, 0.05), hosts(random, n, 0.05, 0.15)).chance[2] < LEVEL for _ in range(20)]) for n in (4, 30)
     ]
-    assert found[0] < 0.5
-    assert found[1] > 0.9
+    assert results[0] < 0.5
+    assert results[1] > 0.9
 
 
 def test_hosts_that_are_in_both_groups_are_compared_with_themselves():
@@ -84,10 +84,10 @@ def test_a_single_host_that_is_far_off_is_no_change():
 
 def test_one_host_shows_no_spread():
     random = np.random.default_rng(6)
-    found = compared(hosts(random, 1, 0.1), hosts(random, 6, 0.1))
-    assert found.test == ""
-    assert np.isnan(found.chance).all()
-    assert np.isnan(found.low).all()
+    result = compared(hosts(random, 1, 0.1), hosts(random, 6, 0.1))
+    assert result.test == ""
+    assert np.isnan(result.chance).all()
+    assert np.isnan(result.low).all()
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_errors_are_those_of_the_definition():
         units = Units(random.random(size) + 0.5, np.full(size, 1e12), host, after)
         shares, design = random.random((3, size)), Design(units)
         labels = design.deals(3)
-        found = _Deal(design, labels).of(shares)
+        result = _Deal(design, labels).of(shares)
         for column in (0, 1, labels.shape[1] - 1):
             error, difference = defined(shares, units, labels[:, column])
-            assert found.error[:, column] == pytest.approx(error)
-            assert (found.after - found.before)[:, column] == pytest.approx(difference)
+            assert result.error[:, column] == pytest.approx(error)
+            assert (result.after - result.before)[:, column] == pytest.approx(difference)
 
 
 def defined(shares, units, label):

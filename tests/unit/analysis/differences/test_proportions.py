@@ -34,9 +34,9 @@ def test_many_samples_are_approximated_closely() -> None:
 
 
 def test_the_least_probability_is_that_of_the_most_uneven_table() -> None:
-    found = chance(2, 10, 2, 10)
-    assert found.least == pytest.approx(fisher(4, 10, 0, 10))
-    assert found.least < found.p
+    probability = chance(2, 10, 2, 10)
+    assert probability.least == pytest.approx(fisher(4, 10, 0, 10))
+    assert probability.least < probability.p
 
 
 def test_rows_that_cannot_be_significant_do_not_count() -> None:
@@ -57,8 +57,8 @@ def test_two_recordings_of_the_same_thing_seldom_have_a_mark() -> None:
     marked = 0
     for _ in range(60):
         before, after = rng.multinomial(2000, odds).tolist(), rng.multinomial(2000, odds).tolist()
-        found = correct_for_many_tests([chance(a, 2000, b, 2000) for a, b in zip(before, after, strict=True)])
-        marked += min(found) < LEVEL
+        result = correct_for_many_tests([chance(a, 2000, b, 2000) for a, b in zip(before, after, strict=True)])
+        marked += min(result) < LEVEL
     assert marked <= 7  # 3 expected
 
 
@@ -69,6 +69,6 @@ def test_a_function_that_doubled_is_marked_among_hundreds() -> None:
     changed = odds.copy()
     changed[0] = 0.1
     before, after = (rng.multinomial(3000, share / share.sum()).tolist() for share in (odds, changed))
-    found = correct_for_many_tests([chance(a, 3000, b, 3000) for a, b in zip(before, after, strict=True)])
-    assert found[0] < LEVEL
-    assert sum(p < LEVEL for p in found) <= 2
+    result = correct_for_many_tests([chance(a, 3000, b, 3000) for a, b in zip(before, after, strict=True)])
+    assert result[0] < LEVEL
+    assert sum(p < LEVEL for p in result) <= 2

@@ -19,9 +19,9 @@ HIGHEST = (1 << 64) - 1
     ],
 )
 def test_hexadecimal_words_are_addresses(words: list[str], length: int, ranges: tuple[tuple[int, int], ...]) -> None:
-    found = AddressRanges.of(words, length)
-    assert found is not None
-    assert found.ranges == ranges
+    result = AddressRanges.of(words, length)
+    assert result is not None
+    assert result.ranges == ranges
 
 
 @pytest.mark.parametrize("word", ["main", "", "0x", "0xyz", "10", hex(1 << 64)])

@@ -66,8 +66,8 @@ def printed(recording: Recording, keep: SampleFilter, **switches: str) -> set[in
 
 def shown(recording: Recording, keep: SampleFilter) -> set[int]:
     """Return the seconds of the samples in a report's rows."""
-    found = recording.report(options=ReportOptions(columns=ColumnOptions(sort="time"), sample_filter=keep), symbols=NOWHERE_ELSE)
-    return {int(float(row.texts["time"])) for histogram in found.histograms for row in histogram.rows()}
+    report = recording.report(options=ReportOptions(columns=ColumnOptions(sort="time"), sample_filter=keep), symbols=NOWHERE_ELSE)
+    return {int(float(row.texts["time"])) for histogram in report.histograms for row in histogram.rows()}
 
 
 def stacked(recording: Recording, keep: SampleFilter) -> int:

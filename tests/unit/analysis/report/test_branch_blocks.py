@@ -47,15 +47,15 @@ def rows(path: Path, capfd: pytest.CaptureFixture[str]) -> list[list[str]]:
 
 
 def test_a_block_is_the_longest_with_the_cycles_of_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found = rows(recorded(tmp_path, [(LOOP, 8), (CALL, 5)], [(LOOP, 6), (LOOP, 8)]), capfd)
+    actual_rows = rows(recorded(tmp_path, [(LOOP, 8), (CALL, 5)], [(LOOP, 6), (LOOP, 8)]), capfd)
     # 8 + 6 + 8 of 27 cycles; 7 at a time; perf's 100 % of these counts a block for each way into its function: 8, 6 and 5 cycles
-    assert [row[:4] for row in found] == [["81.48%", "22", "33.33%", "7"]]
-    assert found[0][4].split() == ["[spin+0", "->", "spin+55]", "work"]
+    assert [row[:4] for row in actual_rows] == [["81.48%", "22", "33.33%", "7"]]
+    assert actual_rows[0][4].split() == ["[spin+0", "->", "spin+55]", "work"]
 
 
 def test_samples_whose_last_branch_has_no_cycles_are_not_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found = rows(recorded(tmp_path, [(LOOP, 8), (CALL, 2)], [(LOOP, 0), (LOOP, 500)]), capfd)
-    assert [row[:2] for row in found] == [["80.00%", "8"]]
+    actual_rows = rows(recorded(tmp_path, [(LOOP, 8), (CALL, 2)], [(LOOP, 0), (LOOP, 500)]), capfd)
+    assert [row[:2] for row in actual_rows] == [["80.00%", "8"]]
 
 
 def test_beginnings_are_unknown_if_some_branches_were_not_recorded(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -81,18 +81,18 @@ def test_every_path_has_the_sum_of_the_chains_that_begin_with_it(chains):
     for _, chain, period in chains:
         for length in range(1, len(chain) + 1):
             sums[tuple(chain[:length])] = sums.get(tuple(chain[:length]), 0) + period
-    found = {}
+    results = {}
 
     def visit(nodes, above):
         for node in nodes:
             path = above
             for at in node.frames:
                 path = (*path, int(flat[at]))
-                found[path] = node.period
+                results[path] = node.period
             visit(node.children, path)
 
     visit(tree.children_of_root(0), ())
-    assert found == sums
+    assert results == sums
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ def counts(found: Report) -> list[int]:
     ],
 )
 def test_a_row_has_the_samples_that_filters_leave(sample_filter: SampleFilter, kept: int, tmp_path: Path) -> None:
-    found = report(tmp_path, sample_filter)
-    assert counts(found) == [kept]
-    assert list(filtered_rows_notes(found)) == []
+    result = report(tmp_path, sample_filter)
+    assert counts(result) == [kept]
+    assert list(filtered_rows_notes(result)) == []
 
 
 def test_a_filter_that_leaves_nothing_leaves_no_row(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_plain_text_filters_rows_by_first_samples_with_a_note(tmp_path: Path) ->
     hidden = report(tmp_path, SampleFilter(pids=(SECOND,)), rows_filtered=True)
     assert counts(hidden) == []
     assert "2 samples pass the filters, the rows have 0" in "".join(filtered_rows_notes(hidden))
-    shown = report(tmp_path, SampleFilter(pids=(FIRST,)), rows_filtered=True)
-    assert counts(shown) == [5]
-    assert "3 samples pass the filters, the rows have 5" in "".join(filtered_rows_notes(shown))
+    result = report(tmp_path, SampleFilter(pids=(FIRST,)), rows_filtered=True)
+    assert counts(result) == [5]
+    assert "3 samples pass the filters, the rows have 5" in "".join(filtered_rows_notes(result))
     assert list(filtered_rows_notes(report(tmp_path, SampleFilter(), rows_filtered=True))) == []

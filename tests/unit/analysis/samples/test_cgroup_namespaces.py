@@ -24,5 +24,5 @@ def test_the_newest_namespace_of_a_thread_counts(tmp_path: Path) -> None:
         built.sample(pid=MAIN, tid=tid, time=time, ip=0x1000, period=1)
     (tmp_path / "perf.data").write_bytes(built.file())
     with Recording(tmp_path / "perf.data") as recording:
-        found = recording.report("cgroup_id").top()
-    assert {row.texts["cgroup_id"]: row.values["samples"][0] for row in found} == {"4/0xa0": 2, "4/0xb0": 2, "0/0x0": 2}
+        rows = recording.report("cgroup_id").top()
+    assert {row.texts["cgroup_id"]: row.values["samples"][0] for row in rows} == {"4/0xa0": 2, "4/0xb0": 2, "0/0x0": 2}

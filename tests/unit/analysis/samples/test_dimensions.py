@@ -14,8 +14,8 @@ NATIVE = 0x7F00_0000_0000
 def states(*chains: list[int]) -> list[int]:
     offsets = np.cumsum([0, *map(len, chains)])
     values = [value for chain in chains for value in chain]
-    found: list[int] = gil_states(Ragged(np.array(values, np.uint64), offsets.astype(np.int64))).tolist()
-    return found
+    result: list[int] = gil_states(Ragged(np.array(values, np.uint64), offsets.astype(np.int64))).tolist()
+    return result
 
 
 def test_the_innermost_python_frame_has_the_state():

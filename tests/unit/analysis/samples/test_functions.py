@@ -22,8 +22,8 @@ class Names:
 
 def firsts(functions: Functions, names: Names) -> list[int]:
     """Return the first frame in the function of every frame."""
-    found = functions.first_frames(np.arange(len(names.frames), dtype=np.int32), names)  # type: ignore[arg-type]
-    return [int(frame) for frame in found]
+    first_frames = functions.first_frames(np.arange(len(names.frames), dtype=np.int32), names)  # type: ignore[arg-type]
+    return [int(frame) for frame in first_frames]
 
 
 def test_frames_of_one_symbol_become_the_first_of_them() -> None:

@@ -40,9 +40,9 @@ def rows(recording: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
 
 
 def test_self_is_the_functions_own_and_that_of_the_code_it_ran(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    found = rows(recording, capsys, "-s", "sym", "--fold-interpreters")
-    assert found[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 60.0)
-    assert found[f"[.] py::main:{tmp_path}/app.py"] == (80.0, 20.0)
+    actual_rows = rows(recording, capsys, "-s", "sym", "--fold-interpreters")
+    assert actual_rows[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 60.0)
+    assert actual_rows[f"[.] py::main:{tmp_path}/app.py"] == (80.0, 20.0)
 
 
 def test_perfs_text_stays_without_the_option(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
@@ -51,34 +51,34 @@ def test_perfs_text_stays_without_the_option(recording: Path, capsys: pytest.Cap
 
 
 def test_samples_without_python_stay_as_they_are(recording: Path, capsys: pytest.CaptureFixture[str]):
-    found = rows(recording, capsys, "-s", "dso", "--fold-interpreters")
-    assert found["libpython3.12.so.1.0"] == (10.0, 10.0)
-    assert found["fast.so"] == (10.0, 10.0)
+    actual_rows = rows(recording, capsys, "-s", "dso", "--fold-interpreters")
+    assert actual_rows["libpython3.12.so.1.0"] == (10.0, 10.0)
+    assert actual_rows["fast.so"] == (10.0, 10.0)
 
 
 def test_stacks_have_the_functions_and_what_embeds_the_interpreter(recording: Path):
     with Recording(str(recording)) as opened:
         (part,) = opened.stacks(FOLDED)
-    found = {}
+    results = {}
     for line in folded_lines(part):
         stack, _, weight = line.rpartition(" ")
-        found[";".join(frame.partition(":/")[0] for frame in stack.split(";")[1:])] = int(weight)
-    assert found["py::main;py::spin"] == 6000
-    assert found["py::main"] == 1000
-    assert found["[embedding];py::main"] == 1000
-    assert sum(found.values()) == 10000
+        results[";".join(frame.partition(":/")[0] for frame in stack.split(";")[1:])] = int(weight)
+    assert results["py::main;py::spin"] == 6000
+    assert results["py::main"] == 1000
+    assert results["[embedding];py::main"] == 1000
+    assert sum(results.values()) == 10000
 
 
 @pytest.mark.parametrize("options", [("-s", "pyfunc"), ("-s", "pyfunc", "--fold-interpreters"), ("-F", "overhead,pyfunc")])
 def test_rows_by_function(options: tuple[str, ...], recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    found = rows(recording, capsys, "--no-children", *options)
-    assert found == {f"spin {tmp_path}/app.py": (60.0,), f"main {tmp_path}/app.py": (20.0,), "[no Python function]": (20.0,)}
+    actual_rows = rows(recording, capsys, "--no-children", *options)
+    assert actual_rows == {f"spin {tmp_path}/app.py": (60.0,), f"main {tmp_path}/app.py": (20.0,), "[no Python function]": (20.0,)}
 
 
 def test_the_api_has_the_same_rows(recording: Path, tmp_path: Path):
     with Recording(str(recording)) as opened:
-        found = {row.texts["pyfunc"]: row.percent for row in opened.report(by=["pyfunc"]).top(9)}
-        assert found[f"spin {tmp_path}/app.py"] == 60.0
+        results = {row.texts["pyfunc"]: row.percent for row in opened.report(by=["pyfunc"]).top(9)}
+        assert results[f"spin {tmp_path}/app.py"] == 60.0
         usual = {row.texts["symbol"]: row.percent for row in opened.report(by=["symbol"]).top(9)}
         assert usual.get(f"[.] py::spin:{tmp_path}/app.py", 0) == 0
         folded_rows = {row.texts["symbol"]: row.percent for row in opened.report(by=["symbol"], symbols=FOLDED).top(9)}
@@ -86,9 +86,14 @@ def test_the_api_has_the_same_rows(recording: Path, tmp_path: Path):
 
 
 def test_rows_by_line(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    found = rows(recording, capsys, "--no-children", "-s", "pyline")
+    actual_rows = rows(recording, capsys, "--no-children", "-s", "pyline")
     source = f"{tmp_path}/app.py"
-    assert found == {f"spin {source}:3": (50.0,), f"spin {source}:2": (10.0,), f"main {source}:6": (20.0,), "[no Python function]": (20.0,)}
+    assert actual_rows == {
+        f"spin {source}:3": (50.0,),
+        f"spin {source}:2": (10.0,),
+        f"main {source}:6": (20.0,),
+        "[no Python function]": (20.0,),
+    }
 
 
 def test_rows_by_the_lock(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
@@ -103,13 +108,13 @@ def test_names_of_python_functions_and_of_others():
     names = ["py::main:app.py", "py::A.f:/srv/app.py", "py::f:<string>", "py::object::cast", "py::detail::f(a::b)", "main"]
     texts = SimpleNamespace(locations=SimpleNamespace(name=names.__getitem__))
     column = python_function(texts, np.arange(len(names)) << ROLE_BITS)  # type: ignore[arg-type]
-    found = [column.text(row) for row in range(len(names))]
-    assert found == ["main app.py", "A.f /srv/app.py", "f <string>", *["[no Python function]"] * 3]
+    results = [column.text(row) for row in range(len(names))]
+    assert results == ["main app.py", "A.f /srv/app.py", "f <string>", *["[no Python function]"] * 3]
 
 
 def test_filters_are_for_the_folded_samples(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    found = rows(recording, capsys, "--no-children", "-s", "sym", "--fold-interpreters", "-S", f"py::spin:{tmp_path}/app.py")
-    assert found == {f"[.] py::spin:{tmp_path}/app.py": (60.0,)}
+    actual_rows = rows(recording, capsys, "--no-children", "-s", "sym", "--fold-interpreters", "-S", f"py::spin:{tmp_path}/app.py")
+    assert actual_rows == {f"[.] py::spin:{tmp_path}/app.py": (60.0,)}
 
 
 def test_source_lines_have_self_and_total(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):

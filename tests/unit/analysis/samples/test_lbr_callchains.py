@@ -52,8 +52,8 @@ def test_the_first_of_two_user_markers_counts() -> None:
 
 def test_branches_of_rows_that_are_not_chosen_are_no_call_stacks() -> None:
     chains, branches = chains_of([CONTEXT_USER, 1], [CONTEXT_USER, 2]), branches_of([(11, 10)], [(21, 20)])
-    found = with_callstacks(chains, branches, np.array([False, True]))
-    assert as_lists(found) == [[CONTEXT_USER, 1], [CONTEXT_USER, 20, 21]]
+    result = with_callstacks(chains, branches, np.array([False, True]))
+    assert as_lists(result) == [[CONTEXT_USER, 1], [CONTEXT_USER, 20, 21]]
     assert with_callstacks(chains, branches, np.array([False, False])) is chains
 
 
@@ -61,16 +61,16 @@ def test_beyond_the_recorded_calls_come_the_callers_of_the_stack() -> None:
     whole = chains_of([CONTEXT_KERNEL, 1, CONTEXT_USER, 0x100, 0x204, 0x304, 0x404, 0x504])
     branches = branches_of([(0x200, 0x100), (0x300, 0x200)])
     called = with_callstacks(whole, branches)
-    found = with_callers_beyond(called, branches, whole, np.array([True]))
-    assert as_lists(found) == [[CONTEXT_KERNEL, 1, CONTEXT_USER, 0x100, 0x200, 0x300, 0x404, 0x504]]
+    result = with_callers_beyond(called, branches, whole, np.array([True]))
+    assert as_lists(result) == [[CONTEXT_KERNEL, 1, CONTEXT_USER, 0x100, 0x200, 0x300, 0x404, 0x504]]
 
 
 def test_calls_that_the_stack_does_not_know_stay_alone() -> None:
     whole = chains_of([CONTEXT_USER, 0x100, 0x204], [CONTEXT_USER, 0x100, 0x204, 0x304], [CONTEXT_USER, 0x100, 0x204, 0x304])
     branches = branches_of([(0x900, 0x100)], [(0x200, 0x100)], [])
-    called = with_callstacks(whole, branches)
+    result = with_callstacks(whole, branches)
     rows = [[CONTEXT_USER, 0x100, 0x900], [CONTEXT_USER, 0x100, 0x200], [CONTEXT_USER, 0x100, 0x204, 0x304]]
-    assert as_lists(with_callers_beyond(called, branches, whole, np.array([True, False, True]))) == rows
+    assert as_lists(with_callers_beyond(result, branches, whole, np.array([True, False, True]))) == rows
 
 
 def recording(call_stack: int) -> PerfDataBuilder:

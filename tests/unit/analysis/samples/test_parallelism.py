@@ -70,14 +70,14 @@ def rows(found: Report, *metrics: str) -> list[tuple[Any, ...]]:
 
 
 def test_samples_are_parted_by_the_threads_that_ran(tmp_path: Path) -> None:
-    found = report(two_threads(), tmp_path, ColumnOptions(sort="parallelism"))
-    assert [(texts, row.values["samples"]) for texts, row in zip(rows(found), found.top(), strict=True)] == [(("1",), [4]), (("2",), [4])]
+    result = report(two_threads(), tmp_path, ColumnOptions(sort="parallelism"))
+    assert [(texts, row.values["samples"]) for texts, row in zip(rows(result), result.top(), strict=True)] == [(("1",), [4]), (("2",), [4])]
 
 
 def test_shares_of_the_wall_clock_are_halved_while_two_threads_run(tmp_path: Path) -> None:
-    found = report(two_threads(), tmp_path, ColumnOptions(sort="pid,parallelism", latency=True))
-    assert [entry.name for entry in found.layout.fields][:2] == ["latency", "overhead"]
-    assert rows(found, "latency", "period") == [
+    result = report(two_threads(), tmp_path, ColumnOptions(sort="pid,parallelism", latency=True))
+    assert [entry.name for entry in result.layout.fields][:2] == ["latency", "overhead"]
+    assert rows(result, "latency", "period") == [
         ("      7::7", "1", 66.7, 50.0),
         ("      8::8", "2", 25.0, 37.5),
         ("      7::7", "2", 8.3, 12.5),
@@ -92,8 +92,8 @@ def test_json_has_shares_of_the_wall_clock_where_they_are_asked_for(tmp_path: Pa
 
 
 def test_only_samples_of_some_parallelism_are_shown(tmp_path: Path) -> None:
-    found = report(two_threads(), tmp_path, ColumnOptions(sort="pid"), SampleFilter(parallelism=(2, 3)))
-    assert rows(found, "period") == [("      8::8", 37.5), ("      7::7", 12.5)]
+    result = report(two_threads(), tmp_path, ColumnOptions(sort="pid"), SampleFilter(parallelism=(2, 3)))
+    assert rows(result, "period") == [("      8::8", 37.5), ("      7::7", 12.5)]
 
 
 def test_no_more_threads_run_than_there_are_cpus(tmp_path: Path) -> None:

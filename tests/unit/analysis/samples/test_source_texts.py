@@ -69,9 +69,9 @@ def test_calls_have_offsets_only_where_they_are_told_apart_by_address(symbolizer
 
 def test_callers_of_inlined_calls_have_the_line_of_the_call(symbolizer: Symbolizer) -> None:
     frames = frames_of(symbolizer, 0x700010)
-    made = symbolizer.add_inlined(frames.astype(np.int32), symbolizer.frames.symbol[frames])
-    symbolizer.frames.called_from[int(made[0])] = (0, 1, 77)
-    assert SourceTexts(symbolizer).lines(np.append(frames, made)) == ["a.c:3", "a.c:77"]
+    result = symbolizer.add_inlined(frames.astype(np.int32), symbolizer.frames.symbol[frames])
+    symbolizer.frames.called_from[int(result[0])] = (0, 1, 77)
+    assert SourceTexts(symbolizer).lines(np.append(frames, result)) == ["a.c:3", "a.c:77"]
 
 
 def test_code_is_shown_where_a_thread_comes_to_another_line(symbolizer: Symbolizer) -> None:

@@ -43,13 +43,13 @@ def test_each_sample_has_the_state_of_its_task_at_its_moment(keys: Any, length: 
     timeline = Timeline()
     for _ in range(2):  # the second batch finds its tasks known
         pid, tid, key = [i // length % 3 - 1 for i in range(100)], [i // length % 6 for i in range(100)], [keys(i) for i in range(100)]
-        found = states(timeline, pid, tid, key)
+        actual_states = states(timeline, pid, tid, key)
         rank = [one // 100 for one in key]
-        assert found.comm().tolist() == [one * (at > 2) for one, at in zip(tid, rank, strict=True)]
+        assert actual_states.comm().tolist() == [one * (at > 2) for one, at in zip(tid, rank, strict=True)]
         mode = np.array([MISC_KERNEL if i % 2 else MISC_USER for i in range(100)], np.uint8)
         user = [(one % (1 << 32) * 10 + at) % (1 << 32) for one, at in zip(pid, rank, strict=True)]
         expected = [int(rank[i] > 3) if i % 2 else user[i] for i in range(100)]
-        assert (found.mode_space(mode) % (1 << 32)).tolist() == expected
+        assert (actual_states.mode_space(mode) % (1 << 32)).tolist() == expected
 
 
 @pytest.mark.parametrize("names", [("comm",), ("comm", "mode_space"), ("mode_space",), ("space",), ("comm", "space")])
@@ -57,8 +57,8 @@ def test_numbers_for_several_are_equal_where_all_of_these_are(names: tuple[str, 
     random = np.random.default_rng(1)
     pid, tid, key = (random.integers(0, most, 300).tolist() for most in (3, 5, 700))
     mode = random.choice([MISC_KERNEL, MISC_USER], 300).astype(np.uint8)
-    found = states(Timeline(), pid, tid, key)
-    ways = {"comm": found.comm(), "mode_space": found.mode_space(mode), "space": found.space()}
+    actual_states = states(Timeline(), pid, tid, key)
+    ways = {"comm": actual_states.comm(), "mode_space": actual_states.mode_space(mode), "space": actual_states.space()}
     expected = list(zip(*(ways[name].tolist() for name in names), strict=True))
-    numbers = found.combine(names, mode).tolist()
+    numbers = actual_states.combine(names, mode).tolist()
     assert len(set(numbers)) == len(set(expected)) == len(set(zip(numbers, expected, strict=True)))

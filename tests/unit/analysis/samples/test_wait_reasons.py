@@ -70,8 +70,8 @@ def rows(path: str, by: str, *, joined: bool = False) -> dict[str, dict[str, flo
 
 
 def test_states_are_separate_rows(tmp_path):
-    found = rows(recording(tmp_path / "a"), "state")
-    assert found == {"cpu-clock": {"on CPU": 3}, OFF_CPU_EVENT: {"S (sleeping)": 7, "R (ready)": 2}}
+    actual_rows = rows(recording(tmp_path / "a"), "state")
+    assert actual_rows == {"cpu-clock": {"on CPU": 3}, OFF_CPU_EVENT: {"S (sleeping)": 7, "R (ready)": 2}}
 
 
 def test_wakers_are_rows(tmp_path):
@@ -79,8 +79,8 @@ def test_wakers_are_rows(tmp_path):
 
 
 def test_both_kinds_of_time_are_one_event_where_that_is_asked_for(tmp_path):
-    found = rows(recording(tmp_path / "a"), "state", joined=True)
-    assert {name: table for name, table in found.items() if table} == {
+    actual_rows = rows(recording(tmp_path / "a"), "state", joined=True)
+    assert {name: table for name, table in actual_rows.items() if table} == {
         f"cpu-clock + {OFF_CPU_EVENT}": {"S (sleeping)": 7, "on CPU": 3, "R (ready)": 2}
     }
 
@@ -104,8 +104,8 @@ CYCLES = CLOCK.copy(type=0)
 def test_any_event_is_joined_by_how_long_its_threads_ran(tmp_path):
     """Three samples of a million cycles each; the thread ran for 6 ms."""
     path = recording(tmp_path / "a", clock=CYCLES, events=("cycles", OFF_CPU_EVENT), ran=((7, 4), (7, 2)))
-    found = rows(path, "state", joined=True)[f"cycles + {OFF_CPU_EVENT}"]
-    assert found == {"S (sleeping)": 7, "on CPU": pytest.approx(6), "R (ready)": 2}
+    actual_rows = rows(path, "state", joined=True)[f"cycles + {OFF_CPU_EVENT}"]
+    assert actual_rows == {"S (sleeping)": 7, "on CPU": pytest.approx(6), "R (ready)": 2}
     assert [event.name for event in perfpy.open(path).events] == ["cycles", OFF_CPU_EVENT]
 
 
@@ -157,8 +157,8 @@ def test_the_text_has_seconds_where_they_are_asked_for(tmp_path):
     path = recording(tmp_path / "a")
     plain = run("report", "--stdio", "-i", path, "-s", "state", folder=tmp_path)
     assert "Seconds" not in plain
-    asked = run("report", "--stdio", "-i", path, "--with-off-cpu", "--no-children", folder=tmp_path)
-    (line,) = (line.split() for line in asked.splitlines() if "R (ready)" in line)
+    result = run("report", "--stdio", "-i", path, "--with-off-cpu", "--no-children", folder=tmp_path)
+    (line,) = (line.split() for line in result.splitlines() if "R (ready)" in line)
     assert line[:2] == ["16.67%", "0.002000"]
     fields = run("report", "--stdio", "-i", path, "-F", "seconds,state", folder=tmp_path)
     assert "0.007000  S (sleeping)" in fields
@@ -181,8 +181,8 @@ def test_seconds_are_for_what_measures_time(tmp_path):
 
 def test_a_comparison_shows_both_kinds_of_time_as_one(tmp_path):
     before, after = recording(tmp_path / "a"), recording(tmp_path / "b", asleep=9)
-    found = json.loads(run("diff", "--json", "--with-off-cpu", "-s", "state", before, after, folder=tmp_path))
-    (event,) = (event for event in found["events"] if event["rows"])
+    document = json.loads(run("diff", "--json", "--with-off-cpu", "-s", "state", before, after, folder=tmp_path))
+    (event,) = (event for event in document["events"] if event["rows"])
     assert [file["seconds"] for file in event["files"]] == [0.012, 0.015]
     periods = {row["keys"]["state"]: [file["period"] // MILLISECOND for file in row["files"]] for row in event["rows"]}
     assert periods == {"S (sleeping)": [7, 10], "on CPU": [3, 3], "R (ready)": [2, 2]}

@@ -67,9 +67,9 @@ def texts(column, count=5):
 
 def test_data_are_shown_with_the_offset_in_them(kernel):
     unmapped = f"[k] {KERNEL - 0x1000:#x}"
-    shown = ["[k] helper", "[k] helper", "[k] table+0x10", "[k] table+0x60", unmapped]
-    assert texts(location_columns.symbol(kernel, sample_locations(np.arange(5)))) == shown
-    assert texts(memory_columns.data_symbol(kernel, np.arange(5))) == shown
+    output = ["[k] helper", "[k] helper", "[k] table+0x10", "[k] table+0x60", unmapped]
+    assert texts(location_columns.symbol(kernel, sample_locations(np.arange(5)))) == output
+    assert texts(memory_columns.data_symbol(kernel, np.arange(5))) == output
 
 
 @pytest.mark.parametrize("key", [location_columns.symbol, location_columns.dso], ids=["symbol", "dso"])
@@ -152,6 +152,6 @@ def test_fields_that_an_events_text_lacks_ask_for_no_width():
     formats = {9: parse_format(FORMAT, "sys", 8)}
     data = TraceData([b"\t\0" + bytes(10)], Worded(lambda _payload: "named=777777777777777777"))
     keys = field_keys("*", events, formats, raw=False, endian="<")
-    named, other = (key.column(known(trace=data), np.zeros(1, np.int64)) for key in keys)
-    assert (named.text(0), named.wide(0)) == ("7" * 18, 18)
+    known_column, other = (key.column(known(trace=data), np.zeros(1, np.int64)) for key in keys)
+    assert (known_column.text(0), known_column.wide(0)) == ("7" * 18, 18)
     assert (other.text(0), other.wide(0)) == ("other in full", 0)

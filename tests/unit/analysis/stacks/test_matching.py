@@ -30,13 +30,13 @@ def paths(before: Stacks, after: Stacks, **options: object) -> list[tuple[str, l
 
 
 def test_frames_match_where_only_the_program_is_called_differently() -> None:
-    found = paths(stacks("old", "old", ("work", "main")), stacks("new", "new", ("work", "main")))
-    assert found == [("old → new", [0, 0]), ("main", [0, 0]), ("work", [10, 10])]
+    actual_paths = paths(stacks("old", "old", ("work", "main")), stacks("new", "new", ("work", "main")))
+    assert actual_paths == [("old → new", [0, 0]), ("main", [0, 0]), ("work", [10, 10])]
 
 
 def test_matching_can_be_disabled() -> None:
-    found = paths(stacks("old", "old", ("work",)), stacks("new", "new", ("work",)), ignore_comm=False)
-    assert found == [("new", [0, 0]), ("work", [0, 10]), ("old", [0, 0]), ("work", [10, 0])]
+    actual_paths = paths(stacks("old", "old", ("work",)), stacks("new", "new", ("work",)), ignore_comm=False)
+    assert actual_paths == [("new", [0, 0]), ("work", [0, 10]), ("old", [0, 0]), ("work", [10, 0])]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7])

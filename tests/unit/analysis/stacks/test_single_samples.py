@@ -26,11 +26,11 @@ def alike(times: list[int], rows: list[int], weights: list[int]) -> SampleColumn
 
 
 def test_samples_of_one_row_within_a_tick_are_one() -> None:
-    found = alike([1005, 1010, 1100, 1105, 1999], [0, 1, 0, 0, 0], [1, 2, 3, 4, 5]).within(100, 1005)
-    assert found.time.tolist() == [1005, 1005, 1105, 1905]
-    assert found.row.tolist() == [0, 1, 0, 0]
-    assert found.weight.tolist() == [4, 2, 4, 5]
-    assert found.samples.tolist() == [2, 1, 1, 1]
+    flags = alike([1005, 1010, 1100, 1105, 1999], [0, 1, 0, 0, 0], [1, 2, 3, 4, 5]).within(100, 1005)
+    assert flags.time.tolist() == [1005, 1005, 1105, 1905]
+    assert flags.row.tolist() == [0, 1, 0, 0]
+    assert flags.weight.tolist() == [4, 2, 4, 5]
+    assert flags.samples.tolist() == [2, 1, 1, 1]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_above_the_limit_equal_samples_are_merged(recording: Path, monkeypatch: 
         here, all_here = part.timed.cpu == cpu, whole.timed.cpu == cpu
         assert int(part.timed.weight[here].sum()) == int(whole.timed.weight[all_here].sum())
         for chain in set(whole.timed.chain.tolist()):
-            kept, there = here & (part.timed.chain == chain), all_here & (whole.timed.chain == chain)
-            assert int(part.timed.weight[kept].sum()) == int(whole.timed.weight[there].sum())
+            is_kept, there = here & (part.timed.chain == chain), all_here & (whole.timed.chain == chain)
+            assert int(part.timed.weight[is_kept].sum()) == int(whole.timed.weight[there].sum())
     assert profile_data([[part]])["together"] == 1
     assert profile_data([[whole]])["together"] == 0

@@ -9,12 +9,12 @@ from perfpy.auxtrace.intel_pt.packets import PSB, Packet, PacketReader, ip_size
 
 def packets(data: bytes) -> list[Packet | None]:
     """Every packet of a trace; None, and the trace ends, where none begins."""
-    reader, offset, found = PacketReader(), 0, []
+    reader, offset, result = PacketReader(), 0, []
     while offset < len(data):
         packet = reader.read(memoryview(data), offset)
-        found.append(packet)
+        result.append(packet)
         offset += packet.length if packet else len(data)
-    return found
+    return result
 
 
 @pytest.mark.parametrize(

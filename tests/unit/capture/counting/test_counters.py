@@ -84,12 +84,12 @@ def test_what_was_found_out_holds_when_it_is_opened_again() -> None:
     """A later run of a repeat does not retry what failed, and the event itself is unchanged."""
     kernel = FakeKernel(refuse={"cycles": errno.ENOENT})
     cycles = Event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))
-    told: list[str] = []
-    counting = Counting([cycles, software("faults", SoftwareId.PAGE_FAULTS)], kernel=kernel, warn=told.append)
+    warnings: list[str] = []
+    counting = Counting([cycles, software("faults", SoftwareId.PAGE_FAULTS)], kernel=kernel, warn=warnings.append)
     for _ in range(3):
         with counting.open():
             assert [len(cells) for cells in counting.read({}).values()] == [0, 1]
-    assert len(told) == 1
+    assert len(warnings) == 1
     assert cycles.attr == EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES)
 
 
@@ -103,12 +103,12 @@ def test_a_user_who_may_not_look_into_the_kernel_counts_user_space_in_every_run(
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     monkeypatch.setattr("perfpy.kernel.refusals.paranoid_level", lambda: 2)
-    asked, told = software("cs", SoftwareId.CONTEXT_SWITCHES), list[str]()
-    counting = Counting([asked], kernel=Strict(), warn=told.append)
+    asked, warnings = software("cs", SoftwareId.CONTEXT_SWITCHES), list[str]()
+    counting = Counting([asked], kernel=Strict(), warn=warnings.append)
     for _ in range(2):
         with counting.open():
             assert [(event.name, len(cells)) for event, cells in counting.read({}).items()] == [("cs:u", 1)]
-    assert (asked.name, asked.attr.exclude_kernel, len(told)) == ("cs", 0, 1)
+    assert (asked.name, asked.attr.exclude_kernel, len(warnings)) == ("cs", 0, 1)
 
 
 def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
@@ -136,8 +136,8 @@ def test_a_task_that_has_ended_is_left_out_of_all_events(grouped: bool) -> None:
     events = [software(name, SoftwareId.CONTEXT_SWITCHES) for name in ("cs", "faults", "third")]
     counting = Counting(group(*events) if grouped else events, kernel=kernel, options=CountingOptions(skip_missing=True))
     counting.open((4, 5, 6))
-    found = {event.name: [(cell.thread, cell.value) for cell in cells] for event, cells in counting.read({}).items()}
-    assert found == {name: [(0, 4), (2, 6)] for name in ("cs", "faults", "third")}
+    results = {event.name: [(cell.thread, cell.value) for cell in cells] for event, cells in counting.read({}).items()}
+    assert results == {name: [(0, 4), (2, 6)] for name in ("cs", "faults", "third")}
     assert all(counter.closed for counter in kernel.counters if counter.pid == 5)
     assert counting.missing == {1}
     counting.close()

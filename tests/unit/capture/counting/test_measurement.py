@@ -54,12 +54,12 @@ def plan(target: Target = COMMAND, command: tuple[str, ...] = ("true",)) -> Plan
 
 def test_a_command_is_counted_from_its_exec_and_its_status_passed_on() -> None:
     """One run: one tally, user and system time, the command's own status."""
-    kernel, seen = FakeKernel(counts=growing), Seen()
-    outcome = Measurement(plan(command=("sh", "-c", "exit 3")), seen, kernel=kernel).run()
+    kernel, listener = FakeKernel(counts=growing), Seen()
+    outcome = Measurement(plan(command=("sh", "-c", "exit 3")), listener, kernel=kernel).run()
     assert outcome.exit_code == 3
     assert kernel.counters[0].attr.enable_on_exec == 1
     assert not [call for call in kernel.calls if call[0] == "enable"]
-    (tally,) = seen.tallies
+    (tally,) = listener.tallies
     assert next(tally.lines()).row.value == 10
     assert tally.times is not None
     assert tally.times.user is not None
@@ -69,29 +69,29 @@ def test_repeats_show_the_mean_and_its_error() -> None:
     """-r: the mean of all runs, the standard error in percent."""
     values = iter([10, 20, 30])
     kernel = FakeKernel(counts=lambda counter: counter.__dict__.update(value=next(values), enabled=1, running=1))
-    asked, seen = plan()._replace(repeat=3), Seen()
-    Measurement(asked, seen, kernel=kernel).run()
-    (line,) = seen.tallies[-1].lines()
+    options, seen_values = plan()._replace(repeat=3), Seen()
+    Measurement(options, seen_values, kernel=kernel).run()
+    (line,) = seen_values.tallies[-1].lines()
     assert line.row.value == 20
     assert line.noise == pytest.approx(100 * (10 / 3**0.5) / 20)
 
 
 def test_intervals_show_differences_and_the_summary_all() -> None:
     """-I with --summary: the counts of each interval, then the totals."""
-    kernel, seen = FakeKernel(counts=growing), Seen()
-    asked = plan(SYSTEM, ())._replace(interval=5, interval_count=2, summary=True)
-    Measurement(asked, seen, kernel=kernel).run()
-    values = [next(tally.lines()).row.value for tally in seen.tallies]
+    kernel, seen_values = FakeKernel(counts=growing), Seen()
+    variant = plan(SYSTEM, ())._replace(interval=5, interval_count=2, summary=True)
+    Measurement(variant, seen_values, kernel=kernel).run()
+    values = [next(tally.lines()).row.value for tally in seen_values.tallies]
     assert values == [20, 20, 60]  # two CPUs, 10 a read
-    assert [tally.timestamp is None for tally in seen.tallies] == [False, False, True]
+    assert [tally.timestamp is None for tally in seen_values.tallies] == [False, False, True]
 
 
 def test_a_timeout_ends_the_command() -> None:
     """--timeout: the command gets SIGTERM, the counts are shown."""
-    asked, seen = plan(command=("sleep", "20"))._replace(timeout=20), Seen()
-    outcome = Measurement(asked, seen, kernel=FakeKernel(counts=growing)).run()
+    options, listener = plan(command=("sleep", "20"))._replace(timeout=20), Seen()
+    outcome = Measurement(options, listener, kernel=FakeKernel(counts=growing)).run()
     assert outcome.killed_by == 15
-    assert len(seen.tallies) == 1
+    assert len(listener.tallies) == 1
 
 
 def test_control_enables_disables_and_acknowledges(tmp_path: Path) -> None:
@@ -99,14 +99,14 @@ def test_control_enables_disables_and_acknowledges(tmp_path: Path) -> None:
     inward, outward = tmp_path / "control", tmp_path / "ack"
     os.mkfifo(inward)
     os.mkfifo(outward)
-    asked, seen = plan(SYSTEM, ())._replace(delay=-1), Seen()
+    options, listener = plan(SYSTEM, ())._replace(delay=-1), Seen()
     kernel = FakeKernel(counts=growing)
     with Control(f"fifo:{inward},{outward}") as control:
         inward.write_bytes(b"enable\ndisable\nping\nstop\n")
-        Measurement(asked, seen, control=control, kernel=kernel).run()
+        Measurement(options, listener, control=control, kernel=kernel).run()
         with open(outward, "rb", buffering=0) as answers:
             assert answers.read(100) == b"ack\n\0" * 4
-    assert seen.notes == ["Events disabled", "Events enabled", "Events disabled"]
+    assert listener.notes == ["Events disabled", "Events enabled", "Events disabled"]
 
 
 @pytest.mark.parametrize("text", ["fd:", "file:x", "fd:x", "fd:999", ""])
@@ -118,10 +118,10 @@ def test_control_texts_that_make_no_sense(text: str) -> None:
 
 def test_failing_hooks_around_a_run_end_it(tmp_path: Path) -> None:
     """--pre that fails: nothing is counted, its status is the outcome's."""
-    seen = Seen()
-    assert Measurement(plan()._replace(before="exit 5"), seen, kernel=FakeKernel()).run().exit_code == 5
-    assert seen.tallies == []
-    Measurement(plan()._replace(after=f"touch {tmp_path}/after"), seen, kernel=FakeKernel()).run()
+    watcher = Seen()
+    assert Measurement(plan()._replace(before="exit 5"), watcher, kernel=FakeKernel()).run().exit_code == 5
+    assert watcher.tallies == []
+    Measurement(plan()._replace(after=f"touch {tmp_path}/after"), watcher, kernel=FakeKernel()).run()
     assert (tmp_path / "after").exists()
 
 

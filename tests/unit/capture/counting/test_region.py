@@ -31,12 +31,12 @@ def test_an_empty_block_is_counted_once_and_left_out() -> None:
         counter.value, counter.enabled, counter.running = next(reads), 5, 5
 
     region = Region("page-faults:u", net=True, kernel=FakeKernel(counts=counts))
-    found = []
+    results = []
     for _ in range(2):
         with region:
             pass
-        found.append((region["page-faults:u"].value, region["page-faults:u"].overhead))
-    assert found == [(100, 7), (200, 7)]
+        results.append((region["page-faults:u"].value, region["page-faults:u"].overhead))
+    assert results == [(100, 7), (200, 7)]
 
 
 def test_what_the_machine_lacks_is_known_inside() -> None:
@@ -49,10 +49,10 @@ def test_what_the_machine_lacks_is_known_inside() -> None:
 def test_a_block_that_is_entered_again_asks_for_the_same() -> None:
     kernel = FakeKernel()
     region = Region("{page-faults:u,minor-faults:u}", kernel=kernel)
-    asked = []
+    attrs = []
     for _ in range(3):
         with region:
-            asked.append(region._counting.events[0].attr)
+            attrs.append(region._counting.events[0].attr)
     first, again = ([counter.attr for counter in kernel.counters][start : start + 2] for start in (0, 4))
     assert [attr.pack("<") for attr in first] == [attr.pack("<") for attr in again]
-    assert asked[0] is asked[1] is asked[2]  # and creates no new attrs
+    assert attrs[0] is attrs[1] is attrs[2]  # and creates no new attrs

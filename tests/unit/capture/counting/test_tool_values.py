@@ -48,9 +48,9 @@ def test_facts(machine: str, name: str, of_tasks: int, of_cpus: int) -> None:
 
 
 def test_every_fact_has_a_value_on_this_machine() -> None:
-    found = machine_values(MACHINE_VALUES, on_cpus=True)
-    assert set(found) == set(MACHINE_VALUES)
-    assert found["num_cpus_online"] == os.sysconf("SC_NPROCESSORS_ONLN")
+    actual_machine_values = machine_values(MACHINE_VALUES, on_cpus=True)
+    assert set(actual_machine_values) == set(MACHINE_VALUES)
+    assert actual_machine_values["num_cpus_online"] == os.sysconf("SC_NPROCESSORS_ONLN")
 
 
 def test_a_command_that_has_not_ended_has_no_times() -> None:

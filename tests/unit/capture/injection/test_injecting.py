@@ -52,13 +52,13 @@ def recording(tmp_path: Path) -> Recording:
 
 def names(recording: Recording) -> list[str]:
     symbolizer = recording.symbolizer()
-    found = []
+    results = []
     for batch in recording.data.batches():
         columns = batch.columns
         ids = symbolizer.frame_ids(columns["pid"], columns["ip"], batch.key, columns["cpumode"])
         symbol = symbolizer.resolve().symbol[ids]
-        found += [symbolizer.symbols.name(number) if number >= 0 else "-" for number in symbol.tolist()]
-    return found
+        results += [symbolizer.symbols.name(number) if number >= 0 else "-" for number in symbol.tolist()]
+    return results
 
 
 def test_jitted_functions_are_named_from_when_they_were_made(recording: Recording, tmp_path: Path):
@@ -82,8 +82,8 @@ def test_everything_else_stays(recording: Recording, tmp_path: Path):
 def test_build_ids_are_put_into_the_table(recording: Recording, tmp_path: Path):
     entry = HeaderBuildId(MISC_USER, -1, b"\xab" * 20, "/bin/x")
     inject(recording.data, str(tmp_path / "out.data"), build_ids=[entry])
-    (found,) = Recording(str(tmp_path / "out.data")).data.features["build_id"]
-    assert (found.build_id.hex(), found.filename) == ("ab" * 20, "/bin/x")
+    (result,) = Recording(str(tmp_path / "out.data")).data.features["build_id"]
+    assert (result.build_id.hex(), result.filename) == ("ab" * 20, "/bin/x")
 
 
 def test_a_dump_that_is_gone_says_so(recording: Recording, tmp_path: Path):
@@ -128,8 +128,8 @@ def test_hit_files_are_those_with_samples(recording: Recording):
 
 def mapped(recording: Recording) -> list[tuple[str, bytes]]:
     """Return (name, build-id) of each mapping."""
-    found = (side.record for side in recording.side_band() if isinstance(side.record, records.Mmap | records.Mmap2))
-    return [(record.filename, getattr(record, "build_id", b"")) for record in found]
+    results = (side.record for side in recording.side_band() if isinstance(side.record, records.Mmap | records.Mmap2))
+    return [(record.filename, getattr(record, "build_id", b"")) for record in results]
 
 
 @pytest.mark.parametrize(("only_these", "kept"), [(True, ["/lib/hit", "/lib/nameless", "[kernel.kallsyms]_text"]), (False, None)])

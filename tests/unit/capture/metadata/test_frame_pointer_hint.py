@@ -37,8 +37,8 @@ def judged(*samples: bytes, starts: tuple[int, ...] = (0,)) -> ChainEnds:
 
 
 def test_chains_that_end_after_one_frame_are_told_with_their_programs():
-    found = judged(*[sample(CONTEXT_USER, APP + 1)] * 30, *[sample(CONTEXT_USER, LIBC + 1)] * 10)
-    assert found.of_frame_pointers() == (
+    result = judged(*[sample(CONTEXT_USER, APP + 1)] * 30, *[sample(CONTEXT_USER, LIBC + 1)] * 10)
+    assert result.of_frame_pointers() == (
         "100% of the user call chains end after one frame: no frame pointers in app, libc.so.6; record --unwind has their callers"
     )
 
@@ -48,8 +48,8 @@ def test_a_caller_that_lies_in_no_code_is_none():
 
 
 def test_the_kernels_frames_are_not_the_users():
-    found = judged(sample(CONTEXT_KERNEL, 1 << 63, 2 << 62, CONTEXT_USER, LIBC + 5), sample(CONTEXT_KERNEL, 1 << 63))
-    assert found == ChainEnds(1, {"/lib/libc.so.6": 1})
+    result = judged(sample(CONTEXT_KERNEL, 1 << 63, 2 << 62, CONTEXT_USER, LIBC + 5), sample(CONTEXT_KERNEL, 1 << 63))
+    assert result == ChainEnds(1, {"/lib/libc.so.6": 1})
 
 
 def test_nothing_is_said_of_chains_that_go_on():
@@ -72,8 +72,8 @@ def test_every_part_of_the_file_is_looked_at():
     front = b"".join([sample(CONTEXT_USER, APP + 1)] * 3000)
     rest = b"".join([sample(CONTEXT_USER, APP + 1, APP + 2)] * 3000)
     head = len(mapped("/usr/bin/app", APP) + mapped("/lib/libc.so.6", LIBC))
-    found = judged(front, rest, starts=(0, head + len(front)))
-    assert found == ChainEnds(2000, {"/usr/bin/app": 1000})
+    result = judged(front, rest, starts=(0, head + len(front)))
+    assert result == ChainEnds(2000, {"/usr/bin/app": 1000})
 
 
 def test_a_cut_end_ends_the_look():

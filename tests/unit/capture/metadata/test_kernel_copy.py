@@ -63,8 +63,8 @@ def test_the_text_of_the_kernel_and_of_its_modules_is_copied(proc, tmp_path):
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "copy").iterdir()} == {0o400}
     file = ElfFile("kcore", (tmp_path / "copy" / "kcore").read_bytes())
     assert [(int(one["vaddr"]), int(one["filesz"])) for one in file.segments] == [(TEXT, 8192), (MODULE, 4096)]
-    found = kernel_memory.code_of(TEXT + 0x100, TEXT + 0x110, str(tmp_path / "copy" / "kcore"))
-    assert bytes(found.content)[-16:] == CODE[0x100:0x110]
+    code = kernel_memory.code_of(TEXT + 0x100, TEXT + 0x110, str(tmp_path / "copy" / "kcore"))
+    assert bytes(code.content)[-16:] == CODE[0x100:0x110]
 
 
 @pytest.mark.parametrize(

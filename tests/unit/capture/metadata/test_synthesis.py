@@ -53,17 +53,17 @@ def proc(tmp_path):
 
 
 def records(pieces):
-    found = []
+    results = []
     for piece in pieces:
         kind, misc, size = struct.unpack_from("=IHH", piece)
         assert size == len(piece)
-        found.append(decode(kind, misc, piece[8:], LAYOUT, NATIVE_ENDIAN))
-    return found
+        results.append(decode(kind, misc, piece[8:], LAYOUT, NATIVE_ENDIAN))
+    return results
 
 
 def test_a_system_is_fork_and_comm_of_each_task_and_the_maps_of_each_process(proc):
-    found = records(Synthesis(proc, LAYOUT).processes())
-    assert [(type(r).__name__, r.pid, r.tid) for r in found if not isinstance(r, Mmap2)] == [
+    actual_records = records(Synthesis(proc, LAYOUT).processes())
+    assert [(type(r).__name__, r.pid, r.tid) for r in actual_records if not isinstance(r, Mmap2)] == [
         ("Fork", 2, 2),
         ("Comm", 2, 2),
         ("Fork", 10, 10),
@@ -71,10 +71,10 @@ def test_a_system_is_fork_and_comm_of_each_task_and_the_maps_of_each_process(pro
         ("Fork", 10, 11),
         ("Comm", 10, 11),
     ]
-    forks = [r for r in found if isinstance(r, Fork)]
+    forks = [r for r in actual_records if isinstance(r, Fork)]
     assert [(r.ppid, r.ptid) for r in forks] == [(0, 0), (1, 1), (10, 10)]
     assert all(r.misc == MISC_FORK_EXEC for r in forks)
-    assert [r.pid for r in found if isinstance(r, Mmap2)] == [10] * 4
+    assert [r.pid for r in actual_records if isinstance(r, Mmap2)] == [10] * 4
 
 
 def test_records_carry_an_empty_sample_id(proc):
@@ -82,25 +82,25 @@ def test_records_carry_an_empty_sample_id(proc):
 
 
 def test_executable_maps_keep_their_names(proc):
-    found = [r for r in records(Synthesis(proc, LAYOUT).threads([10])) if isinstance(r, Mmap2)]
-    assert [(r.filename, r.prot, r.flags) for r in found] == [
+    results = [r for r in records(Synthesis(proc, LAYOUT).threads([10])) if isinstance(r, Mmap2)]
+    assert [(r.filename, r.prot, r.flags) for r in results] == [
         ("/bin/prog", 5, 2),
         ("//anon", 7, 2),
         ("/with space (deleted)", 5, 1),
         ("[vdso]", 5, 2),
     ]
-    assert found[0][:11] == (MISC_USER, 10, 10, 0x55D0C0A01000, 0x4000, 0x1000, 0xFE, 0, 77, 0, 5)
+    assert results[0][:11] == (MISC_USER, 10, 10, 0x55D0C0A01000, 0x4000, 0x1000, 0xFE, 0, 77, 0, 5)
 
 
 def test_data_maps_are_marked(proc):
-    found = [r for r in records(Synthesis(proc, LAYOUT, data_mmaps=True).threads([10])) if isinstance(r, Mmap2)]
-    assert [r.filename for r in found if r.misc & MISC_MMAP_DATA] == ["/bin/prog", "[heap]"]
+    results = [r for r in records(Synthesis(proc, LAYOUT, data_mmaps=True).threads([10])) if isinstance(r, Mmap2)]
+    assert [r.filename for r in results if r.misc & MISC_MMAP_DATA] == ["/bin/prog", "[heap]"]
 
 
 def test_a_thread_brings_its_process(proc):
-    found = records(Synthesis(proc, LAYOUT).threads([11]))
-    assert [(r.tid, r.comm) for r in found if isinstance(r, Comm)] == [(11, "worker"), (10, "prog")]
-    assert any(isinstance(r, Mmap2) for r in found)
+    actual_records = records(Synthesis(proc, LAYOUT).threads([11]))
+    assert [(r.tid, r.comm) for r in actual_records if isinstance(r, Comm)] == [(11, "worker"), (10, "prog")]
+    assert any(isinstance(r, Mmap2) for r in actual_records)
 
 
 def test_a_task_that_is_gone_is_left_out(proc):
@@ -108,15 +108,15 @@ def test_a_task_that_is_gone_is_left_out(proc):
 
 
 def test_namespaces_stand_before_the_comm_of_a_task(proc):
-    found = records(Synthesis(proc, LAYOUT, namespaces=True, mmaps=False).processes())
-    assert [type(r).__name__ for r in found[:3]] == ["Fork", "Namespaces", "Comm"]
-    assert isinstance(found[1], Namespaces)
-    assert len(found[1].namespaces) == 7
+    actual_records = records(Synthesis(proc, LAYOUT, namespaces=True, mmaps=False).processes())
+    assert [type(r).__name__ for r in actual_records[:3]] == ["Fork", "Namespaces", "Comm"]
+    assert isinstance(actual_records[1], Namespaces)
+    assert len(actual_records[1].namespaces) == 7
 
 
 def test_build_ids_replace_the_inode(proc):
-    found = records(Synthesis(proc, LAYOUT, build_id=lambda name: b"\1" * 20 if name == "/bin/prog" else b"").threads([10]))
-    (program,) = [r for r in found if isinstance(r, Mmap2) and r.misc & MISC_MMAP_BUILD_ID]
+    actual_records = records(Synthesis(proc, LAYOUT, build_id=lambda name: b"\1" * 20 if name == "/bin/prog" else b"").threads([10]))
+    (program,) = [r for r in actual_records if isinstance(r, Mmap2) and r.misc & MISC_MMAP_BUILD_ID]
     assert (program.filename, program.build_id) == ("/bin/prog", b"\1" * 20)
 
 
@@ -146,12 +146,12 @@ def test_the_kernels_end_is_kept_until_it_boots_again(proc, tmp_path):
     boot = tmp_path / "sys" / "kernel" / "random"
     boot.mkdir(parents=True)
     (boot / "boot_id").write_text("one\n")
-    kept = str(tmp_path / "kept" / "kernel-end")
-    first = kernel_extent(proc, kept)
+    path = str(tmp_path / "kept" / "kernel-end")
+    first = kernel_extent(proc, path)
     (tmp_path / "kallsyms").write_text(KALLSYMS.replace("ffffffff81a00000", "ffffffff81b00000"))
-    assert kernel_extent(proc, kept) == first
+    assert kernel_extent(proc, path) == first
     (boot / "boot_id").write_text("two\n")
-    later = kernel_extent(proc, kept)
+    later = kernel_extent(proc, path)
     assert later is not None
     assert later.end == 0xFFFFFFFF81B00000
 
@@ -159,23 +159,23 @@ def test_the_kernels_end_is_kept_until_it_boots_again(proc, tmp_path):
 def test_cgroups_are_named_below_their_mount(proc, tmp_path):
     root = tmp_path / "cgroup"
     (root / "a" / "b").mkdir(parents=True)
-    found = records(Synthesis(proc, LAYOUT).cgroups(str(root)))
-    assert all(isinstance(r, Cgroup) for r in found)
-    assert [r.path for r in found] == ["/", "/a", "/a/b"]
-    assert found[0].id == os.stat(root).st_ino
+    actual_records = records(Synthesis(proc, LAYOUT).cgroups(str(root)))
+    assert all(isinstance(r, Cgroup) for r in actual_records)
+    assert [r.path for r in actual_records] == ["/", "/a", "/a/b"]
+    assert actual_records[0].id == os.stat(root).st_ino
 
 
 def test_bpf_programs_are_symbols_and_events(proc):
     one = BpfProgramInfo(7, "prog", b"\1\2\3\4\5\6\7\10", ((0xFFFFFFFFC0001000, 20),), (b"\1\2\3\4\5\6\7\10",))
     two = BpfProgramInfo(8, "many", b"\0" * 8, ((0xFFFFFFFFC0002000, 8), (0xFFFFFFFFC0003000, 9)), (b"\0" * 8, b"\1" * 8))
     places = ((0xFFFFFFFFC0004000, 8), (0xFFFFFFFFC0005000, 9))
-    named = BpfProgramInfo(9, "named", b"\0" * 8, places, (b"\0" * 8, b"\2" * 8), btf_id=5, function_types=(3, 4))
-    found = records(Synthesis(proc, LAYOUT).bpf_programs([one, two, named], {5: types(["the_first", "the_second"])}))
-    assert [(r.name, r.addr, r.len) for r in found if isinstance(r, Ksymbol)] == [
+    program = BpfProgramInfo(9, "named", b"\0" * 8, places, (b"\0" * 8, b"\2" * 8), btf_id=5, function_types=(3, 4))
+    actual_records = records(Synthesis(proc, LAYOUT).bpf_programs([one, two, program], {5: types(["the_first", "the_second"])}))
+    assert [(r.name, r.addr, r.len) for r in actual_records if isinstance(r, Ksymbol)] == [
         ("bpf_prog_0102030405060708_prog", 0xFFFFFFFFC0001000, 20),
         ("bpf_prog_0000000000000000_F", 0xFFFFFFFFC0002000, 8),
         ("bpf_prog_0101010101010101_F", 0xFFFFFFFFC0003000, 9),
         ("bpf_prog_0000000000000000_the_first", 0xFFFFFFFFC0004000, 8),
         ("bpf_prog_0202020202020202_the_second", 0xFFFFFFFFC0005000, 9),
     ]
-    assert [(r.id, r.type) for r in found if isinstance(r, BpfEvent)] == [(7, 1), (8, 1), (9, 1)]
+    assert [(r.id, r.type) for r in actual_records if isinstance(r, BpfEvent)] == [(7, 1), (8, 1), (9, 1)]

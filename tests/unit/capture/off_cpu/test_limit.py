@@ -32,30 +32,30 @@ class Counters:
 def run(rate: float, most: int, monkeypatch: pytest.MonkeyPatch, plan: WaitPlan = PLAN, seconds: float = 10.0) -> tuple[Any, list[str]]:
     clock = [100.0]
     monkeypatch.setattr(limit, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    counters, told = Counters(), list[str]()
+    counters, warnings = Counters(), list[str]()
     watched: Any = counters
-    one = SwitchLimit(watched, plan, most, told.append)
+    one = SwitchLimit(watched, plan, most, warnings.append)
     while clock[0] < 100.0 + seconds:
         clock[0] += 0.01
         counters.seen += rate * 0.01 if counters.on["switches"] else 0
         one.check()
         assert counters.on["switches"] == counters.on["wakings"]
-    return counters, told
+    return counters, warnings
 
 
 def test_what_is_below_the_limit_is_left_alone(monkeypatch):
-    counters, told = run(900, 1000, monkeypatch)
+    counters, warnings = run(900, 1000, monkeypatch)
     assert counters.seen == pytest.approx(9000, rel=0.01)
-    assert not told
+    assert not warnings
 
 
 @pytest.mark.parametrize("rate", [2000, 50_000])
 def test_a_storm_is_sampled_as_often_as_allowed(monkeypatch, rate):
-    counters, told = run(rate, 1000, monkeypatch)
+    counters, warnings = run(rate, 1000, monkeypatch)
     between_looks = rate * 0.06  # sampled before the first check
     assert 700 <= counters.seen / 10 <= max(1350, between_looks)
-    assert len(told) == 1
-    assert "--off-cpu-limit" in told[0]
+    assert len(warnings) == 1
+    assert "--off-cpu-limit" in warnings[0]
 
 
 def test_without_a_limit_or_stacks_nothing_is_touched(monkeypatch):

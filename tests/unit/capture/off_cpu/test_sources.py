@@ -50,30 +50,30 @@ def asked(
     monkeypatch: pytest.MonkeyPatch, traces: type[Traces], target: Target = COMMAND, kernel: FakeKernel | None = None, **options: Any
 ):
     monkeypatch.setattr(sources, "Tracefs", traces)
-    told: list[str] = []
+    warnings: list[str] = []
     clock = Event("cpu-clock", EventAttr(type=PerfType.SOFTWARE))
-    events, plan = add_wait_events([clock], record_options(off_cpu=True, **options), target, kernel or FakeKernel(), told.append)
+    events, plan = add_wait_events([clock], record_options(off_cpu=True, **options), target, kernel or FakeKernel(), warnings.append)
     assert events[0] is clock
-    return events[1:], plan, told
+    return events[1:], plan, warnings
 
 
 def test_tracepoints_tell_state_and_waker(monkeypatch):
-    (time, switches, wakings), plan, told = asked(monkeypatch, Traces)
+    (time, switches, wakings), plan, warnings = asked(monkeypatch, Traces)
     assert (time.name, time.attr.config, time.attr.context_switch) == (OFF_CPU_EVENT, SoftwareId.BPF_OUTPUT, 1)
     assert (switches.attr.type, switches.attr.config, wakings.attr.config) == (PerfType.TRACEPOINT, 318, 320)
     assert switches.attr.sample_type & SampleType.CALLCHAIN
     assert not wakings.attr.sample_type & SampleType.CALLCHAIN
     assert plan == WaitPlan(1, 2, 3, RawField(32, 8), RawField(24, 4), 500_000_000, without_kernel=True)
     assert plan.hidden == (2, 3)
-    assert not told
+    assert not warnings
 
 
 def test_users_have_the_event_that_needs_no_tracepoint(monkeypatch):
-    (_, switches), plan, (said,) = asked(monkeypatch, NoTraces)
+    (_, switches), plan, (warning,) = asked(monkeypatch, NoTraces)
     assert (switches.attr.type, switches.attr.config) == (PerfType.SOFTWARE, SoftwareId.CONTEXT_SWITCHES)
     assert not switches.attr.sample_type & SampleType.RAW
     assert (plan.switches, plan.wakings, plan.state) == (2, -1, None)
-    assert "tracepoints" in said
+    assert "tracepoints" in warning
 
 
 def test_where_the_kernel_hides_itself_there_are_no_stacks_and_that_is_said(monkeypatch):
@@ -81,10 +81,10 @@ def test_where_the_kernel_hides_itself_there_are_no_stacks_and_that_is_said(monk
         def perf_event_open(self, attr: EventAttr, *_: Any, **__: Any) -> int:
             raise KernelRefusedError("perf_event_open", EACCES, cause="no", remedy="no")
 
-    (time,), plan, (said,) = asked(monkeypatch, NoTraces, kernel=Refusing())
+    (time,), plan, (warning,) = asked(monkeypatch, NoTraces, kernel=Refusing())
     assert time.attr.exclude_kernel
     assert (plan.time, plan.hidden) == (1, ())
-    assert "perf_event_paranoid" in said
+    assert "perf_event_paranoid" in warning
 
 
 def test_a_command_is_followed_from_its_exec_on_and_a_machine_when_all_is_open(monkeypatch):

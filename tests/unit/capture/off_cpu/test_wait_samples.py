@@ -35,8 +35,8 @@ def decoded(data: bytes):
 
 def test_a_sample_has_all_that_is_known_of_the_wait():
     columns = decoded(records(waits((5000, 300, 0)), 42))
-    found = {name: columns[name].tolist() for name in ("identifier", "ip", "pid", "tid", "time", "cpu", "period", "cpumode")}
-    assert found == {
+    results = {name: columns[name].tolist() for name in ("identifier", "ip", "pid", "tid", "time", "cpu", "period", "cpumode")}
+    assert results == {
         "identifier": [42], "ip": [0x401000], "pid": [7], "tid": [8], "time": [5000], "cpu": [1], "period": [300], "cpumode": [MISC_USER],
     }  # fmt: skip
     assert columns["callchain"][0].tolist() == BOTH
@@ -64,13 +64,13 @@ def test_a_chain_longer_than_a_record_is_truncated():
 
 
 def test_short_waits_that_are_alike_are_one_and_long_ones_stay():
-    found = sum_short_waits(waits((10, 100, 0), (20, 200, 0), (30, 300, 1), (40, 1000, 0), (50, 50, 0)), 1000)
-    assert sorted((int(r["end"]), int(r["duration"]), int(r["stack"])) for r in found.rows) == [(30, 300, 1), (40, 1000, 0), (50, 350, 0)]
+    result = sum_short_waits(waits((10, 100, 0), (20, 200, 0), (30, 300, 1), (40, 1000, 0), (50, 50, 0)), 1000)
+    assert sorted((int(r["end"]), int(r["duration"]), int(r["stack"])) for r in result.rows) == [(30, 300, 1), (40, 1000, 0), (50, 350, 0)]
 
 
 def test_equal_chains_are_alike_wherever_they_stand():
-    found = sum_short_waits(waits((10, 100, 0), (20, 200, 1), stacks=[BOTH, list(BOTH)]), 1000)
-    assert [int(r["duration"]) for r in found.rows] == [300]
+    result = sum_short_waits(waits((10, 100, 0), (20, 200, 1), stacks=[BOTH, list(BOTH)]), 1000)
+    assert [int(r["duration"]) for r in result.rows] == [300]
 
 
 def test_chains_that_differ_in_order_alone_are_two():

@@ -42,9 +42,9 @@ def attend(signals, kernel):
     def make(delay=0, control: Control | None = None) -> Attention:
         counters = SampleCounters(kernel, [event("a"), event("b"), event("dummy", SoftwareId.DUMMY)], (0,), (7,), tell=print)
         counters.open()
-        told: list[str] = []
-        attention = Attention(signals, counters, OutputSwitch(None, 0), control=control, tell=told.append)
-        attention.told = told  # type: ignore[attr-defined]
+        warnings: list[str] = []
+        attention = Attention(signals, counters, OutputSwitch(None, 0), control=control, tell=warnings.append)
+        attention.told = warnings  # type: ignore[attr-defined]
         attention.begin([ends[0]], delay)
         return attention
 

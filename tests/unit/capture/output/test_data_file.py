@@ -49,9 +49,9 @@ def test_a_mapping_that_is_wrongly_said_to_have_a_build_id_is_set_right(tmp_path
 
 @pytest.mark.parametrize("place", [ON_DISK, (8, 1, 12345, 7), (8, 1, 1 << 40, 0), (0, 39, 77, 0), (0x103, 1, 5, 0)])
 def test_numbers_of_a_file_are_no_build_id(place):
-    found = records.decode(10, MISC_MMAP_BUILD_ID | MISC_USER, mapping("/lib/x", 0, place)[8:], NO_ID, NATIVE_ENDIAN)
-    assert isinstance(found, Mmap2)
-    assert (found.misc, found.maj, found.min, found.ino, found.ino_generation, found.build_id) == (MISC_USER, *place, b"")
+    record = records.decode(10, MISC_MMAP_BUILD_ID | MISC_USER, mapping("/lib/x", 0, place)[8:], NO_ID, NATIVE_ENDIAN)
+    assert isinstance(record, Mmap2)
+    assert (record.misc, record.maj, record.min, record.ino, record.ino_generation, record.build_id) == (MISC_USER, *place, b"")
 
 
 def test_compressed_files_tell_what_was_hit_too(tmp_path):

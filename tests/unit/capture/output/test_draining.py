@@ -115,8 +115,8 @@ def test_a_recorder_that_feeds_itself_leaves_itself_out():
     kernel.fill(PAGE, own.tid)
     assert not looks(own, kernel, 2)
     assert looks(own, kernel, 2)
-    (narrowed,) = own.leave_out()
-    assert narrowed.filter == f"common_pid != {own.tid}"
+    (selection,) = own.leave_out()
+    assert selection.filter == f"common_pid != {own.tid}"
     assert not own.prevail  # said once
     assert not looks(own, kernel, 9)
 
@@ -141,10 +141,10 @@ def test_samples_of_others_are_left_alone():
 
 
 def test_the_filter_that_was_asked_for_holds_on():
-    asked = event(filter="id == 1")
-    own = OwnSamples([asked])
+    chosen_event = event(filter="id == 1")
+    own = OwnSamples([chosen_event])
     own.leave_out()
-    assert asked.filter == f"(id == 1) && (common_pid != {own.tid})"
+    assert chosen_event.filter == f"(id == 1) && (common_pid != {own.tid})"
 
 
 def test_it_is_looked_at_seldom():

@@ -30,8 +30,8 @@ def ranges() -> CodeRanges:
 
 def said(of: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots | None = None) -> Evaluated | None:
     """What a loop says, less the pointers."""
-    found = evaluate(of, ranges, frames, slots or HomeSlots())
-    return None if found is None else found._replace(pointers=())
+    result = evaluate(of, ranges, frames, slots or HomeSlots())
+    return None if result is None else result._replace(pointers=())
 
 
 def state(words=(), **registers: int) -> FrameState:
@@ -39,8 +39,8 @@ def state(words=(), **registers: int) -> FrameState:
 
 
 def test_the_instruction_is_the_one_before_the_pointer(ranges):
-    found = said(state(r14=CODE + 0x2000 + 22, r6=STACK), ranges, {STACK: 2})
-    assert found == Evaluated(2, 20, frozenset((STACK,)))
+    result = said(state(r14=CODE + 0x2000 + 22, r6=STACK), ranges, {STACK: 2})
+    assert result == Evaluated(2, 20, frozenset((STACK,)))
 
 
 def test_registers_count_before_the_stack(ranges):
@@ -80,9 +80,9 @@ def test_functions_that_share_their_instructions_are_told_apart_by_frame_or_obje
 
 
 def test_pointers_are_those_of_registers_and_then_of_words(ranges):
-    found = evaluate(state([5], r14=CODE + 2, r7=9), ranges, {}, HomeSlots())
-    assert found is not None
-    assert found.pointers == (CODE + 2, 5)
+    result = evaluate(state([5], r14=CODE + 2, r7=9), ranges, {}, HomeSlots())
+    assert result is not None
+    assert result.pointers == (CODE + 2, 5)
 
 
 # the word that is the pointer's home

@@ -32,9 +32,9 @@ def code(name: str, **others: Any) -> FoundCode:
 
 
 def placed(functions: PythonFunctions, function: FoundCode) -> PlacedFunction:
-    found = functions.addresses_of(function, (3, 8))
-    assert found is not None
-    return found
+    addresses = functions.addresses_of(function, (3, 8))
+    assert addresses is not None
+    return addresses
 
 
 def test_the_same_function_has_one_range_in_all_processes():
@@ -67,8 +67,8 @@ def test_functions_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch):
     """Each has a name and a line table of the process's choice."""
     monkeypatch.setattr(functions_module, "_MOST_MEMORY", 10_000)
     functions = PythonFunctions()
-    found = [functions.addresses_of(code(f"f{number}", lines=bytes(2000)), (3, 8)) for number in range(10)]
-    assert [one is not None for one in found] == [True] * 3 + [False] * 7
+    results = [functions.addresses_of(code(f"f{number}", lines=bytes(2000)), (3, 8)) for number in range(10)]
+    assert [one is not None for one in results] == [True] * 3 + [False] * 7
     assert functions.missing == "more than 3 functions; the later ones have no names"
 
 
@@ -121,12 +121,12 @@ def test_answers_survive_the_pipe_in_pieces():
         Refused(9, "why"),
     ]
     data = b"".join(map(encode_message, answers))
-    incoming, found = IncomingAnswers(), list[Answer]()
+    incoming, result = IncomingAnswers(), list[Answer]()
     for begin in range(0, len(data), 7):
         incoming.add(data[begin : begin + 7])
-        found += incoming.answers()
-    assert found == answers
-    assert [type(one) for one in found] == [type(one) for one in answers]
+        result += incoming.answers()
+    assert result == answers
+    assert [type(one) for one in result] == [type(one) for one in answers]
 
 
 def test_notes_say_what_is_less_than_exact():

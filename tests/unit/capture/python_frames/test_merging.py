@@ -100,16 +100,16 @@ def test_loops_that_say_nothing_go_by_the_number_of_calls():
 
 
 def test_frames_that_were_left_before_the_reading_are_callers_without_lines():
-    left, read = [frame(3, 3), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
-    merged = merge([loop(3, 3, 44)], read, CODES, ended_frames=left, is_cut=False)
+    ended_frames, read = [frame(3, 3), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
+    merged = merge([loop(3, 3, 44)], read, CODES, ended_frames=ended_frames, is_cut=False)
     assert merged == ([[(3, 44), (2, None), (1, None), (0, 10)]], OPEN_LINES)
 
 
 def test_frames_that_were_left_do_not_disturb():
-    left, read = [frame(3, 3, is_entry=True), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
-    assert merge([loop(1, 1)], read, CODES, ended_frames=left, is_cut=False) == ([[(1, 20), (0, 10)]], EXACT)
-    assert merge([None], read, CODES, ended_frames=left, is_cut=False) == ([[(1, 10), (0, 10)]], UNPROVEN)
-    assert merge([loop(3, 3), loop(1, 1)], read, CODES, ended_frames=left, is_cut=False)[0] == [[(3, 20)], [(1, 20), (0, 10)]]
+    ended_frames, read = [frame(3, 3, is_entry=True), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
+    assert merge([loop(1, 1)], read, CODES, ended_frames=ended_frames, is_cut=False) == ([[(1, 20), (0, 10)]], EXACT)
+    assert merge([None], read, CODES, ended_frames=ended_frames, is_cut=False) == ([[(1, 10), (0, 10)]], UNPROVEN)
+    assert merge([loop(3, 3), loop(1, 1)], read, CODES, ended_frames=ended_frames, is_cut=False)[0] == [[(3, 20)], [(1, 20), (0, 10)]]
 
 
 def test_loops_of_old_versions_name_their_frames_themselves():
@@ -127,10 +127,10 @@ CALLED_OTHERWISE = [frame(1, 4), frame(0, 0, is_entry=True)]
 
 
 def seen(*chains: list[tuple[int, int, int, bool]]) -> SeenCallers:
-    found = SeenCallers()
+    seen_callers = SeenCallers()
     for chain in chains:
-        found.add(1, chain)
-    return found
+        seen_callers.add(1, chain)
+    return seen_callers
 
 
 def at(level: int, number: int) -> Evaluated:
@@ -154,9 +154,12 @@ def test_callers_at_several_lines_have_none():
 def test_lines_of_callers_that_have_gone_on_are_those_of_other_moments():
     later = [frame(2, 3), frame(1, 1, 30), frame(0, 0, is_entry=True)]
     before = [frame(2, 2), frame(1, 1, 14), frame(0, 0, is_entry=True)]
-    said = loop(2, 2)._replace(pointers=(STACK + 2 * SIZE,))
-    assert merge([said], later, CODES, seen_callers=seen(before), is_cut=False) == ([[(2, 20), (1, 14), (0, 10)]], SEEN)
-    assert merge([said], later, CODES, seen_callers=seen(before, ONE_LOOP), is_cut=False) == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
+    variant = loop(2, 2)._replace(pointers=(STACK + 2 * SIZE,))
+    assert merge([variant], later, CODES, seen_callers=seen(before), is_cut=False) == ([[(2, 20), (1, 14), (0, 10)]], SEEN)
+    assert merge([variant], later, CODES, seen_callers=seen(before, ONE_LOOP), is_cut=False) == (
+        [[(2, 20), (1, None), (0, 10)]],
+        OPEN_LINES,
+    )
 
 
 def test_frames_that_never_call_a_function_are_not_its_callers():
@@ -197,8 +200,8 @@ def test_callers_are_forgotten_after_two_batches():
 def test_chains_that_call_themselves_end():
     callers = SeenCallers()
     callers.add(1, [frame(1, 1), frame(1, 1)])
-    (found,), grade = merge([at(1, 1)], [], CODES, seen_callers=callers, is_cut=False)
-    assert len(found) == MOST_FRAMES
+    (result,), grade = merge([at(1, 1)], [], CODES, seen_callers=callers, is_cut=False)
+    assert len(result) == MOST_FRAMES
     assert grade == PARTIAL
 
 

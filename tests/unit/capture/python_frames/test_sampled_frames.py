@@ -29,9 +29,9 @@ def process_of(memory: PythonMemory) -> PythonProcess:
 
 
 def entry(process: PythonProcess) -> ThreadEntry:
-    found = entry_of(process, TID)
-    assert found is not None
-    return found
+    frame_entry = entry_of(process, TID)
+    assert frame_entry is not None
+    return frame_entry
 
 
 def run(memory: PythonMemory, threads: dict[int, ThreadEntry], *, is_sample: bool = True) -> BpfMachine:
@@ -42,14 +42,18 @@ def run(memory: PythonMemory, threads: dict[int, ThreadEntry], *, is_sample: boo
 
 def copied(machine: BpfMachine) -> CopiedFrames:
     (output,) = machine.outputs
-    pid, tid, found = decode(output.record)
+    pid, tid, result = decode(output.record)
     assert (pid, tid) == (7, TID)
-    return found
+    return result
 
 
 def with_calls(memory: PythonMemory) -> int:
-    outer, inner, called = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
-    calls = [[(outer, 8), (inner, 20)], [(called, 4)]] if memory.layout.has_data_stack else [[(outer, 8)], [(inner, 20)], [(called, 4)]]
+    outer, inner, actual_calls = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
+    calls = (
+        [[(outer, 8), (inner, 20)], [(actual_calls, 4)]]
+        if memory.layout.has_data_stack
+        else [[(outer, 8)], [(inner, 20)], [(actual_calls, 4)]]
+    )
     return memory.thread(TID, memory.stack(calls))
 
 
@@ -81,19 +85,19 @@ def test_frames_without_an_end_end(memory):
 def test_memory_that_is_not_there_ends_the_frames(memory):
     state = with_calls(memory)
     process = process_of(memory)
-    found = entry(process)
+    frame_entry = entry(process)
     walked = process.frames(TID, is_main=True)
     assert walked is not None
     innermost = walked.frames[0].address
     memory.heap.put(innermost + memory.layout.frame.previous, 0x10)
-    copy = copied(run(memory, {TID: found}))
+    copy = copied(run(memory, {TID: frame_entry}))
     assert len(copy.words or b"") == FRAME.size
     assert not copy.is_whole
-    gone = found._replace(native_id=0x10, frame=0x10)
-    machine = run(memory, {TID: gone})
+    variant = frame_entry._replace(native_id=0x10, frame=0x10)
+    machine = run(memory, {TID: variant})
     assert copied(machine).words is None
     assert machine.outputs[0].flags == FORCE_WAKEUP
-    assert state == found.state
+    assert state == frame_entry.state
 
 
 def test_offsets_beyond_a_frame_stay_in_the_copy(memory):
@@ -132,12 +136,12 @@ def test_threads_without_python_are_quiet_for_some_time():
 def test_copies_wake_the_reader_now_and_then():
     memory = PythonMemory((3, 12))
     with_calls(memory)
-    found = entry(process_of(memory))
-    machine = run(memory, {TID: found})
+    frame_entry = entry(process_of(memory))
+    machine = run(memory, {TID: frame_entry})
     assert machine.outputs[0].flags == FORCE_WAKEUP
     later = ThreadEntry(*memoryview(machine.entry).cast("Q")).wake_at
     assert later == 20_001_000
-    assert run(memory, {TID: found._replace(wake_at=later)}).outputs[0].flags == NO_WAKEUP
+    assert run(memory, {TID: frame_entry._replace(wake_at=later)}).outputs[0].flags == NO_WAKEUP
 
 
 @pytest.mark.parametrize("version", [(3, 8), (3, 11), (3, 12)])
@@ -150,10 +154,10 @@ def test_who_holds_the_lock(version):
         gil = memory.heap.new(64)
         memory.heap.put(memory.interpreter + runtime.gil, gil)
     memory.heap.put(gil + runtime.gil_holder, state)
-    found = entry(process_of(memory))
-    assert (copied(run(memory, {TID: found})).holder, copied(run(memory, {TID: found})).is_locked) == (state, False)
+    frame_entry = entry(process_of(memory))
+    assert (copied(run(memory, {TID: frame_entry})).holder, copied(run(memory, {TID: frame_entry})).is_locked) == (state, False)
     memory.heap.put(gil + runtime.gil_locked, 1, 4)
-    copy = copied(run(memory, {TID: found}))
+    copy = copied(run(memory, {TID: frame_entry}))
     assert copy.is_locked
     assert next(address for _, address, _, _ in copy.frames() if address) == copy.holder_code
 

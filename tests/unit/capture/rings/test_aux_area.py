@@ -76,13 +76,13 @@ def test_who_may_not_count_cpus_is_told_to_be_root(monkeypatch: pytest.MonkeyPat
 def test_the_events_to_count_are_written_to_the_pmu(tmp_path: Path) -> None:
     tree = sysfs_tree.hisi_pmcu(tmp_path)
     sysfs = tree.machine().sysfs
-    found = sysfs.pmu("hisi_pmcu_sccl3")
-    assert found is not None
+    pmu = sysfs.pmu("hisi_pmcu_sccl3")
+    assert pmu is not None
     write_user_events(pmcu(), sysfs)
-    with open(f"{found.path}/user_events") as file:
+    with open(f"{pmu.path}/user_events") as file:
         assert file.read().strip() == ""
     write_user_events(pmcu(user_events=(0x10, 0x1F)), sysfs)
-    with open(f"{found.path}/user_events") as file:
+    with open(f"{pmu.path}/user_events") as file:
         assert file.read() == "0x0010 0x001f"
 
 

@@ -63,39 +63,39 @@ class Recording:
 
 
 def test_what_costs_little_enough_is_left_alone(monkeypatch):
-    done = Recording(monkeypatch, CLOCK, lambda rate: 0.019 * rate, may_rest=True)
-    assert (done.periods(), done.told, done.rested) == ([], [], 0)
+    recording = Recording(monkeypatch, CLOCK, lambda rate: 0.019 * rate, may_rest=True)
+    assert (recording.periods(), recording.told, recording.rested) == ([], [], 0)
 
 
 @pytest.mark.parametrize("attr", [CLOCK, CYCLES, MISSES])
 def test_samples_become_as_rare_as_it_takes_and_the_user_is_told(monkeypatch, attr):
-    done = Recording(monkeypatch, attr, lambda rate: 0.1 * rate, may_rest=True)
-    assert len(done.periods()) == 1
-    assert done.rate(attr) == pytest.approx(0.16, rel=0.01)
-    assert done.told[0].startswith("note: recording takes 10.0% of a CPU, more than --max-cpu 2.0%; now sampling sampled ")
-    assert done.told[0].endswith("once in 6250" if attr is MISSES else "at 640 Hz")
-    assert len(done.told) == 1
-    assert not done.rested
-    counters = {call[1] for call in done.kernel.calls if call[0] == "set_period"}
-    assert counters == {counter.fd for counter in done.kernel.named("sampled")}
+    recording = Recording(monkeypatch, attr, lambda rate: 0.1 * rate, may_rest=True)
+    assert len(recording.periods()) == 1
+    assert recording.rate(attr) == pytest.approx(0.16, rel=0.01)
+    assert recording.told[0].startswith("note: recording takes 10.0% of a CPU, more than --max-cpu 2.0%; now sampling sampled ")
+    assert recording.told[0].endswith("once in 6250" if attr is MISSES else "at 640 Hz")
+    assert len(recording.told) == 1
+    assert not recording.rested
+    counters = {call[1] for call in recording.kernel.calls if call[0] == "set_period"}
+    assert counters == {counter.fd for counter in recording.kernel.named("sampled")}
 
 
 def test_what_a_lower_frequency_does_not_reach_has_a_rest(monkeypatch):
-    done = Recording(monkeypatch, CLOCK, lambda _rate: 0.1, may_rest=True)
-    assert done.spent / 10 == pytest.approx(0.02, rel=0.3)
-    assert len(done.periods()) == 1
-    assert done.told[1].endswith("now pausing part of the time")
-    assert len(done.told) == 2
+    recording = Recording(monkeypatch, CLOCK, lambda _rate: 0.1, may_rest=True)
+    assert recording.spent / 10 == pytest.approx(0.02, rel=0.3)
+    assert len(recording.periods()) == 1
+    assert recording.told[1].endswith("now pausing part of the time")
+    assert len(recording.told) == 2
 
 
 def test_tracepoints_are_sampled_at_each_hit_so_they_only_rest(monkeypatch):
-    done = Recording(monkeypatch, TRACEPOINT, lambda _rate: 0.1, may_rest=True)
-    assert done.spent / 10 == pytest.approx(0.02, rel=0.3)
-    assert not done.periods()
-    assert len(done.told) == 1
+    recording = Recording(monkeypatch, TRACEPOINT, lambda _rate: 0.1, may_rest=True)
+    assert recording.spent / 10 == pytest.approx(0.02, rel=0.3)
+    assert not recording.periods()
+    assert len(recording.told) == 1
 
 
 def test_events_that_others_switch_do_not_rest(monkeypatch):
-    done = Recording(monkeypatch, CLOCK, lambda _rate: 0.1, may_rest=False)
-    assert not done.rested
-    assert done.told[1].endswith("lower -F or --off-cpu-limit")
+    recording = Recording(monkeypatch, CLOCK, lambda _rate: 0.1, may_rest=False)
+    assert not recording.rested
+    assert recording.told[1].endswith("lower -F or --off-cpu-limit")

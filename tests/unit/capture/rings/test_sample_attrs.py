@@ -66,9 +66,9 @@ def test_a_whole_system_has_a_dummy_for_the_side_band_that_is_on_at_once():
 
 
 def test_a_dummy_that_comes_first_carries_the_side_band_and_stays_as_it_was_asked_for():
-    asked, event = configured(software("dummy", SoftwareId.DUMMY), clock(), target=SYSTEM, callchain=Callchain("fp"))
-    assert (asked.disabled, asked.mmap, asked.freq, asked.sample_freq) == (0, 1, 1, 4000)
-    assert asked.sample_type & SampleType.CALLCHAIN
+    dummy, event = configured(software("dummy", SoftwareId.DUMMY), clock(), target=SYSTEM, callchain=Callchain("fp"))
+    assert (dummy.disabled, dummy.mmap, dummy.freq, dummy.sample_freq) == (0, 1, 1, 4000)
+    assert dummy.sample_type & SampleType.CALLCHAIN
     assert (event.mmap, event.disabled) == (0, 1)
 
 
@@ -85,8 +85,8 @@ def test_with_a_delay_the_side_band_starts_with_the_program_and_the_event_does_n
 
 def test_dwarf_copies_registers_stack_and_addresses():
     (attr,) = configured(clock(), callchain=Callchain("dwarf", stack_size=4096))
-    wanted = SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER | SampleType.ADDR | SampleType.DATA_SRC
-    assert attr.sample_type & wanted == wanted
+    expected = SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER | SampleType.ADDR | SampleType.DATA_SRC
+    assert attr.sample_type & expected == expected
     assert (attr.sample_stack_user, attr.exclude_callchain_user, attr.mmap_data) == (4096, 1, 1)
     assert attr.sample_regs_user
 

@@ -31,10 +31,10 @@ def opened(
     kernel: FakeKernel, *events: Event, cpus: tuple[int, ...] = (0, 1), tids: tuple[int, ...] = (7,), **options: Any
 ) -> tuple[list[OpenEvent], list[str]]:
     """Open the events; return the counters and the messages."""
-    told: list[str] = []
-    counters = SampleCounters(kernel, events, cpus, tids, tell=told.append, **options)
+    warnings: list[str] = []
+    counters = SampleCounters(kernel, events, cpus, tids, tell=warnings.append, **options)
     counters.open()
-    return counters.events, told
+    return counters.events, warnings
 
 
 def places(kernel: FakeKernel) -> list[tuple[str, int, int]]:
@@ -69,8 +69,8 @@ def test_members_are_opened_in_their_leaders_group():
 
 def test_cycles_without_a_pmu_become_a_clock_and_that_is_told():
     kernel = FakeKernel(refuse={"cycles:P": errno.ENOENT})
-    (cycles,), told = opened(kernel, event("cycles:P", HardwareId.CPU_CYCLES, PerfType.HARDWARE, 3, precise_max=True))
-    assert told == ["no hardware cycle counter here; using task-clock instead"]
+    (cycles,), warnings = opened(kernel, event("cycles:P", HardwareId.CPU_CYCLES, PerfType.HARDWARE, 3, precise_max=True))
+    assert warnings == ["no hardware cycle counter here; using task-clock instead"]
     assert (cycles.name, cycles.attr.config) == ("task-clock:ppp", SoftwareId.TASK_CLOCK)
     assert (cycles.event.name, cycles.event.attr.config) == ("cycles:P", HardwareId.CPU_CYCLES)
 

@@ -84,8 +84,8 @@ def test_a_program_that_is_not_known_may_start_python(tmp_path: Path):
 
 
 def test_what_was_asked_for_stays():
-    asked = RecordOptions(sampling=SamplingOptions(callchain=Callchain("fp", max_stack=3), freq=50))
-    assert choice("python3", asked) == asked._replace(sampling=asked.sampling._replace(clockid=time.CLOCK_MONOTONIC))
+    options = RecordOptions(sampling=SamplingOptions(callchain=Callchain("fp", max_stack=3), freq=50))
+    assert choice("python3", options) == options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
     assert choice("node", RecordOptions(sampling=SamplingOptions(unwind=True))).sampling.unwind
     assert choice("python3", RecordOptions(sampling=SamplingOptions(period=1000))).sampling.freq is None
     assert choice("python3", RecordOptions(sampling=SamplingOptions(freq=4000))).sampling.freq == 4000
@@ -98,11 +98,11 @@ def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch
 
 def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
     """Jitdumps are read at the end of a recording, too late to unwind their code."""
-    asked = RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192)), jit=True)
-    names = RuntimeNames(asked, ["node"], lambda _line: None)
+    options = RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192)), jit=True)
+    names = RuntimeNames(options, ["node"], lambda _line: None)
     assert "PYTHONPERFSUPPORT" in names.variables
     assert "PYTHON_PERF_JIT_SUPPORT" not in names.variables
-    assert names.options.sampling.callchain == asked.sampling.callchain
+    assert names.options.sampling.callchain == options.sampling.callchain
 
 
 @pytest.mark.parametrize(("period", "size"), [(1, 8192), (99, 8192), (100, 32768), (1_000_000, 32768)])

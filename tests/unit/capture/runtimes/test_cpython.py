@@ -32,16 +32,16 @@ def forget(): os.unlink("/tmp/perf-%d.map" % os.getpid())
 
 @pytest.fixture(params=WITHOUT_TRAMPOLINES)
 def python(request: pytest.FixtureRequest) -> str:
-    found = interpreter(request.param)
-    if not found:
+    path = interpreter(request.param)
+    if not path:
         pytest.skip(f"no Python {request.param} on this machine")
-    return found
+    return path
 
 
 def said(python: str, program: str, *arguments: str, **variables: str) -> str:
-    done = run(python, MAP + program + "\nforget()", *arguments, named=True, **variables)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    result = run(python, MAP + program + "\nforget()", *arguments, named=True, **variables)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
 
 
 def test_functions_are_named_with_what_they_are_defined_in(python: str, tmp_path: Path):
@@ -64,13 +64,13 @@ forget()
     )
     done = run(python, program)
     assert done.returncode == 0
-    evaluator, *found = [line.split(" ", 2) for line in done.stdout.splitlines()]
+    evaluator, *result = [line.split(" ", 2) for line in done.stdout.splitlines()]
     assert evaluator[2] == "perfpy::evaluate"
-    addresses = [int(address, 16) for address, _, _ in found]
-    sizes = {int(size, 16) for _, size, _ in found}
+    addresses = [int(address, 16) for address, _, _ in result]
+    sizes = {int(size, 16) for _, size, _ in result}
     assert len(set(addresses)) == len(addresses)
     assert len(sizes) == 1
-    own = [name.rpartition(":") for _, _, name in found if name.endswith(f":{program}")]
+    own = [name.rpartition(":") for _, _, name in result if name.endswith(f":{program}")]
     assert [name for name, _, _ in own][:9] == [
         *("py::<module>", "py::Shape", "py::Shape.Side", "py::numbers", "py::outer", "py::outer.<locals>.inner", "py::Shape.sides"),
         *("py::Shape.Side.length", "py::Shape.Side.length.<locals>.<listcomp>"),
@@ -144,8 +144,8 @@ def test_programs_do_what_they_do_without_names(python: str, tmp_path: Path):
     program.write_text(
         MANY_KINDS + "\nimport os\nif os.path.exists('/tmp/perf-%d.map' % os.getpid()): os.unlink('/tmp/perf-%d.map' % os.getpid())"
     )
-    plain, named = run(python, program, named=False), run(python, program)
-    assert (named.returncode, named.stdout, named.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    plain, with_names = run(python, program, named=False), run(python, program)
+    assert (with_names.returncode, with_names.stdout, with_names.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     assert plain.stdout.count("\n") == 14
 
 
@@ -163,9 +163,9 @@ def test_the_users_sitecustomize_is_run_in_its_turn(python: str, tmp_path: Path)
 
 def test_an_error_in_the_users_sitecustomize_is_told_as_ever(python: str, tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("1 / 0")
-    plain, named = (run(python, "print(1)", named=named, PYTHONPATH=str(tmp_path)) for named in (False, True))
+    plain, with_names = (run(python, "print(1)", named=with_names, PYTHONPATH=str(tmp_path)) for with_names in (False, True))
     assert "ZeroDivisionError" in plain.stderr
-    assert (plain.returncode, plain.stdout, plain.stderr) == (named.returncode, named.stdout, named.stderr)
+    assert (plain.returncode, plain.stdout, plain.stderr) == (with_names.returncode, with_names.stdout, with_names.stderr)
 
 
 def test_children_are_named_too(python: str):
@@ -251,11 +251,11 @@ def test_a_machine_without_executable_memory_is_told_of_in_a_line(python: str):
     refuse = "import ctypes, os, sys; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
     if ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0:
         pytest.skip("this kernel has no PR_SET_MDWE")
-    done = run(python, "print(5)", launcher=(sys.executable, "-I", "-c", refuse))
-    assert (done.returncode, done.stdout) == (0, "5\n")
-    assert done.stderr.startswith("perfpy: process ")
-    assert done.stderr.endswith("no names of Python functions: no executable memory here (Permission denied)\n")
-    assert done.stderr.count("\n") == 1
+    result = run(python, "print(5)", launcher=(sys.executable, "-I", "-c", refuse))
+    assert (result.returncode, result.stdout) == (0, "5\n")
+    assert result.stderr.startswith("perfpy: process ")
+    assert result.stderr.endswith("no names of Python functions: no executable memory here (Permission denied)\n")
+    assert result.stderr.count("\n") == 1
 
 
 def test_subinterpreters_are_left_alone(python: str):
@@ -274,8 +274,8 @@ def test_other_versions_run_as_ever(version: str):
     if not python:
         pytest.skip(f"no Python {version} on this machine")
     text = "import sys; print(sys.path, 'sitecustomize' in sys.modules, 'ctypes' in sys.modules)"
-    plain, named = run(python, text, named=False), run(python, text)
-    assert (named.returncode, named.stdout, named.stderr) == (0, plain.stdout, plain.stderr)
+    plain, with_names = run(python, text, named=False), run(python, text)
+    assert (with_names.returncode, with_names.stdout, with_names.stderr) == (0, plain.stdout, plain.stderr)
 
 
 def test_the_startup_folder_comes_before_the_users_own_path():
@@ -302,7 +302,7 @@ def test_the_machine_code_is_what_the_source_says(tmp_path: Path):
         pytest.skip("needs gcc 12.2 for x86-64 and aarch64")
     copied = shutil.copytree(CHECKOUT / "perfpy" / "capture" / "runtimes", tmp_path / "perfpy" / "capture" / "runtimes") / "cpython"
     (tmp_path / "scripts").mkdir()
-    made = copied / "startup" / "perfpy_machine_code.py"
-    made.unlink()
+    result = copied / "startup" / "perfpy_machine_code.py"
+    result.unlink()
     subprocess.run([sys.executable, shutil.copy(CHECKOUT / "scripts" / "build_evaluator.py", tmp_path / "scripts")], check=True)
-    assert made.read_text() == (Path(STARTUP) / "perfpy_machine_code.py").read_text()
+    assert result.read_text() == (Path(STARTUP) / "perfpy_machine_code.py").read_text()

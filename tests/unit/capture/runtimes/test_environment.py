@@ -87,8 +87,8 @@ def test_values_stand_beside_each_other(variable: Variable, users: str, value: s
 def test_programs_are_known_by_name(tmp_path: Path, name: str, runtime: str):
     path = program(tmp_path, name)
     for word in (path, name):
-        found = runtime_of(word, {"PATH": str(tmp_path)})
-        assert (found.name if found else "") == runtime
+        result = runtime_of(word, {"PATH": str(tmp_path)})
+        assert (result.name if result else "") == runtime
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_programs_are_known_by_name(tmp_path: Path, name: str, runtime: str):
     [("#!/usr/bin/env python3", "Python"), ("#!/usr/bin/env -S A=1 node --x", "Node.js"), ("#! /bin/sh", ""), ("", "")],
 )
 def test_scripts_are_known_by_their_first_line(tmp_path: Path, first: str, runtime: str):
-    found = runtime_of(program(tmp_path, "app", f"{first}\n"), {})
-    assert (found.name if found else "") == runtime
+    result = runtime_of(program(tmp_path, "app", f"{first}\n"), {})
+    assert (result.name if result else "") == runtime
 
 
 def test_links_are_followed(tmp_path: Path):

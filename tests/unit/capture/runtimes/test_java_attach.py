@@ -78,15 +78,15 @@ class Root:
 
 @pytest.fixture
 def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
-    made = Jvm(tmp_path)
+    process = Jvm(tmp_path)
     monkeypatch.setattr(java_attach, "ProcessRoot", lambda pid: Root(tmp_path))
     monkeypatch.setattr(live_process, "innermost_pid", lambda pid: pid)
     monkeypatch.setattr(live_process, "catches", lambda pid, number: True)
     monkeypatch.setattr(live_process, "trusted_owners", lambda pid: {os.geteuid()})
     monkeypatch.setattr(java_attach, "_PATIENCE", 0.5)
-    monkeypatch.setattr(os, "kill", made.signalled)
-    yield made
-    made.close()
+    monkeypatch.setattr(os, "kill", process.signalled)
+    yield process
+    process.close()
 
 
 def test_a_jvm_that_listens_is_asked(jvm: Jvm):
@@ -144,7 +144,7 @@ def test_what_went_wrong_is_one_line_for_each(monkeypatch: pytest.MonkeyPatch):
         if pid == 2:
             raise PermissionError(13, "Permission denied")
 
-    asked = attaching.__dict__
-    monkeypatch.setitem(asked, "is_java", lambda pid: pid < 3)
-    monkeypatch.setitem(asked, "write_perf_map", refuse)
+    attributes = attaching.__dict__
+    monkeypatch.setitem(attributes, "is_java", lambda pid: pid < 3)
+    monkeypatch.setitem(attributes, "write_perf_map", refuse)
     assert [*attaching.ask([1, 2, 3])] == ["cannot get the perf map of Java process 2: Permission denied"]

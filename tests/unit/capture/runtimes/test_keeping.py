@@ -55,14 +55,14 @@ def recording_of(
 def names(path: str) -> list[str]:
     with Recording(path) as recording:
         symbolizer = recording.symbolizer()
-        found = []
+        results = []
         for batch in recording.data.batches():
             columns = batch.columns
             ids = symbolizer.frame_ids(columns["pid"], columns["ip"], batch.key, columns["cpumode"])
             symbol = symbolizer.resolve().symbol[ids]
-            found += [symbolizer.symbols.name(number) if number >= 0 else "-" for number in symbol.tolist()]
+            results += [symbolizer.symbols.name(number) if number >= 0 else "-" for number in symbol.tolist()]
         assert recording.warnings == []
-        return found
+        return results
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_a_perf_map_is_kept_and_read_when_the_file_has_gone(tmp_path: Path, perf
     perf_map.write_bytes(MAP)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     before = Path(path).read_bytes()
-    kept = store_names(path, LONG_AGO)
-    assert kept == Kept(1, 0, (), frozenset({PID}))
+    stored = store_names(path, LONG_AGO)
+    assert stored == Kept(1, 0, (), frozenset({PID}))
     perf_map.unlink()
     assert names(path) == ["py::f:/a.py"] * 2
     assert len(Path(path).read_bytes()) > len(before)
@@ -125,15 +125,15 @@ def test_a_map_from_before_a_process_that_runs_is_another_ones(tmp_path: Path, p
 def test_maps_of_others_are_not_believed(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
     perf_map.write_bytes(MAP)
     monkeypatch.setattr(live_process, "trusted_owners", lambda pid: {os.geteuid() + 1})
-    kept = store_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
-    assert (kept.maps, kept.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not stored",))
+    stored = store_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
+    assert (stored.maps, stored.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not stored",))
 
 
 def test_jitted_code_is_mapped_from_when_it_was_made(tmp_path: Path, dump: Path):
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10), mapping("//anon", CODE, 5), mapping("//anon", CODE, 30))
-    kept = store_names(path, LONG_AGO, str(tmp_path / "cache"))
+    stored = store_names(path, LONG_AGO, str(tmp_path / "cache"))
     dump.unlink()
-    assert (kept.maps, kept.functions, kept.failures) == (0, 1, ())
+    assert (stored.maps, stored.functions, stored.failures) == (0, 1, ())
     assert names(path) == ["-", "JS:*fib"]
     with Recording(path) as recording:
         assert recording.header["hostname"] == "here"
@@ -193,10 +193,10 @@ def test_a_recording_that_cannot_be_rewritten_stays_as_it_was(
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
     before = Path(path).read_bytes()
     monkeypatch.setattr(os, name, full)
-    kept = store_names(path, LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
-    assert kept.functions == 0
-    assert "No space left on device" in kept.failures[0]
-    assert "the recording is unchanged" in kept.failures[0]
+    stored = store_names(path, LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
+    assert stored.functions == 0
+    assert "No space left on device" in stored.failures[0]
+    assert "the recording is unchanged" in stored.failures[0]
     assert Path(path).read_bytes() == before
     assert dump.exists()
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith("perf.data")] == ["perf.data"]
@@ -227,9 +227,9 @@ def test_a_section_that_cannot_be_added_leaves_the_recording_as_it_was(tmp_path:
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     before = Path(path).read_bytes()
     monkeypatch.setattr(os, "write", half)
-    kept = store_names(path, LONG_AGO)
-    assert (kept.maps, len(sizes)) == (0, 2)
-    assert "No space left on device" in kept.failures[0]
+    stored = store_names(path, LONG_AGO)
+    assert (stored.maps, len(sizes)) == (0, 2)
+    assert "No space left on device" in stored.failures[0]
     assert Path(path).read_bytes() == before
 
 
@@ -244,8 +244,8 @@ def test_dumps_are_removed_when_their_code_is_in_the_recording(tmp_path: Path, d
 
 def test_a_dump_that_is_none_is_told(tmp_path: Path, dump: Path):
     dump.write_bytes(b"x" * 100)
-    kept = store_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache"))
-    assert kept.failures == (f"{dump}: not a jitdump file",)
+    stored = store_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache"))
+    assert stored.failures == (f"{dump}: not a jitdump file",)
 
 
 def test_functions_of_other_processes_are_left_out(tmp_path: Path, dump: Path):

@@ -106,10 +106,10 @@ def test_dumps_stay_for_the_recordings_that_come_after(monkeypatch: pytest.Monke
 
 
 def test_stacks_that_were_not_unwound_get_their_names_too(monkeypatch: pytest.MonkeyPatch):
-    kept: list[str] = []
+    rewritten_paths: list[str] = []
 
     def keep(path: str, *_: object, **__: object) -> Kept:
-        kept.append(path)
+        rewritten_paths.append(path)
         return Kept()
 
     monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", keep)
@@ -118,7 +118,7 @@ def test_stacks_that_were_not_unwound_get_their_names_too(monkeypatch: pytest.Mo
         Path(name).write_bytes(b"x")
     os.utime("old.stacks", (0, 0))
     names.end(["new", "old"])
-    assert kept == ["new", "new.stacks", "old"]
+    assert rewritten_paths == ["new", "new.stacks", "old"]
 
 
 def test_logs_of_recorded_processes_are_removed_and_no_others(monkeypatch: pytest.MonkeyPatch):
@@ -131,8 +131,8 @@ def test_logs_of_recorded_processes_are_removed_and_no_others(monkeypatch: pytes
     Path("isolate-0x3-77-v8.log").symlink_to("perf.data")
     monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", lambda *_, **__: Kept(pids=frozenset({77})))
     names.end(["perf.data"])
-    left = sorted(path.name for path in Path().iterdir())
-    assert left == [
+    files = sorted(path.name for path in Path().iterdir())
+    assert files == [
         *("isolate-0x1-77-v8.log", "isolate-0x2-77-v8.log.mine", "isolate-0x2-78-v8.log", "isolate-0x3-77-v8.log", "perf.data"),
     ]
 

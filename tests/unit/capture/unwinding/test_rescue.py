@@ -129,13 +129,13 @@ def test_a_link_in_its_place_is_not_followed(path, writer, tmp_path):
 
 def test_the_open_piece_can_be_found_by_another_process(tmp_path):
     spool = Spool(str(tmp_path), 8192)
-    found = PublishedExtents(spool.open_piece)
-    assert found.extents() == []
+    published_extents = PublishedExtents(spool.open_piece)
+    assert published_extents.extents() == []
     spool.write([bytes(5000)])
     spool.write([bytes(5000)])
-    assert found.extents() == [Extent(MEMORY, 0, 8192), Extent(DISK, 0, 1808)]
+    assert published_extents.extents() == [Extent(MEMORY, 0, 8192), Extent(DISK, 0, 1808)]
     spool.close_piece()
-    assert found.extents() == []
+    assert published_extents.extents() == []
     spool.close()
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Iterator[Spool]:
-    made = Spool(str(tmp_path), capacity=64)
-    yield made
-    made.close()
+    new_spool = Spool(str(tmp_path), capacity=64)
+    yield new_spool
+    new_spool.close()
 
 
 def read(spool: Spool, extents: list[Extent]) -> bytes:

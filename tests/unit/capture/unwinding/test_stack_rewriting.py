@@ -60,8 +60,8 @@ def test_the_rest_of_a_sample_stays_as_it_was(sample_type):
     chains = [[1, 2, 50, 51], [60], [3]]
     rewriting.replace(np.arange(3), parts_of(attr, chunk), chains_of(*chains))
     plain = plain_attr(attr)
-    wanted = b"".join(encode_sample(plain, {**VALUES, "callchain": chain}, NATIVE_ENDIAN) for chain in chains)
-    assert b"".join(rewriting.written()) == wanted
+    expected = b"".join(encode_sample(plain, {**VALUES, "callchain": chain}, NATIVE_ENDIAN) for chain in chains)
+    assert b"".join(rewriting.written()) == expected
 
 
 def test_other_records_stay_where_they_are():

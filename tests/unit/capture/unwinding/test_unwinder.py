@@ -74,9 +74,9 @@ def pieces(*given: bytes, known: bytes = b"") -> list[list[list[int]]]:
     """The callchains of each piece."""
     one = unwinding()
     one.learn(chunk_of(array(known)))
-    found = [one.take(chunk_of(array(data))) for data in given]
-    assert found[0] is None
-    return [chains(b"".join(piece.parts)) for piece in [*found[1:], one.rest()] if piece]
+    results = [one.take(chunk_of(array(data))) for data in given]
+    assert results[0] is None
+    return [chains(b"".join(piece.parts)) for piece in [*results[1:], one.rest()] if piece]
 
 
 def array(data: bytes) -> np.ndarray:
@@ -145,17 +145,17 @@ def test_hits_are_those_of_the_finished_records():
 def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
     monkeypatch.setattr("os.path.exists", lambda path: path == "/proc/3")
     one = unwinding()
-    gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 50))) for pid in (1, 2)]
+    exits = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 50))) for pid in (1, 2)]
     forked = encoded(records.Fork(0, 3, 2, 3, 2, 0, SampleId(2, 2, 40)))
-    one.learn(chunk_of(array(b"".join(mapped(1, pid) for pid in (1, 2, 2, 2, 1, 1, 1, 1)) + forked + b"".join(gone))))
+    one.learn(chunk_of(array(b"".join(mapped(1, pid) for pid in (1, 2, 2, 2, 1, 1, 1, 1)) + forked + b"".join(exits))))
     monkeypatch.setattr(one._replay, "_forgotten_at", 20)
     one.take(chunk_of(array(sample(100, 3) + sample(101, 4))))
     assert len(one._replay._records) == 19
     piece = one.take(chunk_of(array(mapped(102, 5))))
     assert piece is not None
     assert chains(b"".join(piece.parts)) == [WHOLE, ALONE]  # 3 has its mappings from 2, which is gone
-    kept = one._replay._records
-    assert {int.from_bytes(record.body[:4], "little") for record in kept} == {2, 3, 5}
+    actual_records = one._replay._records
+    assert {int.from_bytes(record.body[:4], "little") for record in actual_records} == {2, 3, 5}
 
 
 @pytest.mark.parametrize("step", [8, 24, 40])
@@ -171,11 +171,11 @@ def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch
     monkeypatch.setattr("os.path.exists", lambda path: False)
     one = unwinding()
     one.learn(chunk_of(array(mapped(1, 1))))
-    (key, found), *_ = one._replay._files.items()
+    (key, result), *_ = one._replay._files.items()
     one.take(chunk_of(array(mapped(2, 2) + sample(3, 2))))
-    assert one._replay._files[key] is found
-    gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 4))) for pid in (1, 2)]
-    one.take(chunk_of(array(b"".join(gone) + sample(9, 3))))
+    assert one._replay._files[key] is result
+    exits = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 4))) for pid in (1, 2)]
+    one.take(chunk_of(array(b"".join(exits) + sample(9, 3))))
     monkeypatch.setattr(one._replay, "_forgotten_at", 1)
     one.take(chunk_of(array(encoded(records.Comm(0, 3, 3, "x", SampleId(3, 3, 10))))))
     one.rest()
@@ -194,21 +194,21 @@ def test_methods_of_java_have_frames_of_their_own(monkeypatch):
     one.learn(chunk_of(array(encoded(mapping) + mapped(6))))
     piece = sample(10) + sample(20, registers={IP: start + 16}) + encoded(more_data)
     assert one.take(chunk_of(array(piece))) is None
-    done = one.rest()
-    assert done is not None
+    rest = one.rest()
+    assert rest is not None
     frames = [jvm.code_of(inlined) + 5, jvm.code_of(compiled) + 7]
-    data = b"".join(done.parts)
+    data = b"".join(rest.parts)
     assert chains(data)[1][:3] == [CONTEXT_USER, *frames]
     chunk = chunk_of(array(data))
     assert chunk.types.tolist() == [10, 9, 9]  # the JVM's own record would hide ours
     kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(chunk.record(0))
-    told = records.decode(kind, misc, chunk.record(0)[8:], IdLayout.of(ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
-    assert isinstance(told, records.Mmap2)
-    assert told.sample_id is not None
-    assert (told.pid, told.filename, told.sample_id.time) == (7, "//anon", 20)
-    assert all(told.addr <= frame < told.addr + told.len for frame in frames)
+    record = records.decode(kind, misc, chunk.record(0)[8:], IdLayout.of(ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
+    assert isinstance(record, records.Mmap2)
+    assert record.sample_id is not None
+    assert (record.pid, record.filename, record.sample_id.time) == (7, "//anon", 20)
+    assert all(record.addr <= frame < record.addr + record.len for frame in frames)
     ips = SampleLayout(plain_attr(ATTR), NATIVE_ENDIAN).decode(chunk.data, chunk.starts[1:], ["ip"])["ip"].tolist()
     assert ips == [CODE + 0x100, frames[0]]
-    (lines,) = done.names.values()
+    (lines,) = rest.names.values()
     assert [line.split(" ", 2)[2] for line in lines.splitlines()] == ["void App.inlined()", "void App.compiled()"]
-    assert done.side_band == chunk.record(0)
+    assert rest.side_band == chunk.record(0)

@@ -77,9 +77,9 @@ def test_the_word_is_a_function_too(annotate: Annotate) -> None:
 
 def test_all_functions_come_those_with_most_samples_first(annotate: Annotate, tmp_path: Path) -> None:
     whole = annotate()
-    asked = (tmp_path / "asked.txt").read_text()
-    assert "=0x0000000000001010" in asked
-    assert "=0x0000000000001020" in asked
+    arguments = (tmp_path / "asked.txt").read_text()
+    assert "=0x0000000000001010" in arguments
+    assert "=0x0000000000001020" in arguments
     assert whole.startswith(HEADING)
 
 
@@ -148,9 +148,9 @@ def test_what_is_missing_is_said_once_for_each_reason(tmp_path: Path, capsys: py
     (tmp_path / "perf.data").write_bytes(recording())
     line = ["annotate", "-i", str(tmp_path / "perf.data"), "--symfs", str(tmp_path), "--objdump", "/nonexistent"]
     assert run(line) == 0
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == "perfpy: annotate: no code for spin and 1 more: cannot run /nonexistent: No such file or directory\n"
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "perfpy: annotate: no code for spin and 1 more: cannot run /nonexistent: No such file or directory\n"
     assert run([*line, "--skip-missing"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -172,9 +172,9 @@ def annotated(folder: Path, first: str, second: str, *options: str) -> int:
 @pytest.mark.parametrize("options", [["spin"], ["-s", "spin"]])
 def test_the_one_function_with_that_name_is_taken(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert annotated(tmp_path, ONE, "rest", *options) == 0
-    shown = capsys.readouterr()
-    assert "of spin for cpu-clock" in shown.out
-    assert not shown.err
+    captured = capsys.readouterr()
+    assert "of spin for cpu-clock" in captured.out
+    assert not captured.err
 
 
 def test_of_several_functions_the_names_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,19 +88,19 @@ def test_columns_with_a_separator(folders, capsys):
 
 @pytest.mark.parametrize(("limit", "status"), [("5%", 90), ("20%", 0)])
 def test_a_limit_is_exceeded_by_points_of_the_share(folders, capsys, limit, status):
-    told = said(capsys, "before", "after", "-s", "comm", "--fail-above", limit, status=status).err
-    assert ("c: 20.00% before, 30.43% after, +10.43 points" in told) == (status == 90)
+    errors = said(capsys, "before", "after", "-s", "comm", "--fail-above", limit, status=status).err
+    assert ("c: 20.00% before, 30.43% after, +10.43 points" in errors) == (status == 90)
 
 
 def test_a_limit_needs_hosts_to_hold_it_against(folders, capsys):
-    told = said(capsys, "before/host0.dat?", "after", "--fail-above", "1%", status=255).err
-    assert "requires two recordings in each group" in told
+    errors = said(capsys, "before/host0.dat?", "after", "--fail-above", "1%", status=255).err
+    assert "requires two recordings in each group" in errors
 
 
 def test_json(folders, capsys):
-    made = json.loads(said(capsys, "before", "after", "-s", "comm", "--json").out)
-    assert (made["format"], made["version"], made["unit"], made["failed"]) == ("perfpy-group-diff", 1, "host", [])
-    (event,) = made["events"]
+    document = json.loads(said(capsys, "before", "after", "-s", "comm", "--json").out)
+    assert (document["format"], document["version"], document["unit"], document["failed"]) == ("perfpy-group-diff", 1, "host", [])
+    (event,) = document["events"]
     assert (event["name"], event["test"], event["in_both"], event["sort"]) == ("cpu-clock:u", "permutation", 6, ["comm"])
     assert [one["samples"] for one in event["groups"]] == [600, 690]
     assert event["rate"]["significant"]
@@ -123,17 +123,17 @@ def test_a_page(folders, capsys):
 
 def test_what_cannot_be_read_is_left_out_and_named(folders, capsys):
     (folders / "after" / "bad.data").write_bytes(b"PERFILE2 and then nothing")
-    found = said(capsys, "before", "after", "-s", "comm", status=91)
-    assert found.out.startswith(TABLE)
-    assert "after/bad.data: skipped" in found.err
-    made = json.loads(said(capsys, "before", "after", "-s", "comm", "--json", "-q", status=91).out)
-    assert [one["file"] for one in made["failed"]] == ["after/bad.data"]
+    result = said(capsys, "before", "after", "-s", "comm", status=91)
+    assert result.out.startswith(TABLE)
+    assert "after/bad.data: skipped" in result.err
+    document = json.loads(said(capsys, "before", "after", "-s", "comm", "--json", "-q", status=91).out)
+    assert [one["file"] for one in document["failed"]] == ["after/bad.data"]
 
 
 @pytest.mark.parametrize(("percentage", "share"), [("absolute", 20.0), ("relative", 100 * 120 / 365)])
 def test_shares_are_of_all_or_of_what_filters_leave(folders, capsys, percentage, share):
-    made = json.loads(said(capsys, "before", "after", "-s", "comm", "--comms", "a,c", "--percentage", percentage, "--json").out)
-    rows = {row["keys"]["comm"]: row["groups"][0]["overhead"] for row in made["events"][0]["rows"]}
+    document = json.loads(said(capsys, "before", "after", "-s", "comm", "--comms", "a,c", "--percentage", percentage, "--json").out)
+    rows = {row["keys"]["comm"]: row["groups"][0]["overhead"] for row in document["events"][0]["rows"]}
     assert rows.keys() == {"a", "c"}
     assert rows["c"] == pytest.approx(share, rel=0.01)
 

@@ -36,5 +36,7 @@ def test_no_command_has_numpy_start_threads(line: list[str], tmp_path: Path) -> 
     (tmp_path / "perf.data.old").write_bytes(simple_recording(3).file())
     script = "import os, sys; from perfpy.cli import run; run(sys.argv[1:]); print('THREADS', len(os.listdir('/proc/self/task')))"
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"} | {"PYTHONPATH": str(CHECKOUT)}
-    done = subprocess.run([sys.executable, "-c", script, *line], capture_output=True, text=True, cwd=tmp_path, env=environment, check=True)
-    assert done.stdout.splitlines()[-1] == "THREADS 1"
+    process = subprocess.run(
+        [sys.executable, "-c", script, *line], capture_output=True, text=True, cwd=tmp_path, env=environment, check=True
+    )
+    assert process.stdout.splitlines()[-1] == "THREADS 1"

@@ -38,18 +38,18 @@ def piped(*args: str) -> str:
 
 
 def test_what_fits_is_shown_without_a_pager(recording: str) -> None:
-    shown = on_terminal("script", "-F", "time", "-i", recording, lines=100, environment={"PAGER": MARK})
-    assert shown == (0, piped("script", "-F", "time", "-i", recording))
+    screen_text = on_terminal("script", "-F", "time", "-i", recording, lines=100, environment={"PAGER": MARK})
+    assert screen_text == (0, piped("script", "-F", "time", "-i", recording))
 
 
 def test_what_is_longer_than_the_screen_goes_through_the_pager_whole(recording: str) -> None:
-    shown = script(recording, PAGER=MARK)
-    assert shown == (0, "".join(f"paged:{line}\n" for line in piped("script", "-F", "time", "-i", recording).splitlines()))
+    output = script(recording, PAGER=MARK)
+    assert output == (0, "".join(f"paged:{line}\n" for line in piped("script", "-F", "time", "-i", recording).splitlines()))
 
 
 def test_lines_that_wrap_count_for_all_they_take(recording: str) -> None:
-    shown = on_terminal("script", "-i", recording, columns=10, lines=70, environment={"PAGER": MARK})
-    assert shown.text.startswith("paged:")
+    screen_text = on_terminal("script", "-i", recording, columns=10, lines=70, environment={"PAGER": MARK})
+    assert screen_text.text.startswith("paged:")
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_lines_that_wrap_count_for_all_they_take(recording: str) -> None:
     ],
 )
 def test_the_environment_chooses_the_pager(recording: str, environment: dict[str, str], paged: bool) -> None:
-    shown = script(recording, **environment)
-    assert shown.status == 0
-    assert all(line.startswith("paged:") == paged for line in shown.text.splitlines())
-    assert len(shown.text.splitlines()) == 60
+    output = script(recording, **environment)
+    assert output.status == 0
+    assert all(line.startswith("paged:") == paged for line in output.text.splitlines())
+    assert len(output.text.splitlines()) == 60
 
 
 def test_without_a_pager_where_one_is_not_wanted(recording: str, tmp_path: Path) -> None:
     (tmp_path / "config").write_text("[pager]\n\tscript = false\n\tevlist = sed s/^/configured:/\n")
     environment = {"PAGER": MARK, "PERF_CONFIG": str(tmp_path / "config")}
     assert "paged:" not in script(recording, **environment).text
-    shown = on_terminal("--no-pager", "script", "-F", "time", "-i", recording, environment={"PAGER": MARK})
-    assert (shown.status, "paged:" in shown.text, len(shown.text.splitlines())) == (0, False, 60)
+    screen_text = on_terminal("--no-pager", "script", "-F", "time", "-i", recording, environment={"PAGER": MARK})
+    assert (screen_text.status, "paged:" in screen_text.text, len(screen_text.text.splitlines())) == (0, False, 60)
     assert on_terminal("evlist", "-v", "-i", recording, lines=1, environment=environment).text.startswith("configured:")
 
 
@@ -86,30 +86,30 @@ def test_less_obeys_colours_unless_told_otherwise(recording: str) -> None:
 
 @pytest.mark.parametrize("line", ["help report", "report --help", "stat --help", "list", "--help"])
 def test_help_and_lists_are_paged_too(line: str) -> None:
-    shown = on_terminal(*line.split(), lines=5, environment={"PAGER": MARK})
-    assert all(text.startswith("paged:") for text in shown.text.splitlines())
+    screen_text = on_terminal(*line.split(), lines=5, environment={"PAGER": MARK})
+    assert all(text.startswith("paged:") for text in screen_text.text.splitlines())
 
 
 def test_notes_follow_the_text_into_the_pager(recording: str) -> None:
-    shown = on_terminal("report", "--stdio", "-i", recording, lines=5, environment={"PAGER": MARK})
-    *_, last = shown.text.splitlines()
-    assert "no symbol" in shown.text
-    assert all(line.startswith("paged:") for line in shown.text.splitlines()), last
+    screen_text = on_terminal("report", "--stdio", "-i", recording, lines=5, environment={"PAGER": MARK})
+    *_, last = screen_text.text.splitlines()
+    assert "no symbol" in screen_text.text
+    assert all(line.startswith("paged:") for line in screen_text.text.splitlines()), last
 
 
 def test_an_error_is_told_at_once() -> None:
-    shown = on_terminal("report", "-i", "/nowhere/perf.data", lines=1, environment={"PAGER": MARK})
-    assert (shown.status, shown.text.count("\n")) == (255, 1)
-    assert shown.text.startswith("perfpy report: /nowhere/perf.data: ")
+    screen_text = on_terminal("report", "-i", "/nowhere/perf.data", lines=1, environment={"PAGER": MARK})
+    assert (screen_text.status, screen_text.text.count("\n")) == (255, 1)
+    assert screen_text.text.startswith("perfpy report: /nowhere/perf.data: ")
 
 
 @pytest.mark.parametrize("args", [("script", "-i"), ("report", "-i")])
 def test_leaving_the_pager_is_no_error_to_talk_about(args: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20_000).file())
-    shown = on_terminal(*args, str(path), lines=5, environment={"PAGER": "head -n 2"})
-    assert shown.status in (0, 141)
-    assert len(shown.text.splitlines()) == 2
+    screen_text = on_terminal(*args, str(path), lines=5, environment={"PAGER": "head -n 2"})
+    assert screen_text.status in (0, 141)
+    assert len(screen_text.text.splitlines()) == 2
 
 
 def test_notes_for_a_pager_that_was_left_are_dropped_and_later_ones_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +125,10 @@ def test_notes_for_a_pager_that_was_left_are_dropped_and_later_ones_are_shown(mo
         screen.finish()
         print("but this", file=stderr)
         stderr.detach()
-        shown = b""
-        while not shown.endswith(b"\r\n"):
-            shown += os.read(master, 100)
-        assert shown == b"but this\r\n"
+        output = b""
+        while not output.endswith(b"\r\n"):
+            output += os.read(master, 100)
+        assert output == b"but this\r\n"
     finally:
         signal.signal(signal.SIGINT, before)
         os.close(slave)
@@ -138,16 +138,18 @@ def test_notes_for_a_pager_that_was_left_are_dropped_and_later_ones_are_shown(mo
 def test_ctrl_c_leaves_the_terminal_to_the_pager_until_it_is_left(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20_000).file())
-    asked: list[int] = []
+    interrupts: list[int] = []
 
     def interrupt(pid: int, text: str) -> bytes | None:
-        if "START" in text and not asked:
-            asked.append(pid)
+        if "START" in text and not interrupts:
+            interrupts.append(pid)
             os.kill(pid, signal.SIGINT)
         return None
 
-    shown = on_terminal("script", "-i", str(path), environment={"PAGER": "echo START; sleep 1; cat >/dev/null; echo END"}, watch=interrupt)
-    assert shown == (130, "START\nEND\n")
+    screen_text = on_terminal(
+        "script", "-i", str(path), environment={"PAGER": "echo START; sleep 1; cat >/dev/null; echo END"}, watch=interrupt
+    )
+    assert screen_text == (130, "START\nEND\n")
 
 
 def test_names_reach_the_pager_as_visible_as_the_terminal(tmp_path: Path) -> None:
@@ -155,9 +157,9 @@ def test_names_reach_the_pager_as_visible_as_the_terminal(tmp_path: Path) -> Non
 
     path = tmp_path / "perf.data"
     path.write_bytes(hostile_recording().file())
-    shown = on_terminal("report", "--stdio", "-i", str(path), lines=2, environment={"PAGER": MARK})
-    assert "^[]0;owned^G" in shown.text
-    assert "\x1b]" not in shown.text
+    screen_text = on_terminal("report", "--stdio", "-i", str(path), lines=2, environment={"PAGER": MARK})
+    assert "^[]0;owned^G" in screen_text.text
+    assert "\x1b]" not in screen_text.text
 
 
 def arrived(master: int, size: int) -> bytes:

@@ -161,8 +161,8 @@ def test_a_negated_value_is_its_default_again_or_what_the_option_says():
 
 def test_order_is_kept_for_options_that_depend_on_it():
     options = sample.options_class.read(sample.parser(["-e", "a", "--filter", "f1", "-eb", "-a", "--event=c", "--filter=f2"]))
-    found = [(given.name, given.value) for given in options.in_order("event", "filters")]
-    assert found == [("event", "a"), ("filters", "f1"), ("event", "b"), ("event", "c"), ("filters", "f2")]
+    results = [(pairs.name, pairs.value) for pairs in options.in_order("event", "filters")]
+    assert results == [("event", "a"), ("filters", "f1"), ("event", "b"), ("event", "c"), ("filters", "f2")]
     with pytest.raises(KeyError):
         options.in_order("filter")
 
@@ -272,8 +272,8 @@ def test_the_opposite_of_what_is_lacking_may_be_asked_for():
 
 
 def test_groups_come_before_a_command_s_own_options():
-    assert [found.name for found in SampleOptions.declared_options()][:4] == ["all_cpus", "big_num", "count", "event"]
-    assert [found.name for found in Targets.declared_options()] == ["all_cpus", "big_num", "count"]
+    assert [result.name for result in SampleOptions.declared_options()][:4] == ["all_cpus", "big_num", "count", "event"]
+    assert [result.name for result in Targets.declared_options()] == ["all_cpus", "big_num", "count"]
 
 
 def test_what_was_read_stays_as_it_is():

@@ -31,9 +31,14 @@ def options(config: dict[str, str] | None = None, **values: Any) -> Any:
 def test_options_of_the_command_line_and_of_the_recording_are_passed_on(tmp_path: Path):
     path = tmp_path / "kallsyms"
     path.write_text("")
-    found = options(symfs="/root", kallsyms=str(path), demangle=False)
-    assert (found.symfs, found.kallsyms, found.demangle, found.os_release) == ("/root", str(path), False, "6.12.1")
-    assert not found.debuginfod
+    read_options = options(symfs="/root", kallsyms=str(path), demangle=False)
+    assert (read_options.symfs, read_options.kallsyms, read_options.demangle, read_options.os_release) == (
+        "/root",
+        str(path),
+        False,
+        "6.12.1",
+    )
+    assert not read_options.debuginfod
 
 
 @pytest.mark.parametrize("name", ["kallsyms", "vmlinux"])

@@ -64,10 +64,10 @@ def test_an_option_becomes_its_field(args: list[str], field: str, value: object)
 
 def test_the_configuration_counts_where_the_line_says_nothing():
     config = Config({"record.build-id": "no-cache", "call-graph.record-mode": "dwarf", "call-graph.dump-size": "4096"})
-    found = record_options(read("-g"), config)
-    assert not found.output.buildid_cache
-    assert found.sampling.callchain is not None
-    assert found.sampling.callchain.stack_size == 4096
+    actual_record_options = record_options(read("-g"), config)
+    assert not actual_record_options.output.buildid_cache
+    assert actual_record_options.sampling.callchain is not None
+    assert actual_record_options.sampling.callchain.stack_size == 4096
 
 
 @pytest.mark.live
@@ -75,10 +75,10 @@ def test_a_line_without_a_command_or_a_task_says_what_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    said = "no command, -p or -t; recording the whole machine until Ctrl-C\n"
-    for args, told in ((["-v"], said), ([], ""), (["-v", "-a"], ""), (["-v", "true"], ""), (["-v", "-p", str(os.getpid())], "")):
+    line = "no command, -p or -t; recording the whole machine until Ctrl-C\n"
+    for args, expected_line in ((["-v"], line), ([], ""), (["-v", "-a"], ""), (["-v", "true"], ""), (["-v", "-p", str(os.getpid())], "")):
         assert command.run("record", ["-e", "cpu-clock", "--dry-run", *args]) == 0
-        assert capfd.readouterr().err == told
+        assert capfd.readouterr().err == expected_line
 
 
 def test_a_recording_goes_into_the_pipe_where_standard_output_is_one(capfd: pytest.CaptureFixture[str]):
@@ -123,7 +123,7 @@ def test_with_jit_call_chains_are_by_what_leads_to_callers_unless_one_way_is_ask
 def test_dwarf_stacks_by_the_configuration_are_recorded_without_data_addresses() -> None:
     """As perf: --call-graph dwarf takes them, -g does not."""
     configured = record_options(read("-g"), Config({"call-graph.record-mode": "dwarf"})).sampling.callchain
-    asked = record_options(read("--call-graph", "dwarf"), Config()).sampling.callchain
+    callchain = record_options(read("--call-graph", "dwarf"), Config()).sampling.callchain
     assert configured is not None
-    assert asked is not None
-    assert (configured.mode, configured.addresses, asked.addresses) == ("dwarf", False, True)
+    assert callchain is not None
+    assert (configured.mode, configured.addresses, callchain.addresses) == ("dwarf", False, True)

@@ -24,8 +24,8 @@ def test_the_configured_limit_of_rows_is_that_of_callers_too(config, limit):
 
 def test_counts_of_branches_leave_the_rest_as_it_is():
     """Chains have none: they are not made of branch records."""
-    asked = [
+    argument_lists = [
         call_graph(ReportCommandOptions(call_graph=text), children=False, config=Config())
         for text in ("graph,srcline,branch", "graph,srcline")
     ]
-    assert asked[0] == asked[1]
+    assert argument_lists[0] == argument_lists[1]

@@ -28,8 +28,8 @@ def folder(tmp_path, monkeypatch):
 
 def report(capsys, *args):
     status = run(["report", *args])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
 
 
 @pytest.mark.parametrize("inputs", [["-i", "chains.data", "-i", "lost.data"], ["-i", "*.data"], ["-i", "."]], ids=" ".join)
@@ -168,7 +168,7 @@ def test_shares_of_the_wall_clock_of_several(folder, capsys):
 @pytest.mark.parametrize(("name", "option"), [("made-memory", "--mem-mode"), ("made-branches", "-b")])
 def test_rows_of_memory_accesses_and_branches(folder, capsys, name, option):
     unpacked(folder, name)
-    alone, many = (report(capsys, "-i", given, option)[1] for given in (f"{name}.data", f"{name}*.data"))
+    alone, many = (report(capsys, "-i", pattern, option)[1] for pattern in (f"{name}.data", f"{name}*.data"))
     assert columns(many) == columns(alone)
     assert columns(many)
 
@@ -187,9 +187,9 @@ def test_symbols_are_looked_for_as_who_asks_says(folder, monkeypatch):
 
 
 def test_one_url_is_fetched(folder, capsys):
-    _, named, _ = report(capsys, "-i", f"file://{folder}/chains.data", "--stdio")
+    _, from_url, _ = report(capsys, "-i", f"file://{folder}/chains.data", "--stdio")
     _, alone, _ = report(capsys, "-i", "chains.data", "--stdio")
-    assert [line for line in named.split("\n") if "Tip" not in line] == [line for line in alone.split("\n") if "Tip" not in line]
+    assert [line for line in from_url.split("\n") if "Tip" not in line] == [line for line in alone.split("\n") if "Tip" not in line]
     status, _, err = report(capsys, "-i", "https://127.0.0.1:1/x.data")
     assert status == 255
     assert "https://127.0.0.1:1/x.data: cannot fetch: Connection refused" in err

@@ -45,49 +45,49 @@ def recording(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_a_report_with_its_notes_stays_on_the_screen(recording: str, columns: int) -> None:
-    shown = on_terminal("report", "-i", recording, columns=columns, lines=30, environment=NO_COLOURS)
-    assert shown.status == 0
-    assert "paged:" not in shown.text
-    assert "next: report " in shown.text
-    assert "have no symbol" in " ".join(shown.text.split())
-    assert len(shown.text.splitlines()) < 30
+    screen_text = on_terminal("report", "-i", recording, columns=columns, lines=30, environment=NO_COLOURS)
+    assert screen_text.status == 0
+    assert "paged:" not in screen_text.text
+    assert "next: report " in screen_text.text
+    assert "have no symbol" in " ".join(screen_text.text.split())
+    assert len(screen_text.text.splitlines()) < 30
 
 
 def test_all_rows_above_a_limit_go_through_the_pager(recording: str) -> None:
-    shown = on_terminal("report", "-i", recording, "--percent-limit", "0.01", lines=30, environment=NO_COLOURS)
-    assert shown.text.startswith("paged:")
-    assert len([line for line in shown.text.splitlines() if "0x0000" in line]) > 100
+    screen_text = on_terminal("report", "-i", recording, "--percent-limit", "0.01", lines=30, environment=NO_COLOURS)
+    assert screen_text.text.startswith("paged:")
+    assert len([line for line in screen_text.text.splitlines() if "0x0000" in line]) > 100
 
 
 def leaving_with(keys: bytes) -> tuple[Callable[[int, str], bytes | None], list[bool]]:
     """Presses keys once rows are there; whether it was in full screen."""
-    seen: list[bool] = []
+    has_pressed: list[bool] = []
 
     def press(_pid: int, text: str) -> bytes | None:
-        if not seen and IN_FULL_SCREEN in text and "%" in text.rpartition(IN_FULL_SCREEN)[2]:
-            seen.append(True)
+        if not has_pressed and IN_FULL_SCREEN in text and "%" in text.rpartition(IN_FULL_SCREEN)[2]:
+            has_pressed.append(True)
             return keys
         return None
 
-    return press, seen
+    return press, has_pressed
 
 
 @pytest.mark.parametrize("keys", [b"q", b"\x03"])
 def test_the_browser_is_left_with_q_and_ctrl_c(recording: str, keys: bytes) -> None:
     pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
-    press, seen = leaving_with(keys)
-    shown = on_terminal("report", "--tui", "-i", recording, watch=press)
-    assert (shown.status, seen) == (0, [True])
-    assert shown.text.rstrip().rpartition("\x1b[?1049")[2].startswith("l")  # the screen is as it was
+    press, has_pressed = leaving_with(keys)
+    screen_text = on_terminal("report", "--tui", "-i", recording, watch=press)
+    assert (screen_text.status, has_pressed) == (0, [True])
+    assert screen_text.text.rstrip().rpartition("\x1b[?1049")[2].startswith("l")  # the screen is as it was
 
 
 def test_a_setting_makes_the_browser_the_usual_report(recording: str, tmp_path: Path) -> None:
     pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
     (tmp_path / "config").write_text("[tui]\n\treport = true\n")
     environment = {**NO_COLOURS, "PERF_CONFIG": str(tmp_path / "config")}
-    press, seen = leaving_with(b"q")
+    press, has_pressed = leaving_with(b"q")
     assert on_terminal("report", "-i", recording, environment=environment, watch=press).status == 0
-    assert seen
+    assert has_pressed
     assert IN_FULL_SCREEN not in on_terminal("report", "--stdio", "-i", recording, environment=environment).text
 
 

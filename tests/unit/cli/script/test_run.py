@@ -42,10 +42,10 @@ def test_cpus_of_samples_that_name_them_are_looked_at(tmp_path: Path, capfdbinar
 
 def test_a_pipes_features_are_shown_with_its_samples(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     built = simple_recording(1).feature(Feature.HOSTNAME, "vm").feature(Feature.ARCH, "x86_64")
-    for shape, shown in ((built.pipe(), b"# hostname : vm\n# arch : x86_64\n"), (built.file(), b"")):
+    for shape, output in ((built.pipe(), b"# hostname : vm\n# arch : x86_64\n"), (built.file(), b"")):
         (tmp_path / "perf.data").write_bytes(shape)
         assert command.run("script", ["-I", "-F", "tid", "-i", str(tmp_path / "perf.data")]) == 0
-        assert capfdbinary.readouterr().out.startswith(shown + b" ")
+        assert capfdbinary.readouterr().out.startswith(output + b" ")
 
 
 def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -82,15 +82,15 @@ def test_an_unknown_unwinder_is_refused(name: str) -> None:
 
 
 def test_records_are_shown_by_their_options():
-    asked = ScriptCommandOptions.read(
+    options = ScriptCommandOptions.read(
         command.parser(["--show-task-events", "--show-text-poke-events", "--show-lost-events", "--no-show-lost-events"])
     )
-    assert asked.shown_records == {"task", "text-poke"}
+    assert options.shown_records == {"task", "text-poke"}
 
 
 def test_rounds_are_shown_where_the_file_has_them():
-    shown = (["--show-round-events"], ["--dump-unsorted-raw-trace"], ["-D"])
-    assert [ScriptCommandOptions.read(command.parser(args)).as_stored for args in shown] == [True, True, False]
+    output = (["--show-round-events"], ["--dump-unsorted-raw-trace"], ["-D"])
+    assert [ScriptCommandOptions.read(command.parser(args)).as_stored for args in output] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ["script", "report"])

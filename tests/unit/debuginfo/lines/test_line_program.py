@@ -51,13 +51,13 @@ def rows_of(program: bytes, **options: object) -> list[Row]:
 def statement_rows(program: bytes, *, endian: str = "<", first_file: int = 1, **options: object) -> list[StatementRow]:
     section = line_section(program, endian=endian, **options)  # type: ignore[arg-type]
     header = header_of(section, endian)
-    found = line_program.LineMachine(header, endian, first_file).run(section[header.program : header.end])
-    return list(zip(*(column.tolist() for column in found), strict=True))
+    result = line_program.LineMachine(header, endian, first_file).run(section[header.program : header.end])
+    return list(zip(*(column.tolist() for column in result), strict=True))
 
 
 def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[StatementRow]:  # noqa: C901  one branch an operation
     """Compute the rows in a loop over operations, literally as the standard describes it."""
-    found: list[StatementRow] = []
+    results: list[StatementRow] = []
     address, operation, file, line = 0, 0, 1, 1
     offset, statement = 0, header.begins_statements
 
@@ -77,7 +77,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[St
         address = (address + header.min_instruction * bundles) % (1 << 64)
 
     def row(*, end: bool = False) -> None:
-        found.append((address, min(file, (1 << 31) - 1), line % (1 << 32), end, statement))
+        results.append((address, min(file, (1 << 31) - 1), line % (1 << 32), end, statement))
 
     with_number = {number + 1: count for number, count in enumerate(header.operands)}
     try:
@@ -91,7 +91,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[St
             elif code == 0:
                 size, _, offset = number(offset)
                 if offset + size > len(program):
-                    return found
+                    return results
                 kind = program[offset] if size else -1
                 if kind == 1:
                     row(end=True)
@@ -119,7 +119,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[St
                 advance((255 - header.opcode_base) // header.line_range)
             elif code == 9:
                 if offset + 2 > len(program):
-                    return found
+                    return results
                 address = (address + int.from_bytes(program[offset : offset + 2], "little" if endian == "<" else "big")) % (1 << 64)
                 operation = 0
                 offset += 2
@@ -128,7 +128,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[St
                     _, _, offset = number(offset)
     except IndexError:
         pass
-    return found
+    return results
 
 
 @pytest.mark.parametrize(("version", "endian", "long"), [*itertools.product((2, 3, 4, 5), "<>", (False, True))])
@@ -140,8 +140,8 @@ def test_every_version_byte_order_and_size_gives_the_same_rows(version: int, end
 
 def test_other_operations_change_no_rows() -> None:
     marks = set_column(700) + NEGATE + BASIC_BLOCK + PROLOGUE_END + EPILOGUE_BEGIN + b"\x0c" + b"\x85\x01"
-    discriminator, named, vendor = extended(4, b"\x90\x01"), extended(3, b"x.c\0\0\0\0"), extended(0x80, b"\1\2\0\0\3")
-    rows = rows_of(set_address(16) + marks + COPY + discriminator + named + vendor + special(1, 1) + END)
+    discriminator, file_definition, vendor = extended(4, b"\x90\x01"), extended(3, b"x.c\0\0\0\0"), extended(0x80, b"\1\2\0\0\3")
+    rows = rows_of(set_address(16) + marks + COPY + discriminator + file_definition + vendor + special(1, 1) + END)
     assert rows == [(16, 1, 1, False), (17, 1, 2, False), (17, 1, 2, True)]
 
 

@@ -28,8 +28,11 @@ PROGRAM = set_address(0x1000) + advance_line(9) + COPY + special(4, 1) + advance
 def lines_of(file: ElfFile, *addresses: int) -> list[str]:
     """Return FILE:LINE of each address, "" if unknown."""
     lines = SourceLines(UnitIndex(DebugSections(file)))
-    found = lines.find(np.array(addresses, np.uint64))
-    return [f"{lines.paths[path]}:{line}" if path >= 0 else "" for path, line in zip(found.file.tolist(), found.line.tolist(), strict=True)]
+    position = lines.find(np.array(addresses, np.uint64))
+    return [
+        f"{lines.paths[path]}:{line}" if path >= 0 else ""
+        for path, line in zip(position.file.tolist(), position.line.tolist(), strict=True)
+    ]
 
 
 def test_each_address_is_looked_up_in_its_unit() -> None:
@@ -145,9 +148,9 @@ def test_units_with_overlapping_programs_cause_bounded_work(monkeypatch: pytest.
 
 @pytest.mark.parametrize("endian", "<>")
 def test_lines_of_a_jitdump_are_read_back(endian: str) -> None:
-    told = [CodeLine(0x1000, "/app/main.js", 7), CodeLine(0x1010, "/app/lib.js", 3), CodeLine(0x1020, "/app/main.js", 70_000)]
+    code_lines = [CodeLine(0x1000, "/app/main.js", 7), CodeLine(0x1010, "/app/lib.js", 3), CodeLine(0x1020, "/app/main.js", 70_000)]
     elf = Elf(endian=endian).text()
-    for name, data in debug_sections(told, 0x1000, 0x40, endian).items():
+    for name, data in debug_sections(code_lines, 0x1000, 0x40, endian).items():
         elf.section(name.decode(), data, flags=0)
     assert lines_of(ElfFile("x", elf.build()), 0x1000, 0x101F, 0x103F, 0x1040) == [
         "/app/main.js:7",

@@ -12,11 +12,11 @@ from perfpy.interpreters.cpython.line_tables import decode_lines
 
 def lines_of(code) -> list[tuple[int, int]]:
     """What this interpreter says of its own code: where each run of a line begins."""
-    found: list[tuple[int, int]] = []
+    results: list[tuple[int, int]] = []
     for begin, _, line in code.co_lines():
-        if not found or found[-1][1] != (line or 0):
-            found.append((begin, line or 0))
-    return found
+        if not results or results[-1][1] != (line or 0):
+            results.append((begin, line or 0))
+    return results
 
 
 def codes(code):
@@ -60,6 +60,6 @@ def test_no_columns_and_long_forms_and_none():
 def test_damaged_tables_end(version):
     for length in range(1, 40):
         for byte in (0, 0x7F, 0x80, 0xF0, 0xFF):
-            found = decode_lines(bytes([byte]) * length, 1 << 30, version)
-            assert all(0 <= line < 1 << 31 for _, line in found)
-            assert [offset for offset, _ in found] == sorted({offset for offset, _ in found})
+            lines = decode_lines(bytes([byte]) * length, 1 << 30, version)
+            assert all(0 <= line < 1 << 31 for _, line in lines)
+            assert [offset for offset, _ in lines] == sorted({offset for offset, _ in lines})

@@ -51,12 +51,12 @@ def test_reading_is_bounded_whatever_the_memory_says(version: tuple[int, int]):
         damage(memory, chance)
         try:
             process = PythonProcess(memory.heap, memory.runtime, version, lambda: 0.0)
-            found = [process.frames(77 + thread, 0x7000_0000_0000 - 5000, is_main=not thread) for thread in range(3)]
+            results = [process.frames(77 + thread, 0x7000_0000_0000 - 5000, is_main=not thread) for thread in range(3)]
         except UnreadableMemoryError:
             continue
         assert memory.heap.reads < MOST_READS, seed
         assert memory.heap.most_at_once <= 4 << 20, seed
-        for thread in filter(None, found):
+        for thread in filter(None, results):
             assert len(thread.frames) <= frames.MOST_FRAMES
             for frame in (*thread.frames, *thread.left):
                 code = frame.code
@@ -86,5 +86,5 @@ def test_random_registers_and_stacks_are_evaluated_or_none():
         ranges.add(FoundCode(7, number, begin - 200, begin, begin + 2 * chance.randrange(1, 500), "f", "f.py", 1, b"", 80))
     for _ in range(2000):
         words = [chance.choice((BASE + chance.randrange(1 << 17), chance.choice(LIES))) for _ in range(chance.randrange(60))]
-        found = evaluate(FrameState({number: chance.choice([1, *words]) for number in range(16)}, words), ranges, {}, slots)
-        assert found is None or 0 <= found.offset < 1000
+        result = evaluate(FrameState({number: chance.choice([1, *words]) for number in range(16)}, words), ranges, {}, slots)
+        assert result is None or 0 <= result.offset < 1000

@@ -36,9 +36,9 @@ def memory(request) -> PythonMemory:
 
 
 def frames_of(process: PythonProcess, tid: int = 77, stack_pointer: int = 0) -> ThreadFrames:
-    found = process.frames(tid, stack_pointer, is_main=not stack_pointer)
-    assert found is not None
-    return found
+    frames = process.frames(tid, stack_pointer, is_main=not stack_pointer)
+    assert frames is not None
+    return frames
 
 
 def names(found) -> list[tuple[str, int, bool]]:
@@ -46,17 +46,21 @@ def names(found) -> list[tuple[str, int, bool]]:
 
 
 def test_frames_of_a_thread_innermost_first(memory):
-    outer, inner, called = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
-    calls = [[(outer, 8), (inner, 20)], [(called, 4)]] if memory.layout.has_data_stack else [[(outer, 8)], [(inner, 20)], [(called, 4)]]
+    outer, inner, actual_calls = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
+    calls = (
+        [[(outer, 8), (inner, 20)], [(actual_calls, 4)]]
+        if memory.layout.has_data_stack
+        else [[(outer, 8)], [(inner, 20)], [(actual_calls, 4)]]
+    )
     memory.thread(77, memory.stack(calls))
-    found = frames_of(process_of(memory))
+    frames = frames_of(process_of(memory))
     last = "Class.method" if memory.layout.code.qualname != NONE else "method"
     is_entry = not memory.layout.has_data_stack
-    assert names(found) == [("<lambda>", 4, True), (last, 20, is_entry), ("main", 8, True)]
-    assert found.is_whole
-    assert not found.has_moved
-    assert found.frames[0].code.filename == "/app/main.py"
-    assert found.frames[0].code.first_line == 10
+    assert names(frames) == [("<lambda>", 4, True), (last, 20, is_entry), ("main", 8, True)]
+    assert frames.is_whole
+    assert not frames.has_moved
+    assert frames.frames[0].code.filename == "/app/main.py"
+    assert frames.frames[0].code.first_line == 10
 
 
 def test_sizes_of_frames_are_those_on_the_data_stack(memory):
@@ -76,8 +80,8 @@ def test_each_thread_has_its_own_frames(memory):
         memory.thread(100 + number, stack, thread_id=0x7000_0000_0000 + number * 0x80_0000)
     process = process_of(memory)
     by_stack = [0, 0x7000_0080_0000 - 5000, 0x7000_0100_0000 - 5000]
-    found = [frames_of(process, 100 + number, by_stack[number]) for number in range(3)]
-    assert [one.frames[0].code.name for one in found] == ["first", "second", "third"]
+    results = [frames_of(process, 100 + number, by_stack[number]) for number in range(3)]
+    assert [one.frames[0].code.name for one in results] == ["first", "second", "third"]
 
 
 def test_threads_without_a_state_have_no_frames(memory):
@@ -137,8 +141,8 @@ def test_frames_in_older_chunks_of_the_data_stack():
     memory.heap.put(new, old)
     memory.frame(new + 24, code, 60, outer)
     memory.thread(77, (new + 24, new, new + 24 + 160))
-    found = frames_of(process_of(memory))
-    assert [frame.offset for frame in found.frames] == [60, *range(78, -2, -2)]
+    frames = frames_of(process_of(memory))
+    assert [frame.offset for frame in frames.frames] == [60, *range(78, -2, -2)]
 
 
 def left_behind(memory: PythonMemory, code: int, previous: Callable[[int], int]) -> ThreadFrames:
@@ -151,9 +155,9 @@ def left_behind(memory: PythonMemory, code: int, previous: Callable[[int], int])
 
 def test_ended_frames_are_returned():
     memory = PythonMemory((3, 12))
-    found = left_behind(memory, memory.code("called"), lambda innermost: innermost)
-    assert [(frame.code.name, frame.offset, frame.is_entry) for frame in found.left] == [("called", 12, False)]
-    assert [frame.code.name for frame in found.frames] == ["main"]
+    leftovers = left_behind(memory, memory.code("called"), lambda innermost: innermost)
+    assert [(frame.code.name, frame.offset, frame.is_entry) for frame in leftovers.left] == [("called", 12, False)]
+    assert [frame.code.name for frame in leftovers.frames] == ["main"]
 
 
 def test_ended_frames_of_a_generator_have_it_as_caller():
@@ -161,8 +165,8 @@ def test_ended_frames_of_a_generator_have_it_as_caller():
     memory = PythonMemory((3, 12))
     generator = memory.heap.new(256)
     memory.frame(generator, memory.code("numbers"), 30, 0, owner=1)
-    found = left_behind(memory, memory.code("called"), lambda _: generator)
-    assert [(frame.code.name, frame.offset, frame.is_entry) for frame in found.left] == [("called", 12, False), ("numbers", 30, True)]
+    leftovers = left_behind(memory, memory.code("called"), lambda _: generator)
+    assert [(frame.code.name, frame.offset, frame.is_entry) for frame in leftovers.left] == [("called", 12, False), ("numbers", 30, True)]
 
 
 @pytest.mark.parametrize("caller", ["thread", "nowhere", "misaligned"])
@@ -171,8 +175,8 @@ def test_ended_frames_with_an_unknown_caller_are_entries(caller: str):
     other = memory.heap.new(256)
     memory.frame(other, memory.code("other"), 30, 0, owner=0)
     address = {"thread": other, "nowhere": BASE + (1 << 40), "misaligned": 9}[caller]
-    found = left_behind(memory, memory.code("called"), lambda _: address)
-    assert [(frame.code.name, frame.is_entry) for frame in found.left] == [("called", True)]
+    leftovers = left_behind(memory, memory.code("called"), lambda _: address)
+    assert [(frame.code.name, frame.is_entry) for frame in leftovers.left] == [("called", True)]
 
 
 @pytest.mark.parametrize(("wrong", "is_whole"), [(1, True), (2, True), (3, False)])
@@ -194,9 +198,9 @@ def test_broken_chains_are_read_again(wrong: int, *, is_whole: bool):
 
     memory_read = memory.heap.read
     memory.heap.read = read  # type: ignore[method-assign]
-    found = frames_of(process)
-    assert found.is_whole == is_whole
-    assert [frame.code.name for frame in found.frames] == (["inner", "outer"] if is_whole else ["inner"])
+    frames = frames_of(process)
+    assert frames.is_whole == is_whole
+    assert [frame.code.name for frame in frames.frames] == (["inner", "outer"] if is_whole else ["inner"])
     assert len(copies) <= 3
 
 
@@ -210,10 +214,10 @@ def test_frames_that_ended_during_the_copy_are_dropped():
     process.frames(77)
 
     def read(address: int, size: int) -> bytes:
-        found = memory_read(address, size)
+        result = memory_read(address, size)
         if address == chunk:
             memory.heap.put(state + memory.layout.thread.chunk + 8, innermost - 160)
-        return found
+        return result
 
     memory.heap.read = read  # type: ignore[method-assign]
     assert [frame.code.name for frame in frames_of(process).frames] == ["main"]
@@ -244,9 +248,9 @@ def test_endless_chains_of_frames_end(memory):
     )
     memory.heap.put(outermost + memory.layout.frame.previous, innermost)
     memory.thread(77, (innermost, chunk, top))
-    found = frames_of(process_of(memory))
-    assert len(found.frames) == frames.MOST_FRAMES
-    assert not found.is_whole
+    actual_frames = frames_of(process_of(memory))
+    assert len(actual_frames.frames) == frames.MOST_FRAMES
+    assert not actual_frames.is_whole
     assert memory.heap.reads < 2 * frames.MOST_FRAMES  # once, not at each attempt
 
 
@@ -255,17 +259,17 @@ def test_invalid_pointers_end_a_chain(memory, pointer):
     innermost, chunk, top = memory.stack([[(memory.code("main"), 0)]])
     memory.heap.write(innermost + memory.layout.frame.previous, struct.pack("<Q", pointer))
     memory.thread(77, (innermost, chunk, top))
-    found = frames_of(process_of(memory))
-    assert not found.is_whole
-    assert len(found.frames) <= 1
+    frames = frames_of(process_of(memory))
+    assert not frames.is_whole
+    assert len(frames.frames) <= 1
 
 
 @pytest.mark.parametrize("offset", [-4, 100, 1 << 30])
 def test_instructions_outside_their_code_end_a_chain(memory, offset):
     memory.thread(77, memory.stack([[(memory.code("main", units=50), offset)]]))
-    found = frames_of(process_of(memory))
-    assert not found.frames
-    assert not found.is_whole
+    frames = frames_of(process_of(memory))
+    assert not frames.frames
+    assert not frames.is_whole
 
 
 def test_endless_lists_of_threads_end(memory):

@@ -39,9 +39,9 @@ def test_other_features_work_without_zstd():
     text = b"7f0000001000 10 py::f:/a.py\n" * 100
     section = kept_files.encode({"/tmp/perf-7.map": text}, "<")
     assert len(section) < len(text)
-    told: list[str] = []
-    files = kept_files.KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", told.append)
-    assert (files.get("/tmp/perf-7.map"), told) == (text, [])
+    warnings: list[str] = []
+    files = kept_files.KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", warnings.append)
+    assert (files.get("/tmp/perf-7.map"), warnings) == (text, [])
 
 
 def test_records_of_unwound_stacks_are_compressed_with_zstd():

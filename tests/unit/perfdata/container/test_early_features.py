@@ -77,7 +77,7 @@ def test_a_pipe_truncated_within_its_features_is_read_up_to_there(path: Path) ->
     for cut in range(FRONT, FRONT + len(early_records("<"))):
         path.write_bytes(whole[:cut])
         with closing(open_source(path)) as source:
-            found, begin = early_features(source, FRONT, "<")
+            result, begin = early_features(source, FRONT, "<")
         assert begin <= cut
-        assert [number for number, _ in found] == [int(feature) for feature, _ in VALUES.values()][: len(found)]
-        assert bool(found) == (cut >= FRONT + 8 + len(first))
+        assert [number for number, _ in result] == [int(feature) for feature, _ in VALUES.values()][: len(result)]
+        assert bool(result) == (cut >= FRONT + 8 + len(first))

@@ -26,9 +26,9 @@ def opened(section: bytes, endian: str = "<") -> tuple[KeptFiles, list[str]]:
 
 @pytest.mark.parametrize("endian", ["<", ">"])
 def test_files_come_back_as_they_were_kept(endian: str):
-    kept, warnings = opened(encode(FILES, endian), endian)
-    assert {name: kept.get(name) for name in kept} == FILES
-    assert (len(kept), "short" in kept, kept.get("else"), warnings) == (4, True, None, [])
+    files, warnings = opened(encode(FILES, endian), endian)
+    assert {name: files.get(name) for name in files} == FILES
+    assert (len(files), "short" in files, files.get("else"), warnings) == (4, True, None, [])
 
 
 def test_repetitive_files_are_compressed():
@@ -37,23 +37,23 @@ def test_repetitive_files_are_compressed():
 
 def test_files_that_compress_beyond_the_expansion_limit_are_stored_uncompressed():
     zeros = bytes(5 << 20)  # zstd makes some hundred bytes of it
-    kept, warnings = opened(encode({"zeros": zeros}, "<"))
-    assert (kept.get("zeros") == zeros, warnings) == (True, [])
+    files, warnings = opened(encode({"zeros": zeros}, "<"))
+    assert (files.get("zeros") == zeros, warnings) == (True, [])
 
 
 def test_zlib_is_read_too():
     packed = zlib.compress(b"names" * 100)
     name = struct.pack("<QQHB", 500, len(packed), 1, 1) + b"m"
-    kept, _ = opened(struct.pack("<8sII", b"perfpy\1\0", 1, len(name)) + name + packed)
-    assert kept.get("m") == b"names" * 100
+    files, _ = opened(struct.pack("<8sII", b"perfpy\1\0", 1, len(name)) + name + packed)
+    assert files.get("m") == b"names" * 100
 
 
 def test_a_damaged_file_is_skipped_and_the_others_are_read():
     section = encode(FILES, "<")
     where = section.index(b"\x28\xb5\x2f\xfd")  # the first zstd frame
-    kept, warnings = opened(section[: where + 6] + b"\xff\xff\xff" + section[where + 9 :])
-    assert kept.get("/tmp/perf-77.map") is None
-    assert kept.get("short") == b"x"
+    files, warnings = opened(section[: where + 6] + b"\xff\xff\xff" + section[where + 9 :])
+    assert files.get("/tmp/perf-77.map") is None
+    assert files.get("short") == b"x"
     assert warnings == [warnings[0]]
     assert warnings[0].startswith("'/tmp/perf-77.map' in the recording: ")
 
@@ -61,8 +61,8 @@ def test_a_damaged_file_is_skipped_and_the_others_are_read():
 def test_a_decompression_bomb_is_refused():
     packed = zlib.compress(bytes(64 << 20))
     name = struct.pack("<QQHB", 64 << 20, len(packed), 1, 1) + b"m"
-    kept, warnings = opened(struct.pack("<8sII", b"perfpy\1\0", 1, len(name)) + name + packed)
-    assert kept.get("m") is None
+    files, warnings = opened(struct.pack("<8sII", b"perfpy\1\0", 1, len(name)) + name + packed)
+    assert files.get("m") is None
     assert "become more than" in warnings[0]
 
 
@@ -70,10 +70,10 @@ def test_a_truncated_section_is_refused_or_gives_its_whole_files():
     section = encode(FILES, "<")
     for size in range(0, len(section), 3):
         try:
-            kept, _ = opened(section[:size])
+            files, _ = opened(section[:size])
         except ValueError:
             continue
-        assert {kept.get(name) for name in kept} <= {*FILES.values(), None}
+        assert {files.get(name) for name in files} <= {*FILES.values(), None}
 
 
 def test_changed_bytes_raise_no_other_error():
@@ -83,11 +83,11 @@ def test_changed_bytes_raise_no_other_error():
         for _ in range(chance.randint(1, 4)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         try:
-            kept, _ = opened(bytes(changed))
+            files, _ = opened(bytes(changed))
         except ValueError:
             continue
-        for name in kept:
-            kept.get(name)
+        for name in files:
+            files.get(name)
 
 
 def test_a_recording_lists_its_kept_files(tmp_path: Path):
@@ -95,9 +95,9 @@ def test_a_recording_lists_its_kept_files(tmp_path: Path):
     builder.features[KEPT_FILES] = encode(FILES, "<")
     (tmp_path / "perf.data").write_bytes(builder.file())
     with Recording(str(tmp_path / "perf.data")) as recording:
-        kept = recording.data.kept_files
-        assert kept is not None
-        assert kept.get("short") == b"x"
+        kept_files = recording.data.kept_files
+        assert kept_files is not None
+        assert kept_files.get("short") == b"x"
         assert recording.warnings == []
 
 

@@ -98,12 +98,12 @@ def test_a_full_disk_keeps_whole_records_and_the_file_readable(path, monkeypatch
     with pytest.raises(OutputFailedError, match="the recording up to here is kept"):
         writer.write(comm("two"), comm("three"))
     monkeypatch.setattr(os, "writev", real)
-    kept = writer.data
+    data = writer.data
     writer.finish({})
     writer.close()
     with PerfData(path) as read:
         assert next(side.record.comm for side in read.side_band()) == "one"
-    assert kept.size % 8 == 0
+    assert data.size % 8 == 0
 
 
 def test_no_room_for_the_features_leaves_a_file_without_them(path, monkeypatch):

@@ -30,13 +30,13 @@ def joined(deferred: list[RawRecord], *rows: list[int]) -> list[list[int]]:
 
 
 def test_frames_replace_the_cookie():
-    found = joined([raw(77, CONTEXT_USER, 1, 2)], [CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, 77])
-    assert found == [[CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, CONTEXT_USER, 1, 2]]
+    result = joined([raw(77, CONTEXT_USER, 1, 2)], [CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, 77])
+    assert result == [[CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, CONTEXT_USER, 1, 2]]
 
 
 def test_samples_of_one_system_call_share_their_frames():
-    found = joined([raw(5, 1), raw(6, 2, 3)], [CONTEXT_USER_DEFERRED, 6], [9], [CONTEXT_USER_DEFERRED, 5], [CONTEXT_USER_DEFERRED, 6])
-    assert found == [[CONTEXT_USER_DEFERRED, 2, 3], [9], [CONTEXT_USER_DEFERRED, 1], [CONTEXT_USER_DEFERRED, 2, 3]]
+    result = joined([raw(5, 1), raw(6, 2, 3)], [CONTEXT_USER_DEFERRED, 6], [9], [CONTEXT_USER_DEFERRED, 5], [CONTEXT_USER_DEFERRED, 6])
+    assert result == [[CONTEXT_USER_DEFERRED, 2, 3], [9], [CONTEXT_USER_DEFERRED, 1], [CONTEXT_USER_DEFERRED, 2, 3]]
 
 
 def test_a_cookie_without_record_is_dropped():
@@ -59,7 +59,7 @@ def test_whole_callchains_come_out_of_a_file(tmp_path):
     path = tmp_path / "perf.data"
     path.write_bytes(builder.file())
     with perfpy.open(path) as recording:
-        found = [row.tolist() for row in recording.samples["callchain"]]
+        results = [row.tolist() for row in recording.samples["callchain"]]
         longest = max(len(recording.stacks()[0].chain_of(index)) for index in range(2))
-    assert found == [[CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, CONTEXT_USER, 0x400, 0x500], [CONTEXT_USER, 0x100]]
+    assert results == [[CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, CONTEXT_USER, 0x400, 0x500], [CONTEXT_USER, 0x100]]
     assert longest == 3

@@ -37,12 +37,12 @@ def keys_one_by_one(records: list[int | None]) -> list[int]:
 @given(st.lists(RECORDS, max_size=4))
 def test_keys_follow_the_rounds_across_chunks(chunks: list[list[int | None]]):
     rounds = Rounds()
-    found: list[int] = []
+    results: list[int] = []
     for chunk in chunks:
         ends = [place for place, time in enumerate(chunk) if time is None]
         times = np.array([time or 0 for time in chunk], np.uint64)
-        found += rounds.keys(times, np.array(ends, np.int64)).tolist()
-    assert found == keys_one_by_one([time for chunk in chunks for time in chunk])
+        results += rounds.keys(times, np.array(ends, np.int64)).tolist()
+    assert results == keys_one_by_one([time for chunk in chunks for time in chunk])
 
 
 def ties(*records: tuple[int, int, int]) -> EqualTimes:
@@ -53,13 +53,13 @@ def ties(*records: tuple[int, int, int]) -> EqualTimes:
 
 def settled(of: EqualTimes, *places: tuple[int, int]) -> list[int]:
     keys, offsets = zip(*places, strict=True)
-    found: list[int] = of.settle(np.array(keys, np.uint64), np.array(offsets, np.int64)).tolist()
-    return found
+    result: list[int] = of.settle(np.array(keys, np.uint64), np.array(offsets, np.int64)).tolist()
+    return result
 
 
 def test_a_sample_before_a_record_of_its_key_comes_before_it() -> None:
-    known = ties((5, 5, 10), (20, 20, 100), (20, 20, 110), (30, 30, 50))
-    assert settled(known, (7, 20), (20, 90), (20, 120), (30, 60)) == [7, 19, 20, 30]
+    actual_ties = ties((5, 5, 10), (20, 20, 100), (20, 20, 110), (30, 30, 50))
+    assert settled(actual_ties, (7, 20), (20, 90), (20, 120), (30, 60)) == [7, 19, 20, 30]
 
 
 def test_a_late_record_comes_before_all_samples_of_its_key() -> None:

@@ -92,11 +92,11 @@ def test_other_events_of_bpf_programs_keep_their_raw_data(tmp_path):
 def test_script_and_report_show_the_wait(tmp_path, capsys):
     path = recording(tmp_path, embedded(5, 6, 777_000_000, CONTEXT_USER, 0x402000))
     assert run(["script", "-i", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert "777000000 offcpu-time" in shown
-    assert "402000" in shown
-    assert "BPF output" not in shown
+    output = capsys.readouterr().out
+    assert "777000000 offcpu-time" in output
+    assert "402000" in output
+    assert "BPF output" not in output
     assert run(["report", "--stdio", "--with-off-cpu", "-i", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert "0.777000" in shown
-    assert "on CPU" not in shown
+    output = capsys.readouterr().out
+    assert "0.777000" in output
+    assert "on CPU" not in output

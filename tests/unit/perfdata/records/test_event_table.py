@@ -19,10 +19,10 @@ def table(*ids: tuple[int, ...]) -> EventTable:
 @pytest.mark.parametrize("far", [0, 1 << 40], ids=["near each other", "far apart"])
 def test_ids_are_found_near_and_far_apart(far: int) -> None:
     events = table((7, 9), (8,), (10 + far, 8))
-    asked = np.array([7, 8, 9, 10 + far, 0, 6, 11 + far, (1 << 64) - 1], np.uint64)
-    found = events.index_of(asked)
-    assert found.tolist() == [0, 1, 0, 2, 0, UNKNOWN_EVENT, UNKNOWN_EVENT, UNKNOWN_EVENT]
-    assert events.index_of(asked[:4]).tolist() == found[:4].tolist()  # all ids known
+    ids = np.array([7, 8, 9, 10 + far, 0, 6, 11 + far, (1 << 64) - 1], np.uint64)
+    index = events.index_of(ids)
+    assert index.tolist() == [0, 1, 0, 2, 0, UNKNOWN_EVENT, UNKNOWN_EVENT, UNKNOWN_EVENT]
+    assert events.index_of(ids[:4]).tolist() == index[:4].tolist()  # all ids known
 
 
 def test_the_first_event_may_have_the_id_0() -> None:

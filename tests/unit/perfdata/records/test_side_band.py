@@ -46,8 +46,8 @@ def test_all_come_in_order_of_time(data: PerfData) -> None:
 def test_only_requested_types_come(data: PerfData) -> None:
     assert {type(side.record) for side in data.side_band([RecordType.COMM])} == {records.Comm}
     assert len(list(data.side_band([RecordType.SWITCH]))) == 8000
-    kept = {number for number in names_of(RecordType) if number < RecordType.HEADER_ATTR} - BULK
-    assert len(list(data.side_band(kept))) == 80
+    types = {number for number in names_of(RecordType) if number < RecordType.HEADER_ATTR} - BULK
+    assert len(list(data.side_band(types))) == 80
     assert len(list(data.side_band([RecordType.FINISHED_ROUND]))) == 40
 
 
@@ -76,8 +76,8 @@ def test_damaged_task_records_are_skipped_with_a_warning(tmp_path: Path) -> None
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())
     data = PerfData(path)
-    found = data.side_band().tasks()
-    assert found.comms == ["before", "behind"]
-    assert found.tasks.type.tolist() == [RecordType.COMM] * 2
+    tasks = data.side_band().tasks()
+    assert tasks.comms == ["before", "behind"]
+    assert tasks.tasks.type.tolist() == [RecordType.COMM] * 2
     assert len(data.warnings) == 1
     assert re.search(r"^at offset 0x[0-9a-f]+: FORK \(7\) record with a body of 24 bytes", data.warnings[0])

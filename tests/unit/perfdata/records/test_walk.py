@@ -13,14 +13,14 @@ from perfpy.perfdata.records.walk import walk, walk_over_payloads
 
 def followed(data: bytes, endian: str) -> tuple[list[int], int]:
     """Follow the sizes from header to header."""
-    found, at = [], 0
+    result, at = [], 0
     while at + 8 <= len(data):
         _, _, size = struct.unpack_from(endian + "IHH", data, at)
         if size < 8 or at + size > len(data):
             break
-        found.append(at)
+        result.append(at)
         at += size
-    return found, at
+    return result, at
 
 
 def record(kind: int, body: bytes, endian: str) -> bytes:
@@ -109,5 +109,5 @@ def test_tracing_data_inside_of_its_record_is_not_skipped_twice(endian: str) -> 
 @pytest.mark.parametrize("endian", "<>")
 def test_a_buffer_may_begin_at_any_address(endian: str) -> None:
     data = records(random.Random(endian), 50, endian, 0.5)
-    found = walk(np.frombuffer(b"?" + data, np.uint8)[1:], endian)
-    assert (found.starts.tolist(), found.end) == followed(data, endian)
+    result = walk(np.frombuffer(b"?" + data, np.uint8)[1:], endian)
+    assert (result.starts.tolist(), result.end) == followed(data, endian)

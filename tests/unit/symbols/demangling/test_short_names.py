@@ -35,8 +35,8 @@ def test_a_short_name_says_nothing_new() -> None:
 
 def is_part(short: str, whole: str) -> bool:
     """Whether the letters of one name are in the other, in the same order."""
-    left = iter(whole)
-    return all(letter in left for letter in short)
+    result = iter(whole)
+    return all(letter in result for letter in short)
 
 
 def test_strings_are_called_by_their_name() -> None:

@@ -106,10 +106,10 @@ def test_nobody_else_can_read_or_change_what_is_kept(tmp_path: Path, program: st
         cache.keep(program, ID)
     finally:
         os.umask(before)
-    made = [path for path in (tmp_path / "cache").rglob("*") if not path.is_symlink() and path.name != "elf"]
-    assert [str(path) for path in made if path.stat().st_mode & 0o077] == []
+    results = [path for path in (tmp_path / "cache").rglob("*") if not path.is_symlink() and path.name != "elf"]
+    assert [str(path) for path in results if path.stat().st_mode & 0o077] == []
     assert not (tmp_path / "cache").stat().st_mode & 0o077
-    assert {path.name for path in made if path.is_file()} == {"kallsyms", "vdso"}
+    assert {path.name for path in results if path.is_file()} == {"kallsyms", "vdso"}
 
 
 @needs_root
@@ -120,8 +120,8 @@ def test_a_file_that_another_user_could_change_is_copied(tmp_path: Path, program
     cache.remove(ID)
     os.chown(program, UID, -1)
     cache.keep(program, ID)
-    kept = os.stat(paths.build_id_path(cache.folder, ID, "elf"))
-    assert (kept.st_ino != os.stat(program).st_ino, kept.st_uid, kept.st_mode & 0o777) == (True, 0, 0o600)
+    status = os.stat(paths.build_id_path(cache.folder, ID, "elf"))
+    assert (status.st_ino != os.stat(program).st_ino, status.st_uid, status.st_mode & 0o777) == (True, 0, 0o600)
 
 
 def test_a_cache_into_which_others_may_write_is_left_alone(tmp_path: Path, program: str):

@@ -300,8 +300,8 @@ def test_pyelftools_is_imported_only_for_rare_structures(tmp_path, compressed_na
         "import sys; from perfpy.symbols.files import elf, elf_symbols; file = elf.ElfFile(sys.argv[1]);"
         "elf_symbols.load(file, file); assert file.build_id == '0123'; print('elftools' in sys.modules)"
     )
-    said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
-    assert said == f"{compressed_names}\n"
+    output = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
+    assert output == f"{compressed_names}\n"
 
 
 @pytest.mark.parametrize(("bits", "endian", "machine"), [(64, "<", b.X86_64), (64, ">", b.S390X), (32, "<", b.I386)])

@@ -42,9 +42,9 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_same_file_of_two_recordings_is_searched_once(tmp_path: Path, searches: list[str]) -> None:
     path, shared = program(tmp_path / "program"), SharedFiles()
-    found = [shared.find(Dso(path, build_id=ID), OPTIONS, None) for _ in range(2)]
-    assert found[0] is found[1]
-    assert found[0].symbols is not None
+    results = [shared.find(Dso(path, build_id=ID), OPTIONS, None) for _ in range(2)]
+    assert results[0] is results[1]
+    assert results[0].symbols is not None
     assert searches == [path]
 
 
@@ -57,10 +57,10 @@ def test_another_build_or_other_options_are_searched_by_themselves(tmp_path: Pat
 
 
 def test_what_is_not_here_is_searched_once(tmp_path: Path, searches: list[str]) -> None:
-    shared, gone = SharedFiles(), str(tmp_path / "gone")
+    shared, missing_path = SharedFiles(), str(tmp_path / "gone")
     for _ in range(3):
-        assert shared.find(Dso(gone, build_id=ID), OPTIONS, None).symbols is None
-    assert searches == [gone]
+        assert shared.find(Dso(missing_path, build_id=ID), OPTIONS, None).symbols is None
+    assert searches == [missing_path]
 
 
 def test_what_only_one_process_reaches_is_not_another_ones(tmp_path: Path) -> None:

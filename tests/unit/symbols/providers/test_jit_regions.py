@@ -55,8 +55,8 @@ def test_a_function_over_another_one_is_mapped_later_from_a_new_image():
 
 
 def test_each_megabyte_has_its_image():
-    found = made(load("f", BASE, bytes(16), 1), load("g", BASE + (1 << 30), bytes(16), 2))
-    assert [*map(names, found)] == [{"f": (BASE, 16)}, {"g": (BASE + (1 << 30), 16)}]
+    result = made(load("f", BASE, bytes(16), 1), load("g", BASE + (1 << 30), bytes(16), 2))
+    assert [*map(names, result)] == [{"f": (BASE, 16)}, {"g": (BASE + (1 << 30), 16)}]
 
 
 def test_a_function_that_moved_is_at_both_addresses():

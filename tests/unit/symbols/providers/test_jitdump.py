@@ -134,8 +134,8 @@ def test_an_image_has_source_lines(endian: str):
     from elftools.elf.elffile import ELFFile
 
     code = bytes(40_000)
-    found = (CodeLine(0x7000, "/src/a.js", 300), CodeLine(0x7004, "b.js", 7), CodeLine(0x7004 + 30_000, "/src/a.js", 301))
-    data = image(CodeLoad(9, 77, 78, 0x7000, 1, "f", code, lines=found), X86_64, endian)
+    results = (CodeLine(0x7000, "/src/a.js", 300), CodeLine(0x7004, "b.js", 7), CodeLine(0x7004 + 30_000, "/src/a.js", 301))
+    data = image(CodeLoad(9, 77, 78, 0x7000, 1, "f", code, lines=results), X86_64, endian)
     dwarf = ELFFile(io.BytesIO(data)).get_dwarf_info()
     (unit,) = dwarf.iter_CUs()
     top = unit.get_top_DIE().attributes

@@ -89,7 +89,7 @@ def test_a_compact_table_has_the_same_symbols():
     assert len(small.symbols.sources[0]) < len(table.symbols.sources[0])
     assert small.address_of("_stext") == small.address_of("_text") == 0xFFFFFFFF81000000
     assert small.address_of("hook") is small.address_of("start") is None
-    names = [[SymbolTable(found.symbols).raw_name(row) for row in range(len(found.symbols))] for found in (table, small)]
+    names = [[SymbolTable(result.symbols).raw_name(row) for row in range(len(result.symbols))] for result in (table, small)]
     assert names[0] == names[1]
 
 

@@ -50,7 +50,7 @@ def test_uncovered_parts_of_earlier_code_keep_name_and_start():
 def test_the_last_covering_line_wins_at_every_address(spans: list[tuple[int, int]]):
     text = b"".join(b"%x %x %d\n" % (start, size, number) for number, (start, size) in enumerate(spans))
     covering = [[str(number) for number, (start, size) in enumerate(spans) if start <= at < start + size] for at in range(64)]
-    assert names(text, *range(64)) == [(["-", *found])[-1] for found in covering]
+    assert names(text, *range(64)) == [(["-", *result])[-1] for result in covering]
 
 
 def test_code_without_a_size_covers_its_start():

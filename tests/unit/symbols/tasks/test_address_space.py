@@ -65,8 +65,8 @@ def test_an_anonymous_region_that_grows_is_one_region():
         builder.insert(space, Mapping(0x1000, 0x1000 + rank * 0x1000, 0, 7), rank)
     spaces = builder.build()
     assert spaces.conflicts == {}
-    found, _ = spaces.find(np.zeros(2, np.int32), np.array([0x1000, 0x200000], np.uint64), np.full(2, 599, np.int32))
-    assert (found >= 0).all()
+    result, _ = spaces.find(np.zeros(2, np.int32), np.array([0x1000, 0x200000], np.uint64), np.full(2, 599, np.int32))
+    assert (result >= 0).all()
 
 
 def test_a_region_that_grows_often_takes_no_more_time_for_each_step_and_ends_as_a_whole():
@@ -78,8 +78,8 @@ def test_a_region_that_grows_often_takes_no_more_time_for_each_step_and_ends_as_
     spaces = builder.build()
     address = np.array([0x1000, 0x1000, 0x2000, 0x2000, 0x500000, 0x500000, 0x500000], np.uint64)
     moment = np.array([1, steps, 2, steps, 0x4FF, 0x500, steps], np.int32)
-    found, _ = spaces.find(np.zeros(len(address), np.int32), address, moment)
-    assert [int(spaces.dso[mapping]) if mapping >= 0 else -1 for mapping in found.tolist()] == [7, 7, 7, 8, -1, 7, 7]
+    result, _ = spaces.find(np.zeros(len(address), np.int32), address, moment)
+    assert [int(spaces.dso[mapping]) if mapping >= 0 else -1 for mapping in result.tolist()] == [7, 7, 7, 8, -1, 7, 7]
     assert spaces.conflicts == {space: [steps]}
 
 
@@ -131,9 +131,9 @@ def test_a_new_thread_shares_the_process():
 def test_executable_memory_without_a_file_belongs_to_the_perf_map():
     names = ["//anon", "/dev/zero (deleted)", "/anon_hugepage (deleted)", "[heap]", "[stack]", "/SYSV00000000 (deleted)"]
     source = timeline(*((0, mmap(5, 0x1000 * at, 0x1000, name, pgoff=0x7000)) for at, name in enumerate(names, 1)))
-    found = frames(source, *((5, 0x1000 * at + 4, 1) for at in range(1, 7)))
-    assert {frame.dso for frame in found} == {"/tmp/perf-5.map"}
-    assert [frame.address for frame in found] == [0x1000 * at + 4 for at in range(1, 7)]
+    actual_frames = frames(source, *((5, 0x1000 * at + 4, 1) for at in range(1, 7)))
+    assert {frame.dso for frame in actual_frames} == {"/tmp/perf-5.map"}
+    assert [frame.address for frame in actual_frames] == [0x1000 * at + 4 for at in range(1, 7)]
 
 
 def test_a_file_on_huge_pages_is_taken_for_memory_without_one():
@@ -143,8 +143,8 @@ def test_a_file_on_huge_pages_is_taken_for_memory_without_one():
 
 def test_the_vsyscall_page_has_three_calls():
     page = 0xFFFFFFFFFF600000
-    found = frames(timeline((0, mmap(5, page, 0x1000, "[vsyscall]"))), *((5, page + at, 1) for at in (0, 0x404, 0x800, 0xC00)))
-    assert [(frame.symbol, frame.offset) for frame in found] == [("vgettimeofday", 0), ("vtime", 4), ("vgetcpu", 0), ("-", 0)]
+    actual_frames = frames(timeline((0, mmap(5, page, 0x1000, "[vsyscall]"))), *((5, page + at, 1) for at in (0, 0x404, 0x800, 0xC00)))
+    assert [(frame.symbol, frame.offset) for frame in actual_frames] == [("vgettimeofday", 0), ("vtime", 4), ("vgetcpu", 0), ("-", 0)]
 
 
 def test_memory_that_is_not_executable_keeps_its_name():
@@ -162,8 +162,8 @@ def test_a_recording_without_side_band_records_has_frames():
 
 def test_the_kernel_has_its_own_address_space():
     source = timeline((0, kernel_mmap(0x8000_0000, 0x1000)), (0, kernel_mmap(0x9000_0000, 0x1000, "[nf_tables]")))
-    found = frames(source, (3, 0x9000_0010, 1), (4, 0x7000_0000, 1), mode=MISC_KERNEL)
-    assert [(frame.dso, frame.address, frame.level) for frame in found] == [("[nf_tables]", 0x10, "k"), ("-", 0x7000_0000, "k")]
+    actual_frames = frames(source, (3, 0x9000_0010, 1), (4, 0x7000_0000, 1), mode=MISC_KERNEL)
+    assert [(frame.dso, frame.address, frame.level) for frame in actual_frames] == [("[nf_tables]", 0x10, "k"), ("-", 0x7000_0000, "k")]
 
 
 def test_a_kernel_mapping_without_bounds_covers_all_addresses():
@@ -191,9 +191,9 @@ def test_other_modes_have_no_mappings():
 
 def test_programs_of_the_kernel_come_and_go():
     source = timeline((10, ksymbol(0xC000, 0x100, "bpf_prog_abc_f")), (20, ksymbol(0xC000, 0x100, "bpf_prog_abc_f", flags=1)))
-    found = [frames(source, (0, 0xC010, key), mode=MISC_KERNEL)[0] for key in (9, 10, 19, 20)]
-    assert [frame.symbol for frame in found] == ["-", "bpf_prog_abc_f", "bpf_prog_abc_f", "-"]
-    assert found[1] == ("bpf_prog_abc_f", 0x10, "bpf_prog_abc_f", 0x10, "k")
+    results = [frames(source, (0, 0xC010, key), mode=MISC_KERNEL)[0] for key in (9, 10, 19, 20)]
+    assert [frame.symbol for frame in results] == ["-", "bpf_prog_abc_f", "bpf_prog_abc_f", "-"]
+    assert results[1] == ("bpf_prog_abc_f", 0x10, "bpf_prog_abc_f", 0x10, "k")
 
 
 def test_the_reference_symbol_of_the_kernel_is_in_its_mapping():
@@ -259,11 +259,11 @@ def test_random_histories_agree_with_a_plain_replay():
             plain[space].update(dict.fromkeys(range(start, end), dso))
         log.append([dict(space) for space in plain])
     spaces = builder.build()
-    asked = [(space, address, rank) for rank in range(1, 200, 3) for space in range(len(log[rank])) for address in range(52)]
-    places, addresses, ranks = (np.array(column) for column in zip(*asked, strict=True))
-    found, _ = spaces.find(places.astype(np.int32), addresses.astype(np.uint64), ranks.astype(np.int32))
-    got = np.where(found >= 0, spaces.dso[found], -1).tolist()
-    assert got == [log[when][where].get(at, -1) for where, at, when in asked]
+    queries = [(space, address, rank) for rank in range(1, 200, 3) for space in range(len(log[rank])) for address in range(52)]
+    places, addresses, ranks = (np.array(column) for column in zip(*queries, strict=True))
+    result, _ = spaces.find(places.astype(np.int32), addresses.astype(np.uint64), ranks.astype(np.int32))
+    got = np.where(result >= 0, spaces.dso[result], -1).tolist()
+    assert got == [log[when][where].get(at, -1) for where, at, when in queries]
 
 
 @pytest.mark.parametrize(("modules", "found"), [(1, "[last]"), (2, "[kernel.kallsyms]"), (125, "[last]"), (126, "[kernel.kallsyms]")])

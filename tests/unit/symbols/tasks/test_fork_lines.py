@@ -37,8 +37,8 @@ def chain(length: int) -> AddressSpaces:
 def find_first(spaces: AddressSpaces, length: int) -> list[int]:
     """Return the dso of each space of a chain at the first one's mapping."""
     last = np.full(length, FOREVER - 1, np.int32)
-    found, _ = spaces.find(np.arange(length, dtype=np.int32), np.full(length, 0x1000, np.uint64), last)
-    dsos_found: list[int] = np.where(found >= 0, spaces.dso[found], -1).tolist()
+    result, _ = spaces.find(np.arange(length, dtype=np.int32), np.full(length, 0x1000, np.uint64), last)
+    dsos_found: list[int] = np.where(result >= 0, spaces.dso[result], -1).tolist()
     return dsos_found
 
 
@@ -85,11 +85,11 @@ def test_joined_histories_agree_with_a_plain_replay(seed: int):
             plain[space].update(dict.fromkeys(range(start, end), dso))
         log.append([dict(space) for space in plain])
     spaces = builder.build()
-    asked = [(space, address, rank) for rank in range(1, 200, 3) for space in range(len(log[rank])) for address in range(52)]
-    places, addresses, ranks = (np.array(column) for column in zip(*asked, strict=True))
-    found, _ = spaces.find(places.astype(np.int32), addresses.astype(np.uint64), ranks.astype(np.int32))
-    got = np.where(found >= 0, spaces.dso[found], -1).tolist()
-    assert got == [log[when][where].get(at, -1) for where, at, when in asked]
+    queries = [(space, address, rank) for rank in range(1, 200, 3) for space in range(len(log[rank])) for address in range(52)]
+    places, addresses, ranks = (np.array(column) for column in zip(*queries, strict=True))
+    result, _ = spaces.find(places.astype(np.int32), addresses.astype(np.uint64), ranks.astype(np.int32))
+    got = np.where(result >= 0, spaces.dso[result], -1).tolist()
+    assert got == [log[when][where].get(at, -1) for where, at, when in queries]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -36,9 +36,9 @@ def test_the_innermost_of_nested_mappings_holds_an_address_from_its_rank_on():
     count = 500
     spaces = nested(count).build()
     moment, page = (grid.ravel() for grid in np.meshgrid(np.arange(1, count + 1), np.arange(2 * count)))
-    found, born = spaces.find(np.zeros(len(page), np.int32), (page * PAGE).astype(np.uint64), moment.astype(np.int32))
+    result, born = spaces.find(np.zeros(len(page), np.int32), (page * PAGE).astype(np.uint64), moment.astype(np.int32))
     depth = np.minimum(np.minimum(page, 2 * count - 1 - page), moment - 1)
-    assert (found == depth).all()
+    assert (result == depth).all()
     assert (born <= moment).all()
 
 
@@ -57,5 +57,5 @@ def test_long_and_short_mappings_over_each_other_agree_with_a_plain_replay(large
         log.append(held.copy())
     spaces = builder.build()
     moment, address = (grid.ravel() for grid in np.meshgrid(np.arange(300), np.arange(400)))
-    found, _ = spaces.find(np.zeros(len(address), np.int32), address.astype(np.uint64), moment.astype(np.int32))
-    assert (np.where(found >= 0, spaces.dso[found], -1) == np.array(log)[moment, address]).all()
+    result, _ = spaces.find(np.zeros(len(address), np.int32), address.astype(np.uint64), moment.astype(np.int32))
+    assert (np.where(result >= 0, spaces.dso[result], -1) == np.array(log)[moment, address]).all()

@@ -84,19 +84,19 @@ def tables(rows: list[tuple[int, int]], entries: bytes = b"", endian: str = "<")
 def test_entries_are_inline_or_separate(endian: str) -> None:
     entries = struct.pack(f"{endian}IIIII", 0x8101AEB0, 0xB0B0B0B0, prel31(CODE, ENTRIES + 8), 0x01A8B0B0, 0xB0B0B0B0)
     rows = [(CODE, 0x80A8B0B0), (CODE + 0x40, 1), (CODE + 0x80, ENTRIES), (CODE + 0xC0, ENTRIES + 8)]
-    found = tables(rows, entries, endian)
-    assert offsets(found.find(CODE + 0x3E)) == {4: -8, 14: -4}
-    assert found.find(CODE + 0x40) is None
-    assert len(offsets(found.find(CODE + 0x80))) == 8
-    assert offsets(found.find(CODE + 0x3FF)) == {4: -8, 14: -4}
-    assert found.find(CODE - 1) is None
+    actual_tables = tables(rows, entries, endian)
+    assert offsets(actual_tables.find(CODE + 0x3E)) == {4: -8, 14: -4}
+    assert actual_tables.find(CODE + 0x40) is None
+    assert len(offsets(actual_tables.find(CODE + 0x80))) == 8
+    assert offsets(actual_tables.find(CODE + 0x3FF)) == {4: -8, 14: -4}
+    assert actual_tables.find(CODE - 1) is None
 
 
 def test_damaged_tables_have_no_rules_and_one_flaw() -> None:
-    found = tables([(CODE, 0x8FA8B0B0), (CODE + 0x40, 0xFFF00)])
-    assert found.find(CODE) is None
-    assert found.find(CODE + 0x40) is None
-    assert found._file.flaws == ["unwinding tables of Arm: an entry that makes no sense"]
+    actual_tables = tables([(CODE, 0x8FA8B0B0), (CODE + 0x40, 0xFFF00)])
+    assert actual_tables.find(CODE) is None
+    assert actual_tables.find(CODE + 0x40) is None
+    assert actual_tables._file.flaws == ["unwinding tables of Arm: an entry that makes no sense"]
 
 
 def test_random_instructions_give_rules_or_none() -> None:
@@ -114,6 +114,6 @@ def test_random_tables_give_rules_or_none() -> None:
     rng = random.Random(5)
     for _ in range(200):
         rows = [(CODE + 8 * number, rng.choice((rng.getrandbits(32), ENTRIES + rng.randrange(0, 64), 1))) for number in range(12)]
-        found = tables(rows, rng.randbytes(64), rng.choice("<>"))
+        actual_tables = tables(rows, rng.randbytes(64), rng.choice("<>"))
         for address in range(CODE - 8, CODE + 0x100, 8):
-            found.find(address)
+            actual_tables.find(address)

@@ -14,11 +14,11 @@ STARTS = (0x1000, 0x1040, 0x1400)
 
 
 def info(*, is_eh: bool = True) -> cfi.CallFrameInfo:
-    made = cfi.CallFrameInfo(is_eh=is_eh)
-    common = made.common(cfi.define_cfa(7, 8))
+    call_frame_info = cfi.CallFrameInfo(is_eh=is_eh)
+    common = call_frame_info.common(cfi.define_cfa(7, 8))
     for start in reversed(STARTS):
-        made.entry(common, start, 0x20)
-    return made
+        call_frame_info.entry(common, start, 0x20)
+    return call_frame_info
 
 
 def found(file: ElfFile, name: str, *addresses: int) -> list[int]:
@@ -30,10 +30,10 @@ def found(file: ElfFile, name: str, *addresses: int) -> list[int]:
 
 @pytest.mark.parametrize("with_header", [True, False], ids=["the linker's table", "none"])
 def test_an_address_belongs_to_the_last_entry_before_it(with_header):
-    made = info()
-    elf = Elf().section(".eh_frame", made.section(), addr=made.address)
+    details = info()
+    elf = Elf().section(".eh_frame", details.section(), addr=details.address)
     if with_header:
-        elf.section(".eh_frame_hdr", made.header(0x3000), addr=0x3000)
+        elf.section(".eh_frame_hdr", details.header(0x3000), addr=0x3000)
     file = ElfFile("program", elf.build())
     assert found(file, ".eh_frame", 0xFFF, 0x1000, 0x103F, 0x1050, 0x9000) == [NONE, 0x1000, 0x1000, 0x1040, 0x1400]
 
@@ -45,24 +45,24 @@ def test_debug_frame_has_absolute_addresses():
 
 @pytest.mark.parametrize("damage", [b"\x02\x1b\x03\x3b", b"\x01\x1b\xff\x3b", b"\x01\x1b\x03\x01", b"\x01"], ids=str)
 def test_an_unusable_table_is_ignored(damage):
-    made = info()
-    header = damage + made.header(0x3000)[len(damage) :] if len(damage) > 1 else damage
-    elf = Elf().section(".eh_frame", made.section(), addr=made.address).section(".eh_frame_hdr", header, addr=0x3000)
+    details = info()
+    header = damage + details.header(0x3000)[len(damage) :] if len(damage) > 1 else damage
+    elf = Elf().section(".eh_frame", details.section(), addr=details.address).section(".eh_frame_hdr", header, addr=0x3000)
     assert found(ElfFile("program", elf.build()), ".eh_frame", 0x1041) == [0x1040]
 
 
 def test_a_table_that_is_not_sorted_is_sorted():
-    made = info()
-    header = made.header(0x3000)
+    details = info()
+    header = details.header(0x3000)
     rows = [header[at : at + 8] for at in range(12, len(header), 8)]
     mixed = header[:12] + b"".join(rows[::-1])
-    elf = Elf().section(".eh_frame", made.section(), addr=made.address).section(".eh_frame_hdr", mixed, addr=0x3000)
+    elf = Elf().section(".eh_frame", details.section(), addr=details.address).section(".eh_frame_hdr", mixed, addr=0x3000)
     assert found(ElfFile("program", elf.build()), ".eh_frame", 0x1000, 0x1041) == [0x1000, 0x1040]
 
 
 def test_a_table_with_too_large_a_count_ends_with_its_section():
-    made = info()
-    header = bytearray(made.header(0x3000))
+    details = info()
+    header = bytearray(details.header(0x3000))
     header[8:12] = b"\xff\xff\xff\x7f"
-    elf = Elf().section(".eh_frame", made.section(), addr=made.address).section(".eh_frame_hdr", bytes(header), addr=0x3000)
+    elf = Elf().section(".eh_frame", details.section(), addr=details.address).section(".eh_frame_hdr", bytes(header), addr=0x3000)
     assert found(ElfFile("program", elf.build()), ".eh_frame", 0x1041) == [0x1040]

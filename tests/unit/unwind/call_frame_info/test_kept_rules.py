@@ -97,10 +97,10 @@ def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
 def test_damaged_cache_files_are_ignored(tmp_path: Path, folder: Path):
     path = program(tmp_path / "program")
     first = found(path)
-    (kept,) = folder.iterdir()
-    whole = kept.read_bytes()
+    (cache_file,) = folder.iterdir()
+    whole = cache_file.read_bytes()
     for offset in range(0, len(whole), 23):
-        kept.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
+        cache_file.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
         assert found(path) == first
     one = KeptRules("key")
     plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
@@ -122,24 +122,24 @@ def test_damaged_cache_files_are_ignored(tmp_path: Path, folder: Path):
 
 
 def known(rules: dict[int, FrameRules | None]) -> KnownRules:
-    found = KnownRules()
-    found.add(list(rules), list(rules.values()))
-    return found
+    known_rules = KnownRules()
+    known_rules.add(list(rules), list(rules.values()))
+    return known_rules
 
 
 def loaded(kept: KeptRules) -> dict[int, FrameRules]:
-    found = KnownRules()
-    kept.load(found)
-    return {address: found.rules[row] for address, row in zip(*(column.tolist() for column in found.columns()), strict=True)}
+    known_rules = KnownRules()
+    kept.load(known_rules)
+    return {address: known_rules.rules[row] for address, row in zip(*(column.tolist() for column in known_rules.columns()), strict=True)}
 
 
 def test_rules_are_found_in_any_order_of_insertion():
     one, other = (FrameRules((7, offset), ((16, (2, -8)),), 16) for offset in (8, 16))
-    found = known({5: one, 9: None})
-    found.add([1, 7, 12], [other, one, other])
-    rows = found.find(np.array([12, 9, 8, 7, 5, 1, 0, 99], np.uint64)).tolist()
-    assert [found.rules[row] if row >= 0 else row for row in rows] == [other, SILENT, UNASKED, one, one, other, UNASKED, UNASKED]
-    assert len(found.rules) == 2
+    result = known({5: one, 9: None})
+    result.add([1, 7, 12], [other, one, other])
+    rows = result.find(np.array([12, 9, 8, 7, 5, 1, 0, 99], np.uint64)).tolist()
+    assert [result.rules[row] if row >= 0 else row for row in rows] == [other, SILENT, UNASKED, one, one, other, UNASKED, UNASKED]
+    assert len(result.rules) == 2
 
 
 def test_cheap_and_very_large_results_are_not_cached(folder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -162,9 +162,9 @@ def test_cheap_and_very_large_results_are_not_cached(folder: Path, monkeypatch: 
     [FrameRules((1 << 63, 8), (), 16), FrameRules((7, (1 << 64) - 1), (), 16), FrameRules((7, 8), (((1 << 64) - 1, (2, -8)),), 16)],
 )
 def test_registers_and_offsets_of_64_bits_are_not_cached(large: FrameRules, folder: Path):
-    small, kept = FrameRules((7, 8), (), 16), KeptRules("key")
-    kept.cost = 1
-    kept.store(known({1: small, 2: large}))
+    small, rules = FrameRules((7, 8), (), 16), KeptRules("key")
+    rules.cost = 1
+    rules.store(known({1: small, 2: large}))
     assert loaded(KeptRules("key")) == {1: small}
 
 

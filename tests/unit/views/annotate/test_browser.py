@@ -45,8 +45,8 @@ def driven(folder: Path, *keys: str, objdump: bool = True) -> tuple[str, list[st
                 if not isinstance(app.screen, CodeScreen):
                     return type(app.screen).__name__, [str(note.message) for note in app._notifications], 0
                 lines = app.screen.code
-                shown = [lines.page.text(number, 90, lines.page.jumps_at(lines.cursor)).plain for number in range(len(lines.page.lines))]
-                return "CodeScreen", shown, lines.cursor
+                output = [lines.page.text(number, 90, lines.page.jumps_at(lines.cursor)).plain for number in range(len(lines.page.lines))]
+                return "CodeScreen", output, lines.cursor
 
     return asyncio.run(run())
 

@@ -28,15 +28,15 @@ def page(folder: Path, text: str = TEXT, *, source: bool = True) -> CodePage:
 
 
 def test_the_heading_of_the_code_and_blank_lines_are_skipped(tmp_path: Path) -> None:
-    made = page(tmp_path)
-    assert made.title == "spin  spin  76.92%  10 samples"
-    assert [line.text.strip() for line in made.lines][:2] == ["while (--n)", "nop"]
+    document = page(tmp_path)
+    assert document.title == "spin  spin  76.92%  10 samples"
+    assert [line.text.strip() for line in document.lines][:2] == ["while (--n)", "nop"]
 
 
 def test_lines_have_their_share_address_and_text(tmp_path: Path) -> None:
-    made = page(tmp_path)
-    shown = [made.text(number, 60).plain.rstrip() for number in range(len(made.lines))]
-    assert shown == [
+    document = page(tmp_path)
+    output = [document.text(number, 60).plain.rstrip() for number in range(len(document.lines))]
+    assert output == [
         "              while (--n)",
         " 10.00%       1010  nop",
         " 60.00%       1011  dec    %rdi",
@@ -52,11 +52,11 @@ def test_without_source_only_instructions_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_jump_is_drawn_from_its_line_to_its_target(tmp_path: Path) -> None:
-    made = page(tmp_path)
-    assert made.jumps == [Jump(4, 2)]
-    assert made.jumps_at(4) == made.jumps_at(2) == [Jump(4, 2)]
-    assert made.jumps_at(1) == []
-    assert [made.jumps[0].mark(number) for number in range(1, 6)] == ["  ", "┌▶", "│ ", "└─", "  "]
+    document = page(tmp_path)
+    assert document.jumps == [Jump(4, 2)]
+    assert document.jumps_at(4) == document.jumps_at(2) == [Jump(4, 2)]
+    assert document.jumps_at(1) == []
+    assert [document.jumps[0].mark(number) for number in range(1, 6)] == ["  ", "┌▶", "│ ", "└─", "  "]
 
 
 @pytest.mark.parametrize(
@@ -78,24 +78,24 @@ def test_a_jump_is_drawn_from_its_line_to_its_target(tmp_path: Path) -> None:
     ],
 )
 def test_instructions_that_are_jumps(tmp_path: Path, instruction: str, is_jump: bool) -> None:
-    made = page(tmp_path, TEXT.replace("jne    1011 <spin+0x1>", instruction))
-    assert bool(made.jumps) == is_jump
+    document = page(tmp_path, TEXT.replace("jne    1011 <spin+0x1>", instruction))
+    assert bool(document.jumps) == is_jump
 
 
 def test_heat_is_relative_to_the_hottest_line(tmp_path: Path) -> None:
-    made = page(tmp_path)
-    assert made.most == pytest.approx(60.0)
-    assert made.hottest == 2
-    assert made.by_heat == [2, 4, 1, 6]
+    document = page(tmp_path)
+    assert document.most == pytest.approx(60.0)
+    assert document.hottest == 2
+    assert document.by_heat == [2, 4, 1, 6]
     styles = [heat_style(share, 8.0) for share in (8.0, 4.0, 1.0, 0.1, 0.0)]
     assert len(set(styles)) == 5
     assert styles[-1] == ""
 
 
 def test_code_without_samples_is_a_range(tmp_path: Path) -> None:
-    made = page(tmp_path)
-    assert list(made.near_heat(0)) == [range(1), 1, 2, range(3, 4), 4, range(5, 6), 6]
-    assert list(made.near_heat(3)) == [*range(7)]
+    document = page(tmp_path)
+    assert list(document.near_heat(0)) == [range(1), 1, 2, range(3, 4), 4, range(5, 6), 6]
+    assert list(document.near_heat(3)) == [*range(7)]
 
 
 def on_screen(folder: Path, *options: str, columns: int = 80) -> str:
@@ -104,9 +104,9 @@ def on_screen(folder: Path, *options: str, columns: int = 80) -> str:
     (folder / "perf.data").write_bytes(recording())
     tool = stand_in(folder, TEXT.replace("no instruction", "no \x1b[2J instruction"))
     files = ["-i", str(folder / "perf.data"), "--symfs", str(folder), "--objdump", str(tool)]
-    shown = on_terminal("annotate", *files, *options, columns=columns, lines=60, environment={"NO_COLOR": "1"})
-    assert shown.status == 0
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.text.replace("\r", ""))
+    screen_text = on_terminal("annotate", *files, *options, columns=columns, lines=60, environment={"NO_COLOR": "1"})
+    assert screen_text.status == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", screen_text.text.replace("\r", ""))
 
 
 def test_terminals_show_the_page(tmp_path: Path) -> None:

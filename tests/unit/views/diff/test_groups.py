@@ -70,8 +70,8 @@ def test_the_page_marks_changed_functions():
     rows = [row, row._replace(names=("app", "main"), chance=0.5), row._replace(names=("app", None))]
     changes = GroupChanges("cycles", ["dso", "symbol"], "host", (side, side), ComparedRows(rows, "permutation", 0, {}, None))
     page = group_page([stacks("app;main;hot 10\napp;main 30")], [stacks("app;main;hot 20\napp;main 20")], ["old", "new"], [changes])
-    (found,) = re.findall(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
-    data = json.loads(found)
+    (result,) = re.findall(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    data = json.loads(result)
     assert [data["names"][int(number)][0] for number in data["starred"][0]] == ["hot"]
     assert "+25.00 points (+20.00 to +30.00)" in next(iter(data["starred"][0].values()))
     assert data["verdict"][0] == "cycles: 2 rows of 3 changed beyond the spread of hosts"

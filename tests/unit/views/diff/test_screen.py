@@ -110,9 +110,9 @@ def test_filters_select_the_compared_samples(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("NO_COLOR", "1")
     paths = [str(recorded(tmp_path / name, counts)) for name, counts in (("old.data", BEFORE), ("new.data", AFTER))]
     assert run(["diff", "-s", "pid", "--comms", "slower", *paths]) == 0
-    told = capsys.readouterr().out
-    assert "  cost                50.0 ms   200.0 ms  +150.0 ms    4.00x" in told
-    assert "steady" not in told
+    output = capsys.readouterr().out
+    assert "  cost                50.0 ms   200.0 ms  +150.0 ms    4.00x" in output
+    assert "steady" not in output
 
 
 @pytest.mark.parametrize("output", ["--json", "--html=page.html"])

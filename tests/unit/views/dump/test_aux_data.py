@@ -113,8 +113,8 @@ def test_data_of_older_recorders_have_fewer_fields() -> None:
     assert info_text(INTEL_PT, words[:12]).splitlines()[-1] == "  Per-cpu maps        1"
     assert info_text(INTEL_PT, words[:15]).splitlines()[-1] == "  CYC bit             0x10"
     assert info_text(INTEL_PT, (*words[:16], 20)).splitlines()[-1] == "  Filter string len.  20"
-    named = int.from_bytes(b"filter x", "little")
-    assert info_text(INTEL_PT, (*words[:16], 8, named, 1)).splitlines()[-2:] == [
+    value = int.from_bytes(b"filter x", "little")
+    assert info_text(INTEL_PT, (*words[:16], 8, value, 1)).splitlines()[-2:] == [
         "  Filter string       filter x",
         "  Cap Event Trace     1",
     ]

@@ -23,9 +23,9 @@ def rows(*percents: float, path: str = "/src/a.c") -> list[CodeRow]:
 
 
 def test_instructions_far_from_samples_are_skipped() -> None:
-    found = module._instructions(rows(*[0.0] * 20, 90.0, *[0.0] * 20, 10.0))
-    assert [row[0] for row in found] == [*range(14, 27), *range(35, 42)]
-    assert found[6] == [20, 0.9, "1014", "op20", "a.c:21"]
+    instructions = module._instructions(rows(*[0.0] * 20, 90.0, *[0.0] * 20, 10.0))
+    assert [row[0] for row in instructions] == [*range(14, 27), *range(35, 42)]
+    assert instructions[6] == [20, 0.9, "1014", "op20", "a.c:21"]
 
 
 def test_rows_are_limited() -> None:
@@ -35,10 +35,10 @@ def test_rows_are_limited() -> None:
 def test_lines_of_a_source_file_with_their_shares(tmp_path: Path) -> None:
     source = tmp_path / "a.c"
     source.write_text("".join(f"line {number}\n" for number in range(1, 31)))
-    (found,) = module._sources(rows(*[0.0] * 9, 75.0, 25.0, path=str(source)), module._SourceTexts())
-    assert (found["path"], found["share"]) == (str(source), 1.0)
-    assert found["lines"][0] == [7, 0.0, "line 7"]
-    assert [line[:2] for line in found["lines"] if line[1]] == [[10, 0.75], [11, 0.25]]
+    (result,) = module._sources(rows(*[0.0] * 9, 75.0, 25.0, path=str(source)), module._SourceTexts())
+    assert (result["path"], result["share"]) == (str(source), 1.0)
+    assert result["lines"][0] == [7, 0.0, "line 7"]
+    assert [line[:2] for line in result["lines"] if line[1]] == [[10, 0.75], [11, 0.25]]
 
 
 @pytest.mark.parametrize("name", ["secret", "id_rsa", "passwd", "a.conf", ".c", "a.c.txt"])
@@ -73,8 +73,8 @@ def test_the_functions_of_a_recording(tmp_path: Path, monkeypatch: pytest.Monkey
     stand_in(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     with Recording(str(tmp_path / "perf.data")) as opened:
-        found = code_data(opened.annotate(symbols=SymbolOptions(symfs=str(tmp_path), cache=False)))
-    spin = found[0]
+        result = code_data(opened.annotate(symbols=SymbolOptions(symfs=str(tmp_path), cache=False)))
+    spin = result[0]
     assert (spin["name"], spin["module"], spin["event"]) == ("spin", "spin", "cpu-clock:u")
     assert spin["share"] == pytest.approx(10 / 13)
     assert [(row[1], row[2]) for row in spin["instructions"]] == [(0.1, "1010"), (0.6, "1011"), (0.2, "1014"), (0.1, "1016")]

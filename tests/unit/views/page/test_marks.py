@@ -38,7 +38,7 @@ def at(time: int, pid: int = 7, tid: int = 7) -> SampleId:
 
 
 def test_records_of_a_tasks_life_are_marks() -> None:
-    found = make_marks(
+    marks = make_marks(
         Source(
             records.Fork(0, 8, 7, 8, 7, 20 * MS),
             records.Fork(0, 7, 7, 9, 7, 30 * MS),
@@ -48,7 +48,7 @@ def test_records_of_a_tasks_life_are_marks() -> None:
         ),
         [],
     )
-    assert found.rows == [
+    assert marks.rows == [
         Mark(20 * MS, 7, 7, "fork", "process 8"),
         Mark(30 * MS, 7, 7, "thread", "9"),
         Mark(40 * MS, 8, 8, "exec", "ls"),
@@ -76,9 +76,9 @@ def test_a_part_of_a_recording_has_marks_of_its_threads_only() -> None:
 def test_of_very_many_marks_some_are_kept_evenly_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marks_module, "MOST_MARKS", 10)
     faults = timed_stacks([At("app;main", number * MS, 1) for number in range(1, 101)], "faults", in_seconds=False)
-    found = make_marks(Source(), [faults])
-    assert [mark.time // MS for mark in found.rows] == list(range(1, 101, 10))
-    assert found.notes == ["the page has 10 of 100 marks, evenly chosen"]
+    marks = make_marks(Source(), [faults])
+    assert [mark.time // MS for mark in marks.rows] == list(range(1, 101, 10))
+    assert marks.notes == ["the page has 10 of 100 marks, evenly chosen"]
 
 
 def test_marks_before_the_first_sample_are_left_out() -> None:

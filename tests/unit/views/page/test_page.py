@@ -40,16 +40,16 @@ class Elements(HTMLParser):
             self.inside.append((self.elements[-1][0], data))
 
     def data(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads(next(text for tag, text in self.inside if tag == "script"))
-        return found
+        document: dict[str, object] = json.loads(next(text for tag, text in self.inside if tag == "script"))
+        return document
 
 
 def page_with(name: str) -> str:
-    named = dataclasses.replace(stacks("sh;x 1", name), functions=[Function(name, name, False)], comms=[name])
+    page_stacks = dataclasses.replace(stacks("sh;x 1", name), functions=[Function(name, name, False)], comms=[name])
     code = {"name": name, "module": name, "event": name, "share": 1.0, "instructions": [[0, 1.0, "0", name, name]],
             "sources": [{"path": name, "share": 1.0, "lines": [[1, 1.0, name]]}]}  # fmt: skip
     lines = {"name": name, "event": name, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, name, 1.0]]}
-    return render([named], PageText(name, [name], [name]), code=[code], files=[lines])
+    return render([page_stacks], PageText(name, [name], [name]), code=[code], files=[lines])
 
 
 def test_the_page_fetches_nothing() -> None:
@@ -60,11 +60,11 @@ def test_the_page_fetches_nothing() -> None:
 def test_names_with_markup_make_no_elements() -> None:
     hostile = Elements(page_with(MARKUP))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in Elements(page_with("x")).elements]
-    shown = MARKUP.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u202e", "\\u202e")
+    output = MARKUP.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u202e", "\\u202e")
     data = hostile.data()
-    assert data["title"] == shown
+    assert data["title"] == output
     assert isinstance(data["names"], list)
-    assert [shown, shown, 0] in data["names"]
+    assert [output, output, 0] in data["names"]
 
 
 def test_only_the_pages_own_script_and_style_may_run() -> None:
@@ -88,9 +88,9 @@ def test_scripts_turn_no_text_into_markup_or_code() -> None:
 
 
 def test_scripts_are_short_and_all_in_the_page() -> None:
-    found = list(FOLDER.rglob("*.js"))
-    assert {str(path.relative_to(FOLDER).with_suffix("")) for path in found} == set(SCRIPTS)
-    for path in found:
+    result = list(FOLDER.rglob("*.js"))
+    assert {str(path.relative_to(FOLDER).with_suffix("")) for path in result} == set(SCRIPTS)
+    for path in result:
         lines = path.read_text().splitlines()
         assert len(lines) <= LONGEST_SCRIPT, path.name
         assert max(map(len, lines)) <= 180, path.name
@@ -102,8 +102,8 @@ def test_scripts_import_earlier_scripts_only() -> None:
         text = (FOLDER / f"{name}.js").read_text()
         imported = re.findall(r'^import \{ .* \} from "(\S+)\.js";$', text, re.MULTILINE)
         assert len(imported) == len(re.findall(r"^\s*import\b", text, re.MULTILINE)), name
-        known = {(FOLDER / one).resolve() for one in SCRIPTS[:number]}
-        assert {((FOLDER / name).parent / one).resolve() for one in imported} <= known, name
+        earlier_scripts = {(FOLDER / one).resolve() for one in SCRIPTS[:number]}
+        assert {((FOLDER / name).parent / one).resolve() for one in imported} <= earlier_scripts, name
 
 
 def test_no_text_of_a_script_spans_lines() -> None:

@@ -39,12 +39,12 @@ def column(packed: dict[str, Any]) -> list[Any]:
 def paths(data: dict[str, Any], samples: dict[str, Any]) -> list[str]:
     """Return the stack of each sample, from the tree."""
     names, depths = column(data["tree"]["name"]), column(data["tree"]["depth"])
-    found: list[str] = []
+    results: list[str] = []
     open_: list[str] = []
     for name, depth in zip(names, depths, strict=True):
         open_[depth:] = [data["names"][name][0]]
-        found.append(";".join(open_))
-    return [found[node] for node in column(samples["node"])]
+        results.append(";".join(open_))
+    return [results[node] for node in column(samples["node"])]
 
 
 ONE = [At("a;main;run", 5_000_000, 1000), At("b;main", 7_000_000, 3000, 8, 9, 1), At("a;main;run", 9_000_000, 2000)]

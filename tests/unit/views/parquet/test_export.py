@@ -96,8 +96,8 @@ def test_shared_rows_of_recordings_are_written_once(tmp_path: Path) -> None:
         with perfpy.open(recorded(tmp_path / f"{name}.data", name)) as recording:
             keys.append(recording.to_parquet(tables).recording)
     for table, key in (("stacks", "stack"), ("frames", "frame"), ("symbols", "symbol"), ("events", "event")):
-        found = [one for file in (tables / table).glob("*.parquet") for one in pyarrow.parquet.read_table(file)[key].to_pylist()]
-        assert len(found) == len(set(found)) > 0
+        results = [one for file in (tables / table).glob("*.parquet") for one in pyarrow.parquet.read_table(file)[key].to_pylist()]
+        assert len(results) == len(set(results)) > 0
     assert {path.name for path in (tables / "samples").glob("*")} == {"host=one", "host=two"}
     with pytest.raises(BadPerfDataError, match="2 recordings; name one of them"):
         perfpy.open(tables)
@@ -143,11 +143,11 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
         recording.to_parquet(tmp_path / "tables")
 
     def temporary() -> set[str]:
-        found = []
+        results = []
         for name in os.listdir("/proc/self/fd"):
             with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
-                found.append(os.readlink(f"/proc/self/fd/{name}"))
-        return {target for target in found if "perfpy-" in target}
+                results.append(os.readlink(f"/proc/self/fd/{name}"))
+        return {target for target in results if "perfpy-" in target}
 
     before = temporary()  # of recordings of other tests
     with perfpy.open(tmp_path / "tables") as recording:

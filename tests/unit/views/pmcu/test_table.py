@@ -13,8 +13,8 @@ from tests.builders import pmcu
 def shown(capfd: pytest.CaptureFixture[str], name: str, *words: str) -> tuple[list[str], str]:
     """Return the output and the errors of a command."""
     assert load(name).run(name, list(words)) == 0
-    found = capfd.readouterr()
-    return found.out.splitlines(), found.err
+    captured = capfd.readouterr()
+    return captured.out.splitlines(), captured.err
 
 
 @pytest.fixture

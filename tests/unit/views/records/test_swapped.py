@@ -37,8 +37,8 @@ def test_the_protection_of_a_mapping_is_not_swapped(misc: int) -> None:
 
 
 def test_the_task_of_a_switch_is_swapped_as_one_number() -> None:
-    given = as_perf_reads(records.Switch(0, SampleId(pid=1, tid=2, time=3))).sample_id
-    assert (given.pid, given.tid, given.time) == (2 << 24, 1 << 24, 3)
+    sample_id = as_perf_reads(records.Switch(0, SampleId(pid=1, tid=2, time=3))).sample_id
+    assert (sample_id.pid, sample_id.tid, sample_id.time) == (2 << 24, 1 << 24, 3)
 
 
 @pytest.mark.parametrize(

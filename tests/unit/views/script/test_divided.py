@@ -53,12 +53,12 @@ def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def listed(path: Path, jobs: int, *fields: str, **more):
-    asked = OutputFields()
+    output_fields = OutputFields()
     for field in fields:
-        asked.apply(field)
+        output_fields.apply(field)
     symbols = SymbolOptions(inline=more.pop("inline", Inline.NONE))
     with Recording(path) as recording:
-        run = ScriptRun(recording, ScriptOptions(fields=asked, jobs=jobs, symbols=symbols, **more))
+        run = ScriptRun(recording, ScriptOptions(fields=output_fields, jobs=jobs, symbols=symbols, **more))
         out = io.BytesIO()
         return run.write(out), out.getvalue(), run.truncated_stacks, recording.warnings
 

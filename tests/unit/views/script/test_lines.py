@@ -103,11 +103,11 @@ def test_a_dump_has_a_line_for_each_count_of_a_sample(tmp_path: Path) -> None:
     out = io.BytesIO()
     with Recording(str(path)) as recording:
         dump(recording, ScriptOptions(fields=fields, symbols=NOWHERE), out)
-    shown = [line.split() for line in out.getvalue().decode().splitlines() if line.startswith(("       ", " ... thread"))]
+    output = [line.split() for line in out.getvalue().decode().splitlines() if line.startswith(("       ", " ... thread"))]
     thread = ["...", "thread:", ":7:7"]
     counts = ([number, name] for number, name in (("200", "cycles:u:"), ("300", "instructions:u:"), ("200", "cycles:u:")))
-    assert shown[:6] == [line for count in counts for line in (thread, count)]
-    assert len(shown) == 10
+    assert output[:6] == [line for count in counts for line in (thread, count)]
+    assert len(output) == 10
 
 
 def test_each_sample_has_a_line(tmp_path: Path) -> None:
@@ -260,19 +260,19 @@ def test_a_dump_of_a_big_endian_machine_shows_what_perf_has_in_memory(tmp_path: 
 def test_rounds_are_shown_in_stored_order_like_all_records(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(out_of_order().file())
-    shown: dict[bool, list[str]] = {}
+    output: dict[bool, list[str]] = {}
     for as_stored in (False, True):
         out = io.BytesIO()
         with Recording(str(path), as_stored=as_stored) as recording:
             ScriptRun(recording, ScriptOptions(side_band_types=frozenset(("round",)) if as_stored else frozenset(), symbols=NOWHERE)).write(
                 out
             )
-        shown[as_stored] = out.getvalue().decode().splitlines()
-    rounds = [row for row, line in enumerate(shown[True]) if line == "PERF_RECORD_FINISHED_ROUND"]
+        output[as_stored] = out.getvalue().decode().splitlines()
+    rounds = [row for row, line in enumerate(output[True]) if line == "PERF_RECORD_FINISHED_ROUND"]
     assert rounds == [20, 41, 62]
-    times = [line.split()[2] for line in shown[True] if line.startswith(" ")]
+    times = [line.split()[2] for line in output[True] if line.startswith(" ")]
     assert times[:11] == [f"1.0000{number}:" for number in ("00", "10", "20", "30", "40", "50", "60", "70", "80", "90", "50")]
-    assert [line.split()[2] for line in shown[False]] == sorted(times)
+    assert [line.split()[2] for line in output[False]] == sorted(times)
 
 
 @pytest.mark.parametrize(

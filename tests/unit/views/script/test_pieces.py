@@ -50,16 +50,16 @@ def test_a_flat_gives_the_entries_of_some_samples() -> None:
 
 
 def test_texts_of_numbers_are_made_once() -> None:
-    made: list[int] = []
+    results: list[int] = []
 
     def text(value: int) -> bytes:
-        made.append(value)
+        results.append(value)
         return b"%d" % value
 
     texts = ValueTexts(text)
     for _ in range(2):
         assert joined([texts.piece(np.array([-1, 5, -1], np.int32))], 3) == [b"-1", b"5", b"-1"]
-    assert made == [-1, 5]
+    assert results == [-1, 5]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def settled(texts: list[str], events: list[FileEvent], **changes: bool) -> Outpu
     fields = OutputFields()
     for text in texts:
         fields.apply(text)
-    given = {"is_pipe": False, "has_stat": False, "has_aux": False, "use_callchain": True, "has_clock": False, **changes}
-    fields.settle(events, **given)
+    flags = {"is_pipe": False, "has_stat": False, "has_aux": False, "use_callchain": True, "has_clock": False, **changes}
+    fields.settle(events, **flags)
     return fields
 
 

@@ -43,8 +43,8 @@ def runs(tmp_path: Path) -> Runs:
         where = ["-f", "--symfs", str(tmp_path), "-i", str(tmp_path / "perf.data"), "--py", str(tmp_path / "script.py")]
         command = [sys.executable, "-m", "perfpy", "script", *where, *options]
         environment = {**os.environ, "PATH": "/nowhere"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
-        return done.returncode, done.stdout, done.stderr
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        return process.returncode, process.stdout, process.stderr
 
     return run_it
 

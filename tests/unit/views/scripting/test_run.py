@@ -52,8 +52,8 @@ def runs(tmp_path: Path) -> Runs:
         script.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "perfpy", "script", "-f", "--symfs", str(tmp_path), "-i", str(data), "-s", str(script), *args]
         environment = {**os.environ, "PERF_EXEC_PATH": exec_path or str(tmp_path / "no-perf"), "PATH": "/nowhere"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
-        return done.returncode, done.stdout, done.stderr
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        return process.returncode, process.stdout, process.stderr
 
     return run_it
 
@@ -171,16 +171,16 @@ def test_invalid_scripts_are_an_error_of_one_line(text: str, said: str, runs: Ru
 
 
 def test_files_that_a_script_left_open_are_written(runs: Runs, recording: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "kept.txt"
+    kept_file = tmp_path / "kept.txt"
     text = f"""
 def trace_begin():
     global file
-    file = open({str(kept)!r}, "w")
+    file = open({str(kept_file)!r}, "w")
 def process_event(sample):
     print(sample["comm"], file=file)
 """
     assert runs(text, recording)[0] == 0
-    assert kept.read_text().splitlines() == ["w\u00f6rker", "w\u00f6rker"]
+    assert kept_file.read_text().splitlines() == ["w\u00f6rker", "w\u00f6rker"]
 
 
 @pytest.mark.parametrize(("code", "status"), [("0", 0), ("3", 3), ("'why'", 1)])
@@ -213,9 +213,9 @@ def test_names_are_escaped_on_a_terminal_and_the_scripts_colours_are_kept(tmp_pa
 
     (tmp_path / "perf.data").write_bytes(hostile_recording().file())
     (tmp_path / "s.py").write_text("def process_event(s): print(s['comm'])\ndef trace_begin(): print('\\033[31mred')\n")
-    shown = on_terminal("script", "-f", "-i", str(tmp_path / "perf.data"), "-s", str(tmp_path / "s.py")).text
-    assert "\x1b[31mred" in shown
-    assert "\x1b]" not in shown
+    screen_text = on_terminal("script", "-f", "-i", str(tmp_path / "perf.data"), "-s", str(tmp_path / "s.py")).text
+    assert "\x1b[31mred" in screen_text
+    assert "\x1b]" not in screen_text
 
 
 def test_ctrl_c_lets_the_script_print_its_results(tmp_path: Path, recording: Path) -> None:
@@ -238,10 +238,10 @@ def test_the_example_script_runs(runs: Runs, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     assert run(["script", "-f", "-i", str(TRACEPOINTS), "-g", "python"]) == 0
     assert capsys.readouterr().err == "generated Python script: perf-script.py\n"
-    made = (tmp_path / "perf-script.py").read_text(encoding="utf-8")
-    status, out, err = runs(made, TRACEPOINTS)
+    script = (tmp_path / "perf-script.py").read_text(encoding="utf-8")
+    status, out, err = runs(script, TRACEPOINTS)
     assert (status, err) == (0, "")
     assert out.startswith("in trace_begin\n")
     assert "trace_unhandled" not in out
     assert run(["script", "-f", "-i", str(TRACEPOINTS), "-g", "own.py"]) == 0
-    assert (tmp_path / "own.py").read_text(encoding="utf-8") == made
+    assert (tmp_path / "own.py").read_text(encoding="utf-8") == script

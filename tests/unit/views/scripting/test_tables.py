@@ -47,11 +47,11 @@ def tables(tmp_path: Path) -> Callable[[PerfDataBuilder], Tables]:
         options = ["-f", "--symfs", str(tmp_path), "-i", str(data), "-s", str(tmp_path / "script.py")]
         command = [sys.executable, "-m", "perfpy", "script", *options]
         out = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "PATH": "/nowhere"}).stdout
-        found: Tables = {}
+        results: Tables = {}
         for table, values in map(eval, out.splitlines()):  # printed by our own script
-            found.setdefault(table, []).append(values)
-            found.setdefault("order", []).append((table,))
-        return found
+            results.setdefault(table, []).append(values)
+            results.setdefault("order", []).append((table,))
+        return results
 
     return run_it
 

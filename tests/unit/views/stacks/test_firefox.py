@@ -40,8 +40,8 @@ def timed(event: str = "cycles") -> Stacks:
 
 
 def profile_of(*parts: Stacks, **recorded: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(firefox(parts, Heading("perf record", **recorded)))
-    return found
+    document: dict[str, Any] = json.loads(firefox(parts, Heading("perf record", **recorded)))
+    return document
 
 
 def frames_of(profile: dict[str, Any], stack: int | None) -> list[int]:
@@ -142,8 +142,8 @@ def test_frames_have_addresses_lines_and_depths_of_inlined_calls(tmp_path: Path)
     }
     symbols = shared["nativeSymbols"]
     addresses = zip(symbols["address"], symbols["functionSize"], strict=True)
-    found = {strings[name]: where for name, where in zip(symbols["name"], addresses, strict=True)}
-    assert found == {"spin": (0x1010, 7), "rest": (0x1020, 16)}
+    results = {strings[name]: where for name, where in zip(symbols["name"], addresses, strict=True)}
+    assert results == {"spin": (0x1010, 7), "rest": (0x1020, 16)}
 
 
 def test_samples_of_tracepoints_are_markers_with_their_fields_and_stacks(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_samples_of_tracepoints_are_markers_with_their_fields_and_stacks(tmp_pat
     markers = profile["threads"][0]["markers"]
     switches = [data for data in markers["data"] if data["type"] == "sched:sched_switch"]
     assert len(switches) == 20
-    said = {name: switches[0][name] for name in ("_prev_pid", "_next_comm", "_next_pid")}
-    assert said == {"_prev_pid": "7", "_next_comm": "other", "_next_pid": "8"}
+    fields = {name: switches[0][name] for name in ("_prev_pid", "_next_comm", "_next_pid")}
+    assert fields == {"_prev_pid": "7", "_next_comm": "other", "_next_pid": "8"}
     assert functions_of(profile, switches[0]["cause"]["stack"]) == ["[w\u00f6rker]"]
     schema = next(schema for schema in profile["meta"]["markerSchema"] if schema["name"] == "sched:sched_switch")
     assert {"key": "_prev_comm", "label": "prev_comm", "format": "string"} in schema["fields"]
@@ -161,12 +161,12 @@ def test_samples_of_tracepoints_are_markers_with_their_fields_and_stacks(tmp_pat
 
 def test_the_viewer_shows_functions_with_their_own_time_and_libraries(tmp_path: Path) -> None:
     with firefox_profiler(exported(tmp_path)) as viewer:
-        said = viewer.asked("thread", "functions")
-    own = {function["nameWithLibrary"]: function["selfSamples"] for function in said["functions"]}
+        answer = viewer.asked("thread", "functions")
+    own = {function["nameWithLibrary"]: function["selfSamples"] for function in answer["functions"]}
     assert own == {"spin!helper": 0.008, "spin": 0.002, "spin!rest": 0.002, "spin![spin]": 0.001}  # ms
 
 
 def test_the_viewer_shows_markers_of_tracepoints(tmp_path: Path) -> None:
     with firefox_profiler(exported(tmp_path, traced_recording())) as viewer:
-        said = viewer.asked("thread", "markers")
-    assert said["totalMarkerCount"] == 80
+        answer = viewer.asked("thread", "markers")
+    assert answer["totalMarkerCount"] == 80

@@ -115,8 +115,8 @@ class Profile:
         """Return mapping, address, and for each function there its name, file, line, and the function's line."""
         fields = self.locations[number]
         lines = [dict(protobuf(value)) for field, value in fields if field == 4]
-        known = dict(fields)
-        return known.get(2, 0), known.get(3, 0), [self._line(line[1], line.get(2, 0)) for line in lines]
+        field_values = dict(fields)
+        return field_values.get(2, 0), field_values.get(3, 0), [self._line(line[1], line.get(2, 0)) for line in lines]
 
     def _line(self, number: int, line: int) -> tuple[str, str, int, int]:
         fields = self.functions[number]
@@ -137,9 +137,9 @@ def test_a_location_is_an_address_of_the_file_with_the_lines_of_all_functions_in
     assert (mapping[2], mapping[3], mapping[4]) == (0x1000, 0x2000, 0x1000)
     assert profile.strings[mapping[5]] == "/bin/spin"
     assert (mapping[7], mapping[8], mapping[9], mapping[10]) == (1, 1, 1, 1)  # functions, files, lines, inlined calls
-    found = {profile.location(site)[1]: (profile.location(site)[2], values[0]) for (site,), values in profile.samples}
+    results = {profile.location(site)[1]: (profile.location(site)[2], values[0]) for (site,), values in profile.samples}
     inlined = [("helper", f"{folder}/b.h", 9, 0), ("spin", f"{folder}/a.c", 2, 2)]
-    assert found == {
+    assert results == {
         0x1010: ([("spin", f"{folder}/a.c", 2, 2)], 1),
         0x1011: (inlined, 6),
         0x1014: (inlined, 2),
@@ -176,9 +176,9 @@ def asked_pprof(*words: str) -> str:
     if go is None:
         pytest.skip("no go, whose tool pprof reads the profile: install golang-go")
     # pprof removes from a source's path everything up to a folder that has the name of the current folder
-    done = subprocess.run([go, "tool", "pprof", *words], capture_output=True, text=True, timeout=300, check=False, cwd="/")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([go, "tool", "pprof", *words], capture_output=True, text=True, timeout=300, check=False, cwd="/")
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_pprof_lists_the_source_of_a_function(exported: Path) -> None:
@@ -188,5 +188,5 @@ def test_pprof_lists_the_source_of_a_function(exported: Path) -> None:
 
 def test_pprof_shows_the_instructions_of_a_function(exported: Path) -> None:
     with_file = ["-disasm", "spin", str(exported.parent / "bin" / "spin"), str(exported)]
-    shown = [line.split()[:3] for line in asked_pprof(*with_file).splitlines()]
-    assert ["2us", "2us", "1014:"] in shown
+    output = [line.split()[:3] for line in asked_pprof(*with_file).splitlines()]
+    assert ["2us", "2us", "1014:"] in output

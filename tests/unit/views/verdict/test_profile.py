@@ -49,9 +49,9 @@ def test_a_hot_function_is_named_with_its_caller(tmp_path: Path) -> None:
 def test_a_line_before_the_function_is_inlined_code(line: int, where: str, tmp_path: Path) -> None:
     path = sampled_program(tmp_path, [Stack(("checksum", "main"), 970), Stack(("main",), 30)])
     symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
-    made = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
     with Recording(str(path)) as recording:
-        report = recording.report(options=made, symbols=symbols)
+        report = recording.report(options=options, symbols=symbols)
         report.find_lines = lambda frames: [("/src/a.c", line) for _ in frames]
         report.find_begins = lambda functions: dict.fromkeys(functions, ("/src/a.c", 39))
         first = profile_verdict(report, recording)[0].text

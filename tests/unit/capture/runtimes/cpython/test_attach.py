@@ -39,8 +39,8 @@ def proc(folder: Path, *paths: str) -> ProcFs:
     ],
 )
 def test_the_version_is_that_of_the_file_that_is_mapped(tmp_path: Path, paths: tuple[str, ...], version: tuple[int, int] | None):
-    found = attach.interpreter_of(7, proc(tmp_path, *paths))
-    assert (found.version if found else None) == version
+    interpreter = attach.interpreter_of(7, proc(tmp_path, *paths))
+    assert (interpreter.version if interpreter else None) == version
 
 
 def test_what_runs_no_python_is_left_alone(tmp_path: Path):
@@ -76,9 +76,9 @@ def test_an_interpreter_that_others_may_write_to_is_not_run(tmp_path: Path):
     program = tmp_path / "python3.14"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o777)
-    found = attach.RunningPython((3, 14), str(program), is_program=True)
+    python = attach.RunningPython((3, 14), str(program), is_program=True)
     with pytest.raises(attach.NoNamesError, match="does not belong to root or you"):
-        attach._program(os.getpid(), found)
+        attach._program(os.getpid(), python)
 
 
 def asker(folder: Path, says: str, monkeypatch: pytest.MonkeyPatch) -> attach.Trampolines:
@@ -154,10 +154,10 @@ def test_the_process_answers_and_keeps_nothing_of_the_question(
 
 @pytest.fixture
 def python() -> str:
-    found = interpreter("3.14")
-    if not found:
+    path = interpreter("3.14")
+    if not path:
         pytest.skip("no Python 3.14 on this machine")
-    return found
+    return path
 
 
 def map_of(pid: int) -> Path:

@@ -22,13 +22,13 @@ def test_frames_of_compiled_code(is_recent: bool):
     jvm = Jvm(is_recent=is_recent)
     method = jvm.method("App", "fib", "(I)I")
     start = jvm.compiled(method, [(16, [(method, 5)])], frame_size=6, complete=16, code=CODE)
-    found = JavaProcess(jvm.memory, jvm.exported).rules([start + offset for offset in (0, 7, 8, 12, 16, 17, 21, 22, 26, 32)])
-    assert found == [BEFORE, BEFORE, PUSHED, FULL, FULL, FULL, PUSHED, BEFORE, BEFORE, BEFORE]
+    rules = JavaProcess(jvm.memory, jvm.exported).rules([start + offset for offset in (0, 7, 8, 12, 16, 17, 21, 22, 26, 32)])
+    assert rules == [BEFORE, BEFORE, PUSHED, FULL, FULL, FULL, PUSHED, BEFORE, BEFORE, BEFORE]
 
 
 def test_frames_of_the_interpreter_know_where_their_callers_stack_ended():
     jvm = Jvm(is_recent=True)
     interpreter, stub = jvm.blob("Interpreter"), jvm.blob("StubRoutines (1)")
-    found = JavaProcess(jvm.memory, jvm.exported).rules([interpreter + 4, stub, 0x1000])
+    rules = JavaProcess(jvm.memory, jvm.exported).rules([interpreter + 4, stub, 0x1000])
     saved = ((RBP, (OFFSET, -16)), (RSP, (OFFSET, -24)), (RETURN, (OFFSET, -8)))
-    assert found == [FrameRules((RBP, 16), saved, RETURN), None, None]  # a stub has a frame pointer
+    assert rules == [FrameRules((RBP, 16), saved, RETURN), None, None]  # a stub has a frame pointer

@@ -26,8 +26,8 @@ def jvm(request: pytest.FixtureRequest) -> Jvm:
 
 def names(process: JavaProcess, addresses: list[int]) -> list[str]:
     methods = process.new_methods()
-    found = [[one.name for one in methods if one.begin <= address < one.end] for address in addresses]
-    return [each[0] if each else hex(addresses[number]) for number, each in enumerate(found)]
+    results = [[one.name for one in methods if one.begin <= address < one.end] for address in addresses]
+    return [each[0] if each else hex(addresses[number]) for number, each in enumerate(results)]
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def names(process: JavaProcess, addresses: list[int]) -> list[str]:
     ],
 )
 def test_methods_are_named_as_the_jvm_names_them(parts: tuple[str, str, str], expected: str):
-    named = external_name(*parts)
-    assert "\n" not in named
-    assert named.replace("^J", "\\n") == expected
+    name = external_name(*parts)
+    assert "\n" not in name
+    assert name.replace("^J", "\\n") == expected
 
 
 def test_numbers_of_scopes():
@@ -90,8 +90,8 @@ def test_interpreted_methods_have_frames(jvm: Jvm):
     ]
     process = JavaProcess(jvm.memory, jvm.exported)
     inside = interpreter + 20
-    found = process.name_methods([interpreter + 5, inside, inside, inside, 0x5000], np.array(words, np.uint64))
-    assert found == [jvm.code_of(native), jvm.code_of(first) + 7, jvm.code_of(second) + 9, inside, 0x5000]
+    frames = process.name_methods([interpreter + 5, inside, inside, inside, 0x5000], np.array(words, np.uint64))
+    assert frames == [jvm.code_of(native), jvm.code_of(first) + 7, jvm.code_of(second) + 9, inside, 0x5000]
 
 
 def test_a_process_that_is_gone_is_known_as_far_as_it_was_looked_at(jvm: Jvm):

@@ -45,9 +45,9 @@ def test_zooming_keeps_the_rows_of_one_file_and_zooming_again_shows_all(browse: 
 def test_without_a_column_of_threads_zooming_uses_the_command(browse: Browse) -> None:
     by_command, by_thread = browse("mt-a"), browse("mt-a", ("pid", "comm"))
     assert by_command.zoom_thread(by_command.rows()[0])
-    assert [wanted.key for wanted in by_command.filters] == ["comm"]
+    assert [condition.key for condition in by_command.filters] == ["comm"]
     assert by_thread.zoom_thread(by_thread.rows()[0])
-    assert [wanted.key for wanted in by_thread.filters] == ["pid"]
+    assert [condition.key for condition in by_thread.filters] == ["pid"]
 
 
 def test_zooming_needs_a_column(browse: Browse) -> None:
@@ -102,8 +102,8 @@ def test_lines_have_the_values_of_the_plain_report(browse: Browse) -> None:
     plain = [line.split() for line in table_lines(model.histogram, TextOptions()) if line and not line.startswith("#")]
     common = [text.split()[-1] for text in model.common]
     for words, entry in zip(plain, model.rows(), strict=True):
-        shown = model.line(entry, 300).plain.replace("[kernel]", "[kernel.kallsyms]").split()
-        assert [word for word in words if word not in (*common, "[.]", "[k]")] == [word for word in shown if word.strip("█▏▎▍▌▋▊▉")]
+        actual_words = model.line(entry, 300).plain.replace("[kernel]", "[kernel.kallsyms]").split()
+        assert [word for word in words if word not in (*common, "[.]", "[k]")] == [word for word in actual_words if word.strip("█▏▎▍▌▋▊▉")]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

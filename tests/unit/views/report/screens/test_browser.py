@@ -67,10 +67,10 @@ def events(corpus: Path) -> Path:
 
 
 def test_rows_are_those_of_the_report(chains: Path, tmp_path: Path) -> None:
-    shown = driven(chains, tmp_path)
-    assert shown.title.startswith("cpu-clock: 168 samples")
-    assert shown.lines[0].split()[:3] == ["▶", "100.00%", "0.00%"]
-    assert shown.cursor == 0
+    result = driven(chains, tmp_path)
+    assert result.title.startswith("cpu-clock: 168 samples")
+    assert result.lines[0].split()[:3] == ["▶", "100.00%", "0.00%"]
+    assert result.cursor == 0
 
 
 @pytest.mark.parametrize("key", ["enter", "plus", "right"])
@@ -111,9 +111,9 @@ def test_tab_and_n_and_p_change_the_event(events: Path, tmp_path: Path) -> None:
 
 
 def test_slash_filters_functions_by_name(chains: Path, tmp_path: Path) -> None:
-    shown = driven(chains, tmp_path, "slash", "5", "5", "enter")
-    assert shown.lines
-    assert all("55" in line for line in shown.lines)
+    result = driven(chains, tmp_path, "slash", "5", "5", "enter")
+    assert result.lines
+    assert all("55" in line for line in result.lines)
     assert driven(chains, tmp_path, "slash", "5", "5", "enter", "escape").lines == driven(chains, tmp_path).lines
 
 
@@ -125,8 +125,8 @@ def test_letters_are_typed_into_the_input_line(chains: Path, tmp_path: Path) -> 
 def test_search_moves_the_cursor_and_f3_continues(chains: Path, tmp_path: Path) -> None:
     every = driven(chains, tmp_path).lines
     having = [number for number, line in enumerate(every) if "55" in line]
-    found = driven(chains, tmp_path, "ctrl+f", "5", "5", "enter")
-    assert (found.lines, found.cursor) == (every, having[0])
+    result = driven(chains, tmp_path, "ctrl+f", "5", "5", "enter")
+    assert (result.lines, result.cursor) == (every, having[0])
     assert driven(chains, tmp_path, "ctrl+f", "5", "5", "enter", "f3").cursor == having[1 % len(having)]
 
 
@@ -140,18 +140,18 @@ def test_recordings_without_callchains_have_nothing_to_open(events: Path, tmp_pa
 
 
 def test_k_keeps_the_rows_of_the_kernel(events: Path, tmp_path: Path) -> None:
-    shown = driven(events, tmp_path, "k")
-    assert "only dso [kernel.kallsyms]" in shown.title
-    assert "Shared Object [kernel]" in shown.title
-    assert 0 < len(shown.lines) < len(driven(events, tmp_path).lines)
+    result = driven(events, tmp_path, "k")
+    assert "only dso [kernel.kallsyms]" in result.title
+    assert "Shared Object [kernel]" in result.title
+    assert 0 < len(result.lines) < len(driven(events, tmp_path).lines)
     assert driven(events, tmp_path, "k", "k").lines == driven(events, tmp_path).lines
 
 
 def test_l_asks_for_a_limit_and_hides_smaller_rows(events: Path, tmp_path: Path) -> None:
-    every, shown = driven(events, tmp_path), driven(events, tmp_path, "L", "2", "5", "full_stop", "5", "enter")
-    assert 0 < len(shown.lines) < len(every.lines)
-    assert all(float(line.split("%")[0]) >= 25.5 for line in shown.lines)
-    assert "from 25.5% on" in shown.title
+    every, output = driven(events, tmp_path), driven(events, tmp_path, "L", "2", "5", "full_stop", "5", "enter")
+    assert 0 < len(output.lines) < len(every.lines)
+    assert all(float(line.split("%")[0]) >= 25.5 for line in output.lines)
+    assert "from 25.5% on" in output.title
     assert driven(events, tmp_path, "L", "x", "enter").lines == every.lines
     assert driven(events, tmp_path, "L", "9", "9", "enter", "L", "enter").lines == every.lines
 
@@ -176,9 +176,9 @@ def test_space_moves_down_a_page(events: Path, tmp_path: Path) -> None:
 def test_p_writes_the_table_to_the_next_free_file(events: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "perf.hist.0").write_text("")
-    shown = driven(events, tmp_path, "P")
+    result = driven(events, tmp_path, "P")
     written = [line.split() for line in (tmp_path / "perf.hist.1").read_text().splitlines() if line and not line.startswith("#")]
-    assert [(words[0], words[-1]) for words in written] == [(line.split()[0], line.split()[-1]) for line in shown.lines]
+    assert [(words[0], words[-1]) for words in written] == [(line.split()[0], line.split()[-1]) for line in result.lines]
     assert (tmp_path / "perf.hist.0").read_text() == ""
 
 
@@ -226,8 +226,8 @@ def test_names_with_control_sequences_are_shown(tmp_path: Path) -> None:
     strips = asyncio.run(_strips(path, tmp_path, "enter", "E", "d", "t", "tab", "i", "escape", "escape"))
     for name in ("comm", "file", "hot", "event1", "event2", "feature"):
         assert any(f"{name}^[]0;owned^G" in strip for strip in strips), name
-    seen = "".join(strips)
-    assert not [char for char in seen if not char.isprintable() and char != "\u00a0"]
+    screen_text = "".join(strips)
+    assert not [char for char in screen_text if not char.isprintable() and char != "\u00a0"]
     assert not [strip for strip in strips if strip.strip().startswith(FORGED)]
 
 
@@ -277,8 +277,8 @@ def test_rows_are_filtered_while_a_name_is_typed_and_esc_removes_the_filter(chai
     assert 0 < len(typed.lines) < len(every.lines)
     assert all("55" in line for line in typed.lines)
     assert driven(chains, tmp_path, "slash", "5", "5", "escape")[:2] == every[:2]
-    kept = driven(chains, tmp_path, "slash", "5", "5", "enter", "slash", "q", "escape")
-    assert kept[:2] == typed[:2]
+    result = driven(chains, tmp_path, "slash", "5", "5", "enter", "slash", "q", "escape")
+    assert result[:2] == typed[:2]
 
 
 def test_s_sorts_by_own_share(chains: Path, tmp_path: Path) -> None:
@@ -291,11 +291,11 @@ def test_only_visible_rows_are_formatted(chains: Path, monkeypatch: pytest.Monke
     """A report of a million samples may have many thousand rows."""
     from perfpy.views.report.screens.browser import ReportBrowser
 
-    made = []
+    results = []
     line, rows = BrowsedReport.line, BrowsedReport.rows
 
     def counted(model: BrowsedReport, entry: int, width: int) -> Text:
-        made.append(entry)
+        results.append(entry)
         return line(model, entry, width)
 
     monkeypatch.setattr(BrowsedReport, "line", counted)
@@ -311,4 +311,4 @@ def test_only_visible_rows_are_formatted(chains: Path, monkeypatch: pytest.Monke
                 return len(app.table.lines)
 
     assert asyncio.run(run()) > 100_000
-    assert len(made) < 2000
+    assert len(results) < 2000

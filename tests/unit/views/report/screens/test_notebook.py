@@ -71,10 +71,10 @@ class Tags(HTMLParser):
 
 def test_names_are_escaped(report: perfpy.Report) -> None:
     page = report._repr_html_() or ""
-    found = Tags()
-    found.feed(page)
-    assert {*found.tags} == {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
-    assert found.tags.count("tr") == 21
+    tags = Tags()
+    tags.feed(page)
+    assert {*tags.tags} == {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+    assert tags.tags.count("tr") == 21
     assert "&lt;img src=x" in page
 
 

@@ -83,9 +83,9 @@ def recording_of_two_waits(folder: Path) -> Path:
     for start, name in ((0x401000, "/app"), (0x601000, "/lib")):
         built.record(Mmap2(2, 7, 7, start, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid=7, tid=7, time=1)))
     for moment in range(10):
-        caller, called = (0x401010, 0x401110) if moment < 6 else (0x401210, 0x401310)
+        caller, calls = (0x401010, 0x401110) if moment < 6 else (0x401210, 0x401310)
         of_libraries = 0x401410 + 0x100 * (moment % 2)
-        built.sample(ip=0x601004, pid=7, tid=7, time=5 + moment, period=1, misc=2, callchain=[0x601004, of_libraries, called, caller])
+        built.sample(ip=0x601004, pid=7, tid=7, time=5 + moment, period=1, misc=2, callchain=[0x601004, of_libraries, calls, caller])
     (folder / "perf.data").write_bytes(built.file())
     return folder / "perf.data"
 
@@ -164,10 +164,10 @@ def test_equal_columns_are_in_the_title(own: Path) -> None:
 def test_files_and_commands_have_the_shares_of_reports_by_them(own: Path) -> None:
     rows = section(of_own(own, "wide", width=120), "hottest commands")
     for key, halves in (("comm", [row[:60] for row in rows]), ("dso", [row[60:] for row in rows])):
-        shown = {half.split()[-1]: half.split()[0] for half in halves if half.strip()}
+        output = {half.split()[-1]: half.split()[0] for half in halves if half.strip()}
         with Recording(str(own / "wide.data")) as recording:
             expected = {row.texts[key].strip().replace(".kallsyms", ""): f"{row.percent:.2f}%" for row in recording.report(by=[key]).top(5)}
-        assert shown == expected, key
+        assert output == expected, key
     assert section(of_own(own, "chains-user"), "hottest files") == ["100.00% ██████ work"]
     assert not any(line.startswith("hottest commands") for line in of_own(own, "chains-user"))
 
@@ -218,8 +218,8 @@ def test_the_path_of_a_wait_ends_before_the_kernel(tmp_path: Path) -> None:
 
 def test_functions_of_the_program_are_shown_with_callees(tmp_path: Path) -> None:
     lines = shown(recording_of_two_waits(tmp_path), 80, callers=True, options=OWN)
-    found = section(lines, "hottest functions of app, including callees")
-    assert [line.split()[::2] for line in found] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
+    part = section(lines, "hottest functions of app, including callees")
+    assert [line.split()[::2] for line in part] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
 
 
 @pytest.mark.parametrize("own", [95, 0])
@@ -239,9 +239,9 @@ def test_the_hot_function_is_shown_even_with_nearly_all_samples(tmp_path: Path, 
         chain = [*callee, *(leading if moment else leading[1:])]
         built.sample(ip=chain[0], pid=7, tid=7, time=5 + moment, period=1, misc=2, callchain=chain)
     (tmp_path / "perf.data").write_bytes(built.file())
-    found = section(shown(tmp_path / "perf.data", 80, callers=True, options=OWN), "hottest functions of app, including callees")
-    assert found[0].split()[::2] == ["99.88%", "work"]
-    assert not {"main", "run"} & {line.split()[-1] for line in found}
+    part = section(shown(tmp_path / "perf.data", 80, callers=True, options=OWN), "hottest functions of app, including callees")
+    assert part[0].split()[::2] == ["99.88%", "work"]
+    assert not {"main", "run"} & {line.split()[-1] for line in part}
 
 
 def test_a_function_that_waited_in_several_states_is_shown_once(tmp_path: Path) -> None:
@@ -249,8 +249,8 @@ def test_a_function_that_waited_in_several_states_is_shown_once(tmp_path: Path) 
         symbols = SymbolOptions(cache=False, symfs=str(tmp_path))
         report = recording.report(by=["time", "dso", "symbol", "comm"], callers=True, symbols=symbols)
         lines = window(report, recording, OWN, 80, 60)
-    found = section(lines, "hottest functions of app, including callees")
-    assert [line.split()[::2] for line in found] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
+    part = section(lines, "hottest functions of app, including callees")
+    assert [line.split()[::2] for line in part] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
 
 
 def test_stretches_with_the_smallest_losses_are_merged() -> None:

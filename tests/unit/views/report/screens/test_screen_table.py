@@ -59,17 +59,17 @@ def lines(folder: Path, width: int, *, own_first: bool = True) -> list[str]:
         recording.merge_off_cpu()
         console = Console(file=screen, width=width, height=40, no_color=True, highlight=False, markup=False)
         show_report(recording.report(options=options), recording, console, ScreenOptions(own_first=own_first))
-    found = [line.rstrip() for line in screen.getvalue().splitlines()]
-    heading = next(number for number, line in enumerate(found) if "State" in line)
-    return found[heading : heading + 7]
+    results = [line.rstrip() for line in screen.getvalue().splitlines()]
+    heading = next(number for number, line in enumerate(results) if "State" in line)
+    return results[heading : heading + 7]
 
 
 @pytest.mark.parametrize("width", [80, 90, 100, 120, 160])
 def test_states_are_whole_in_every_window(width: int, tmp_path: Path) -> None:
-    shown = lines(tmp_path, width)
-    text = "\n".join(shown)
+    printed_lines = lines(tmp_path, width)
+    text = "\n".join(printed_lines)
     assert all(state in text for state in STATES)
-    assert all(len(line) <= width for line in shown)
+    assert all(len(line) <= width for line in printed_lines)
 
 
 def test_the_bar_goes_first_then_the_share_that_does_not_sort(tmp_path: Path) -> None:

@@ -47,10 +47,10 @@ def lines(known: KnownChains, samples: list[tuple[int, int, list[int]]], made: l
 @pytest.mark.parametrize("most", [1 << 25, 12])
 def test_lines_are_formatted_once_and_again_after_eviction(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_chains, "_MOST_BYTES", most)
-    known, made = KnownChains(Timeline()), list[bytes]()  # type: ignore[arg-type]
+    chains, result = KnownChains(Timeline()), list[bytes]()  # type: ignore[arg-type]
     samples = [(1, 5, [7, 8]), (1, 5, [8, 7]), (2, 5, [7, 8]), (1, 6, [7, 8]), (1, 100, [7, 8]), (1, 5, []), (2, 99, [7, 8])]
     expected = [b"%d %d %s" % (pid, key >= 100, str(chain).encode()) for pid, key, chain in samples]
-    assert lines(known, samples, made) == expected
-    assert len(made) == len(set(expected)) == 5
-    assert lines(known, samples, made) == expected
-    assert len(made) == (5 if most > 100 else 10)
+    assert lines(chains, samples, result) == expected
+    assert len(result) == len(set(expected)) == 5
+    assert lines(chains, samples, result) == expected
+    assert len(result) == (5 if most > 100 else 10)

@@ -5,6 +5,7 @@ The layers below do not know each other's users; the commands above use only thi
 Modules:
 
 exported  read a recording from a folder of tables
+shared_symbols  timelines and symbols that several passes share
 values    single samples, and samples of a tracepoint
 """
 
@@ -17,6 +18,7 @@ from perfpy.abi.startup import cached_property
 from perfpy.errors import BadPerfDataError, OutputFailedError, UsageError
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.tables_folder import recordings_in
+from perfpy.recording.shared_symbols import SharedSymbols
 from perfpy.recording.values import Sample, TracepointSamples
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -75,6 +77,7 @@ class Recording:
             self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
         self.symbol_options = symbols  #: for methods without symbol options
         self._symbolizers: list[Symbolizer] = []
+        self.shared_symbols = SharedSymbols()  #: a context in which reports, stacks and annotations share symbols, and so cost less
         self.sample_filter: SampleFilter | None = None  #: of where()
 
     def _of_tables(self, exported: list[str]) -> PerfData:
@@ -233,6 +236,18 @@ class Recording:
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
 
+    def _naming(self, symbols: SymbolOptions | None, *, keep_exited: bool = True) -> tuple[TaskTimeline, Symbolizer]:
+        """Return a timeline and a symbolizer for a pass over the samples, perhaps those of an earlier pass."""
+        from perfpy.symbols.files.debug_files import SymbolOptions
+
+        options = symbols or self.symbol_options or SymbolOptions()
+
+        def make() -> tuple[TaskTimeline, Symbolizer]:
+            timeline = self.make_timeline(keep_exited=keep_exited)
+            return timeline, self.new_symbolizer(timeline, options)
+
+        return self.shared_symbols.naming((keep_exited, options), make)
+
     def _bpf_code(self) -> dict[str, tuple[bytes, int]]:
         """Return the code of BPF programs by name, and its ELF machine."""
         from perfpy.perfdata.container.bpf_programs import bpf_functions
@@ -383,8 +398,7 @@ class Recording:
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), columns=columns)
         options = options._replace(sample_filter=self.within(options.sample_filter))
-        timeline = self.make_timeline(keep_exited=options.names.keep_exited)
-        symbolizer = self.new_symbolizer(timeline, symbols)
+        timeline, symbolizer = self._naming(symbols, keep_exited=options.names.keep_exited)
         report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
         report.display = _Display()
         return report
@@ -423,12 +437,15 @@ class Recording:
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         report_options = report_options.by_address(BY_FUNCTION)._replace(sample_filter=self.within(report_options.sample_filter))
-        timeline = self.make_timeline(keep_exited=report_options.names.keep_exited)
-        symbolizer = self.new_symbolizer(timeline, symbols)
+        timeline, symbolizer = self._naming(symbols, keep_exited=report_options.names.keep_exited)
         return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer)
 
-    def source_files(self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[SourceShares]:
+    def source_files(
+        self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None, annotation: Annotation | None = None
+    ) -> list[SourceShares]:
         """Return the samples of each line of source files, for each event.
+
+        annotation: annotate()'s, of the same samples and symbols, made within one shared_symbols; saves a pass over the samples.
 
         for file in recording.source_files()[0].files:
             for line in file.lines:
@@ -437,9 +454,9 @@ class Recording:
         from perfpy.analysis.annotation.source_files import make_source_shares
         from perfpy.analysis.filters.sample_filter import SampleFilter
 
-        timeline = self.make_timeline(keep_exited=True)
-        symbolizer = self.new_symbolizer(timeline, symbols)
-        return make_source_shares(self.data, timeline, symbolizer, self.within(sample_filter or SampleFilter()))
+        timeline, symbolizer = self._naming(symbols)
+        folded = annotation.folded(symbolizer) if annotation is not None else None
+        return make_source_shares(self.data, timeline, symbolizer, self.within(sample_filter or SampleFilter()), folded)
 
     def stacks(
         self,
@@ -464,8 +481,7 @@ class Recording:
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
-        timeline = self.make_timeline(keep_exited=True)
-        symbolizer = self.new_symbolizer(timeline, symbols)
+        timeline, symbolizer = self._naming(symbols)
         combined_filter = self.within(sample_filter or SampleFilter())
         more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
         return make_stacks(self.data, timeline, symbolizer, combined_filter, **more, most_samples=most_samples, jobs=jobs)
@@ -489,20 +505,9 @@ class Recording:
         >>> page[:15]
         '<!doctype html>'
         """
-        from perfpy.analysis.filters.sample_filter import SampleFilter
-        from perfpy.analysis.report.options import ReportOptions
-        from perfpy.views.page.code_data import code_data, file_data
-        from perfpy.views.page.marks import make_marks
-        from perfpy.views.page.page import render
-        from perfpy.views.page.profile_data import page_stacks
-        from perfpy.views.page.verdict import page_text
+        from perfpy.views.page.recorded_page import page_of
 
-        parts = page_stacks(self, symbols, sample_filter=sample_filter) if stacks is None else stacks
-        marks = make_marks(self, parts, symbols, sampled_only=(sample_filter or self.sample_filter) is not None)
-        hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        text = page_text(self, hot.report, parts, sample_filter, symbols)
-        files = self.source_files(sample_filter=sample_filter, symbols=symbols) if code else []
-        return render(parts, text, code=code_data(hot) if code else [], files=file_data(files), marks=marks)
+        return page_of(self, stacks, sample_filter, symbols, code=code)
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
@@ -513,13 +518,9 @@ class Recording:
         >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
         ...     page = before.page_of_changes(after)
         """
-        from perfpy.views.page.page import PageText, render
-        from perfpy.views.page.profile_data import page_stacks
+        from perfpy.views.page.recorded_page import changes_page
 
-        both = (self, after)
-        first, second = stacks or [page_stacks(one, symbols) for one in both]
-        titles = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
-        return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", titles), after=second)
+        return changes_page(self, after, stacks, symbols)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write the profile as a page with flame graph, time line and tables: one self-contained HTML file for any browser.

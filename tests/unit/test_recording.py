@@ -14,7 +14,7 @@ from perfpy.errors import OutputFailedError, UsageError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from perfpy.recording import Recording, Sample
-from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
@@ -101,6 +101,20 @@ def test_a_flame_graph_is_one_page(recording: Recording, tmp_path: Path) -> None
     assert (tmp_path / "flame.html").read_text().startswith("<!doctype html>")
     with pytest.raises(OutputFailedError, match="nowhere"):
         recording.flamegraph("/nowhere/flame.html")
+
+
+def test_a_page_resolves_symbols_once(recording: Recording) -> None:
+    page = recording.page()
+    assert len(recording._symbolizers) == 1
+    recording.stacks()
+    recording.stacks()
+    assert len(recording._symbolizers) == 3, "outside of a context nothing is shared"
+    with recording.shared_symbols, recording.shared_symbols:
+        recording.stacks()
+        recording.stacks(SymbolOptions(inline=Inline.NONE))
+        recording.annotate(symbols=SymbolOptions(inline=Inline.NONE))
+    assert len(recording._symbolizers) == 5, "only equal options share symbols"
+    assert recording.page() == page
 
 
 def test_an_unreferenced_recording_is_closed(recording: Recording) -> None:

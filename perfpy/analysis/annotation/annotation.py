@@ -12,6 +12,7 @@ from perfpy.disassembly.objdump import CodeStyle
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.analysis.aggregate.profile import Folded
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.perfdata.container.events import FileEvent
@@ -33,6 +34,10 @@ class Annotation:
 
     def _first_table(self) -> Histogram | None:
         return next((one for one in self.report.histograms if one.leader.samples), None)
+
+    def folded(self, symbolizer: Symbolizer) -> Folded | None:
+        """Return the samples by address if their frames are those of this symbolizer."""
+        return self.report.folded if symbolizer is self._symbolizer else None
 
     def function(self, event: FileEvent | None = None, style: CodeStyle | None = None) -> AnnotatedFunction:
         """Return the hottest function of an event (default: the first with samples). Raises NoCodeError if its code is not available."""

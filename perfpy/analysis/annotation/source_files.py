@@ -81,17 +81,23 @@ class _LineRows(NamedTuple):
 
 
 def make_source_shares(
-    data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter
+    data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter, folded: Folded | None = None
 ) -> list[SourceShares]:
-    """Return the shares of each event with samples."""
+    """Return the shares of each event with samples.
+
+    folded: the samples of the filter by address, if they were folded before with this symbolizer; only lines of runtimes need callchains.
+    """
     is_runtime_code = any(dso.made_code for dso in timeline.dso_table.dsos)
     chains = is_runtime_code and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
-    profile = SampleScan(data, timeline, symbolizer, FoldingPlan(("frame",), sample_filter, chains=chains)).profile()
-    locations, folded = Locations(symbolizer), profile.folded
+    table: ChainSource | None = None
+    if folded is None or chains:
+        profile = SampleScan(data, timeline, symbolizer, FoldingPlan(("frame",), sample_filter, chains=chains)).profile()
+        folded, table = profile.folded, profile.chains
+    locations = Locations(symbolizer)
     unfiltered = ~folded.filtered & ~sample_filter.mark_frames(locations)[folded.dimensions["frame"]]
     frames = folded.dimensions["frame"]
-    if profile.chains is not None:
-        frames = _callers_of_runtimes(folded, profile.chains, locations)
+    if table is not None:
+        frames = _callers_of_runtimes(folded, table, locations)
     shares = []
     for event in data.events:
         of_event = folded.event == event.index
@@ -99,7 +105,7 @@ def make_source_shares(
             total = int(folded.period[of_event].sum()) or 1
             rows = np.flatnonzero(of_event & unfiltered)
             percent = (100.0 / total * folded.period[rows]).astype(np.float64)
-            callers = None if profile.chains is None else _callers(folded.chain[rows], profile.chains, locations)
+            callers = None if table is None else _callers(folded.chain[rows], table, locations)
             shares.append(_shares(event.name, _LineRows(frames[rows], percent, folded.count[rows], callers), symbolizer))
     return shares
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.columns import Growing, rows_where
+from perfpy.abi.columns import Growing, distinct, rows_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class Functions:
         """Return the first frame in the function of each frame."""
         frame_count = len(self._first_of_frame.values)
         if len(symbolizer.frames) > frame_count:
-            self._add_frames(_mergeable_symbols(symbolizer)[frame_count:], len(symbolizer.symbols))
+            self._add_frames(_mergeable_symbols(symbolizer, frame_count), len(symbolizer.symbols))
         first_frames_of: NDArray[np.int32] = self._first_of_frame.values[frames]
         return first_frames_of
 
@@ -44,10 +44,14 @@ class Functions:
         self._first_of_frame.append(first)
 
 
-def _mergeable_symbols(symbolizer: Symbolizer) -> NDArray[np.int32]:
-    """Return the symbol of every frame; -1 also if frames of one function may expand to different inlined calls."""
+def _mergeable_symbols(symbolizer: Symbolizer, first: int) -> NDArray[np.int32]:
+    """Return the symbol of each frame from `first` on; -1 also if frames of one function may expand to different inlined calls."""
     table, inliner = symbolizer.resolve(), symbolizer.inliner
+    symbol: NDArray[np.int32] = table.symbol[first:]
     if inliner is None:
-        return table.symbol
-    apart = np.array([inliner.may_expand(number) for number in range(len(symbolizer.dsos))] + [False])
-    return np.where(apart[table.dso], np.int32(-1), table.symbol)
+        return symbol
+    dso = table.dso[first:]
+    apart = np.zeros(len(symbolizer.dsos) + 1, np.bool_)
+    for number in distinct(dso).tolist():
+        apart[number] = number >= 0 and inliner.may_expand(number)
+    return np.where(apart[dso], np.int32(-1), symbol)

@@ -40,18 +40,19 @@ def write_exports(recording: Recording, options: ReportCommandOptions, sample_fi
         "pprof": lambda: _pprof(recording, export_stacks.with_sites),
     }
     stacks: Sequence[Stacks] = ()
-    for name, path in options.exports.items():
-        stacks = export_stacks.whole if name in BY_FUNCTION else export_stacks.with_sites
-        if not stacks:
-            from perfpy.cli.line.nothing_left import print_nothing_left  # few reports are empty
+    with recording.shared_symbols:
+        for name, path in options.exports.items():
+            stacks = export_stacks.whole if name in BY_FUNCTION else export_stacks.with_sites
+            if not stacks:
+                from perfpy.cli.line.nothing_left import print_nothing_left  # few reports are empty
 
-            if not options.quiet:
-                print_nothing_left(recording, sample_filter, symbols)
-            return
-        if name == "folded":
-            write_folded(stacks, path, quiet=options.quiet)
-        else:
-            write_bytes(path, makers[name](), quiet=options.quiet)
+                if not options.quiet:
+                    print_nothing_left(recording, sample_filter, symbols)
+                return
+            if name == "folded":
+                write_folded(stacks, path, quiet=options.quiet)
+            else:
+                write_bytes(path, makers[name](), quiet=options.quiet)
     print_notes(note(stacks[0].truncated), quiet=options.quiet, verbose=options.verbose)
 
 

@@ -2,6 +2,7 @@
 
 Modules:
 
+recorded_page the page of one recording, and of the changes between two
 page          the HTML with style, scripts and data
 profile_data  stacks and samples for the scripts
 packing       columns as compressed text

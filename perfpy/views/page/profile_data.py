@@ -47,6 +47,7 @@ _TICKS: Final = 1 << 22  # at most, in a recording
 _COARSER: Final = 2
 #: above this number samples that differ only in time are merged, within longer and longer ticks
 MOST_ROWS: Final = 2_000_000
+_BLOCK: Final = 1 << 16  # samples; most pairs of a block are known from those before
 _MOST_PAYLOADS: Final = 200_000  # samples
 
 
@@ -230,8 +231,10 @@ def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int32]]:
     rows = part if part.timed is None else part.timed
     chains = len(part.offsets)
     keys = rows.comm.astype(np.int64) * chains + rows.chain
-    number, first = IdTable().ids_and_new(keys.view(np.uint64))
-    pairs = keys[first]
+    table = IdTable()
+    blocks = [table.ids(keys[begin : begin + _BLOCK].view(np.uint64)) for begin in range(0, len(keys), _BLOCK)]
+    number = np.concatenate([np.zeros(0, np.int32), *blocks])
+    pairs = table.keys.view(np.int64)
     none = np.zeros(len(pairs), np.int64)
     folded = replace(part, comm=(pairs // chains).astype(np.int32), chain=(pairs % chains).astype(np.int32), weight=none.astype(np.uint64),
                      count=none)  # fmt: skip
@@ -302,10 +305,9 @@ def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], mark
             if part.timed is None:
                 continue
             key = part.timed.pid.astype(np.int64) << 32 | part.timed.tid.astype(np.int64) & 0xFFFFFFFF
-            backwards = np.ascontiguousarray(key[::-1])
-            _, last = IdTable().ids_and_new(backwards.view(np.uint64))
-            last_tasks, rows = backwards[last].tolist(), len(key) - 1 - last
-            comms.update((task, part.comms[comm]) for task, comm in zip(last_tasks, part.timed.comm[rows].tolist(), strict=True))
+            last = np.full(len(tasks), -1, np.int64)
+            last[np.searchsorted(tasks, key)] = part.timed.comm  # in order of time: the last one stays
+            comms.update((task, part.comms[comm]) for task, comm in zip(tasks.tolist(), last.tolist(), strict=True) if comm >= 0)
     return [[task >> 32, _sign(task & 0xFFFFFFFF), comms.get(task, "")] for task in tasks.tolist()]
 
 

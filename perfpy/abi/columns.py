@@ -201,6 +201,9 @@ class Ragged:
 _LONG_ROW: Final = 256  # bytes; longer rows are copied one by one, shorter ones by one index over all rows
 
 
+_UNALIGNED: Final = 3  # bits of the position of bytes that are no whole number of 32-bit words
+
+
 class Slices:
     """A column whose rows still lie in the buffer that they were read from. It is valid as long as the buffer.
 
@@ -237,6 +240,12 @@ class Slices:
         """Return a copy of the rows in this machine's byte order."""
         if int(self.lengths.sum()) * self.words.itemsize > _LONG_ROW * len(self.starts):
             return self._copy_rows()
+        if (
+            self.words.itemsize == 1
+            and not (len(self.words) | int(np.bitwise_or.reduce(self.starts | self.lengths, initial=0))) & _UNALIGNED
+        ):
+            index, offsets = slices_index(self.starts >> 2, self.lengths >> 2)
+            return Ragged(self.words.view(np.uint32)[index].view(self.words.dtype), offsets << 2)
         index, offsets = slices_index(self.starts, self.lengths)
         return Ragged(self.words[index].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
 

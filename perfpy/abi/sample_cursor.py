@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Cursor:
     """The position of the next field of each sample, in 8-byte words of the buffer, bounded by the records' ends.
 
-    With `late`, callchains and user stacks may stay in the buffer.
+    With `late`, callchains, raw data and user stacks may stay in the buffer.
     """
 
     def __init__(
@@ -73,14 +73,6 @@ class Cursor:
 def gather(words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
     """Return the spans as rows in this machine's byte order. Starts and lengths count elements of `words`."""
     return Slices(words, starts, lengths).gather()
-
-
-def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
-    """Return spans of bytes as rows. Starts and lengths are in bytes."""
-    if not ((starts & 3).any() or (lengths & 3).any()):
-        words = gather(buffer.view(np.uint32), starts >> 2, lengths >> 2)
-        return Ragged(words.values.view(np.uint8), words.offsets << 2)
-    return gather(buffer, starts, lengths)
 
 
 #: decodes one variable field at the cursor into `columns`, or only skips it

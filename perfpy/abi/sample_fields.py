@@ -12,7 +12,7 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged, Slices
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.sample_branches import branch_decoder
-from perfpy.abi.sample_cursor import Cursor, FieldDecoder, gather, gather_bytes
+from perfpy.abi.sample_cursor import Cursor, FieldDecoder, gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,8 @@ def _raw(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
     sizes = cursor.halves[2 * np.where(over, 0, cursor.position)].astype(np.int64)
     starts, words = cursor.skip(np.where(over, -1, (sizes + 11) >> 3))
     if is_requested:
-        columns["raw"] = gather_bytes(cursor.bytes, (starts << 3) + 4, np.where(words > 0, sizes, 0))
+        rows = Slices(cursor.bytes, (starts << 3) + 4, np.where(words > 0, sizes, 0))
+        columns["raw"] = rows if cursor.late else rows.gather()
 
 
 def _registers_decoder(name: str, mask: int) -> tuple[tuple[str, ...], FieldDecoder]:
@@ -142,4 +143,4 @@ def _aux(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
     sizes = cursor.count()
     starts, words = cursor.skip(np.where(sizes < 0, -1, (sizes + 7) >> 3))
     if is_requested:
-        columns["aux"] = gather_bytes(cursor.bytes, starts << 3, np.where(words > 0, sizes, 0))
+        columns["aux"] = Slices(cursor.bytes, starts << 3, np.where(words > 0, sizes, 0)).gather()

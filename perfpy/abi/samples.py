@@ -94,7 +94,7 @@ class SampleLayout:
 
         Args:
             fields: names of the columns (default: all); names that samples of this attr lack are ignored
-            late: return callchain and user_stack as Slices, which need `buf`
+            late: return callchain, raw and user_stack as Slices, which need `buf`
 
         Columns are uint64, except pid, tid and cpu (int32), misc (uint16) and cpumode (the low bits of misc, uint8). Ragged columns:
         callchain (uint64), raw, user_stack, aux (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order), branch_counters,

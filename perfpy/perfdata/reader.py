@@ -315,7 +315,7 @@ class PerfData:
     ) -> Iterator[StoredBatch]:
         """Yield all samples in the order of the file: like batches(), but cheaper.
 
-        Columns of callchains and user stacks are perfpy.abi.columns.Slices, valid until the next batch.
+        Columns of callchains, raw data and user stacks are perfpy.abi.columns.Slices, valid until the next batch.
 
         Args:
             fields: as for batches().

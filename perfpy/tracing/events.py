@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Slices, rows_where
+from perfpy.abi.columns import Columns, Ragged, Slices, rows_where
 from perfpy.abi.flags import PerfType
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.abi.columns import Columns, Index, Ragged
+    from perfpy.abi.columns import Column, Index
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat, TraceField
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
@@ -33,8 +33,9 @@ MOST_ARGUMENTS: Final = 6
 _RAW, _NAMED = "raw_syscalls", "syscalls"
 _ENTER_PREFIX, _EXIT_PREFIX = "sys_enter", "sys_exit"
 _NUMBER_FIELDS = ("id", "__syscall_nr", "nr")
-_NO_CALL: Final = -1  # the kernel's number of a call that a debugger skipped
+NO_CALL: Final = -1  #: the kernel's number of a call that a debugger skipped
 _INT_SIZE: Final = 4
+_NO_ARGUMENTS: Final = np.zeros(1, np.uint64)
 _DTYPES: Final = {1: "u1", 2: "u2", 4: "i4", 8: "i8"}
 
 
@@ -145,40 +146,66 @@ def _format(tracing: Tracing, number: int) -> EventFormat | None:
         return None
 
 
-def call_events(
-    columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64], fields: Mapping[int, CallFields], endian: str
-) -> CallEvents:
+class CallColumns:
+    """The columns of system calls, computed from raw data while these are in memory (perfdata.records.batches.FurtherColumns).
+
+    Args:
+        forms: of the tracepoints of system calls (call_fields).
+        endian: the byte order of the recorded machine.
+        has_arguments: also compute the arguments.
+    """
+
+    fields = ("raw",)
+
+    def __init__(self, forms: Mapping[int, CallFields], endian: str, *, has_arguments: bool = True) -> None:
+        self._forms = forms
+        self._endian = endian
+        self._has_arguments = has_arguments
+
+    def extend(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
+        """Return the columns of some samples with call_kind, call_number, call_result and call_arguments."""
+        del key
+        count = len(event)
+        kind, number = np.full(count, OTHER, np.uint8), np.full(count, NO_CALL, np.int64)
+        arguments, result = np.zeros((count if self._has_arguments else 0, MOST_ARGUMENTS), np.uint64), np.zeros(count, np.int64)
+        raw = _in_buffer(columns["raw"]) if "raw" in columns else None
+        for index, form in self._forms.items():
+            rows = rows_where(event == index)
+            if raw is None or not len(rows):
+                continue
+            words = RawWords(raw.take(rows), self._endian)
+            kind[rows] = form.kind
+            number[rows] = words.numbers(*form.number)
+            if form.kind == EXIT:
+                kind[rows[number[rows] < 0]] = UNNUMBERED
+                result[rows] = words.numbers(*form.result)
+            elif form.arguments and self._has_arguments:
+                arguments[rows, : len(form.arguments)] = words.words(form.arguments)
+        added: dict[str, Column] = {"call_kind": kind, "call_number": number, "call_result": result}
+        if self._has_arguments:
+            added["call_arguments"] = arguments
+        return Columns(columns.rows, {**columns, **added}, columns.damaged)
+
+
+def call_events(columns: Columns, key: NDArray[np.uint64]) -> CallEvents:
     """Return the samples of a batch as entries, returns and others.
 
     Args:
-        columns: of the samples, with tid, time and raw.
-        event: the index of each sample's event.
+        columns: of the samples, with tid and those of CallColumns.
         key: the samples' delivery keys.
-        fields: of the tracepoints of system calls (call_fields).
-        endian: the byte order of the recorded machine.
     """
-    count = len(event)
-    kind, number = np.full(count, OTHER, np.uint8), np.full(count, _NO_CALL, np.int64)
-    arguments, result = np.zeros((count, MOST_ARGUMENTS), np.uint64), np.zeros(count, np.int64)
-    for index, form in fields.items():
-        rows = rows_where(event == index)
-        if not len(rows):
-            continue
-        words = RawWords(columns["raw"].take(rows), endian)
-        kind[rows] = form.kind
-        number[rows] = words.numbers(*form.number)
-        if form.kind == EXIT:
-            kind[rows[number[rows] < 0]] = UNNUMBERED
-            result[rows] = words.numbers(*form.result)
-        elif form.arguments:
-            arguments[rows, : len(form.arguments)] = words.words(form.arguments)
+    count = columns.rows
     tid = columns["tid"].astype(np.int32, copy=False)
     cpu = columns["cpu"].astype(np.int32, copy=False) if "cpu" in columns else np.full(count, -1, np.int32)
     time = columns["time"].astype(np.int64) if "time" in columns else np.zeros(count, np.int64)
-    return CallEvents(
-        *(kind, tid, columns["pid"].astype(np.int32, copy=False), cpu, time, key, number, arguments, result),
-        np.arange(count),
-    )
+    arguments = columns["call_arguments"] if "call_arguments" in columns else np.broadcast_to(_NO_ARGUMENTS, (count, MOST_ARGUMENTS))
+    kind, number, result = columns["call_kind"], columns["call_number"], columns["call_result"]
+    return CallEvents(kind, tid, columns["pid"].astype(np.int32, copy=False), cpu, time, key, number, arguments, result, np.arange(count))
+
+
+def _in_buffer(raw: Ragged | Slices) -> Slices:
+    """Return the rows of a column without a copy."""
+    return Slices(raw.values, raw.offsets[:-1], raw.lengths) if isinstance(raw, Ragged) else raw
 
 
 class RawWords:
@@ -194,7 +221,7 @@ class RawWords:
         if isinstance(raw, Slices) and raw.words.dtype.itemsize == 1:
             self._buffer, self._starts, self._lengths = raw.words, raw.starts, raw.lengths
         else:
-            rows: Ragged = raw.gather()
+            rows = raw.gather()
             self._buffer, self._starts, self._lengths = rows.values, rows.offsets[:-1], rows.lengths
         self._shortest = int(self._lengths.min()) if len(self._lengths) else 0
 
@@ -204,6 +231,10 @@ class RawWords:
 
     def words(self, offsets: Sequence[int]) -> NDArray[np.uint64]:
         """Return uint64[n, k], the 64-bit words at offsets of each row; 0 beyond a row's end."""
+        first, size = offsets[0], 8 * len(offsets)
+        if list(offsets) == list(range(first, first + size, 8)) and first + size <= self._shortest:
+            rows = np.ndarray((len(self._buffer) - size + 1, len(offsets)), self._endian + "u8", self._buffer, strides=(1, 8))
+            return rows[self._starts + first].astype(np.uint64, copy=False)
         words = np.empty((len(self._starts), len(offsets)), np.uint64)
         for column, offset in enumerate(offsets):
             words[:, column] = self._values(offset, np.dtype(self._endian + "u8"))

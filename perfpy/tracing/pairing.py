@@ -46,10 +46,12 @@ class Pairing:
 
     Args:
         ending: numbers of calls that do not return (exit, exit_group), which are not paired.
+        wants_interruptions: find the interrupted entries.
     """
 
-    def __init__(self, ending: NDArray[np.int64]) -> None:
-        self._ending = ending
+    def __init__(self, ending: NDArray[np.int64], *, wants_interruptions: bool = True) -> None:
+        self._ending = ending.tolist()
+        self._wants_interruptions = wants_interruptions
         self._open: CallEvents | None = None
         self._open_interrupted = np.zeros(0, np.bool_)
         self._current = NO_ROW  # the row in _open of the last entry of all
@@ -61,7 +63,10 @@ class Pairing:
             carried = self._open.size
             events = CallEvents.concat([self._open, batch])
         entry, returned_by = self._partners(events)
-        interrupter = self._interrupters(events, carried, returned_by)
+        if self._wants_interruptions:
+            interrupter = self._interrupters(events, carried, returned_by)
+        else:
+            interrupter = np.full(events.size, NO_ROW, np.int64)
         was_interrupted = interrupter != NO_ROW
         was_interrupted[:carried] |= self._open_interrupted
         open_rows = self._keep(events, returned_by, was_interrupted, carried)
@@ -77,17 +82,25 @@ class Pairing:
             self._open, self._open_interrupted = self._open.take(kept), self._open_interrupted[kept]
             self._current = int(last[0]) if len(last) else NO_ROW
 
+    def _end(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which calls do not return."""
+        chosen = np.zeros(len(numbers), np.bool_)
+        for number in self._ending:
+            chosen |= numbers == number
+        return chosen
+
     def _partners(self, events: CallEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return of each return its entry, and of each entry the row of its thread's next entry or return; -1 without."""
         count = events.size
         entry, ended_by = np.full(count, NO_ROW, np.int64), np.full(count, NO_ROW, np.int64)
         rows = rows_where((events.kind == ENTER) | (events.kind == EXIT))
         order = rows[np.argsort(events.tid[rows], kind="stable")]
-        before, after = order[:-1], order[1:]
-        is_same = events.tid[before] == events.tid[after]
-        is_entry = (events.kind[before] == ENTER) & is_same
-        ended_by[before[is_entry]] = after[is_entry]
-        is_pair = is_entry & (events.kind[after] == EXIT)
+        tids, kinds = events.tid[order], events.kind[order]
+        is_entry = (kinds[:-1] == ENTER) & (tids[:-1] == tids[1:])
+        first = rows_where(is_entry)
+        before, after = order[first], order[first + 1]
+        ended_by[before] = after
+        is_pair = kinds[first + 1] == EXIT
         entry[after[is_pair]] = before[is_pair]
         return entry, ended_by
 
@@ -100,13 +113,13 @@ class Pairing:
         entries = rows if current == NO_ROW else np.concatenate([[current], rows])
         before, after = entries[:-1], entries[1:]
         end = ended_by[before]
-        is_interrupted = (events.kind[before] == ENTER) & ((end == NO_ROW) | (end >= after)) & ~np.isin(events.number[before], self._ending)
+        is_interrupted = (events.kind[before] == ENTER) & ((end == NO_ROW) | (end >= after)) & ~self._end(events.number[before])
         interrupter[before[is_interrupted]] = after[is_interrupted]
         return interrupter
 
     def _keep(self, events: CallEvents, ended_by: NDArray[np.int64], was_interrupted: NDArray[np.bool_], carried: int) -> frozenset[int]:
         """Keep the entries without a return for the next batch; return their rows."""
-        is_open = (events.kind == ENTER) & (ended_by == NO_ROW) & ~np.isin(events.number, self._ending)
+        is_open = (events.kind == ENTER) & (ended_by == NO_ROW) & ~self._end(events.number)
         rows = rows_where(is_open)
         entries = rows_where(events.kind[carried:] == ENTER) + carried
         last = int(entries[-1]) if len(entries) else NO_ROW

@@ -129,7 +129,7 @@ class SampleView:
     def ragged_column(self, name: str, dtype: Any) -> Ragged:
         """Return a ragged column, empty for samples that lack it."""
         values = self.columns.get(name)
-        return values if isinstance(values, Ragged) else Ragged.empty(len(self), dtype)
+        return values.gather() if isinstance(values, (Ragged, Slices)) else Ragged.empty(len(self), dtype)
 
     def chains(self) -> Ragged | Slices:
         """Return the callchains, perhaps still in the buffer."""

@@ -129,9 +129,9 @@ class LiveTrace:
         """Print what has been read; return whether to go on. After a signal, printing ends within about a second."""
         deadline = 0.0
         for batch in calls.batches():
-            output.write(batch.lines[: self._left])
+            output.write_lines(batch.lines, self._left)
             if self._left is not None:
-                self._left -= min(self._left, len(batch.lines))
+                self._left -= min(self._left, batch.lines.size)
                 if not self._left:
                     return False
             if self._ends or signals.arrived:

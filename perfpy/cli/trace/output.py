@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from perfpy.views.script.pieces import Flat
+
 
 class TraceOutput:
     """The destination of lines. path: of -o; "" for standard error, "-" for standard output."""
@@ -42,3 +44,9 @@ class TraceOutput:
         """Write lines. Line breaks in names of files and threads do not begin new ones."""
         self.stream.writelines(one_line_each(lines))
         self.stream.flush()
+
+    def write_lines(self, lines: Flat, most: int | None = None) -> None:
+        """Write lines that are bytes with their line feeds; most: how many, None for all."""
+        self.stream.flush()
+        self.stream.buffer.write(b"".join(lines.parts if most is None else lines.slice(0, most)))
+        self.stream.buffer.flush()

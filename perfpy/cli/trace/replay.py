@@ -74,12 +74,13 @@ def replay(options: TraceCommandOptions) -> int:
     ):
         form = line_options(options) if wants_lines(options) else None
         timeline = recording.make_timeline(keep_exited=wants_summary(options))
-        calls = RecordedCalls(recording, timeline, form, _filter(options, str(recording.header.get("arch") or "x86_64")))
+        call_filter = _filter(options, str(recording.header.get("arch") or "x86_64"))
+        calls = RecordedCalls(recording, timeline, form, call_filter, wants_totals=wants_summary(options))
         left = options.max_events or None
         for _, lines in calls.batches():
-            output.write(lines[:left])
+            output.write_lines(lines, left)
             if left is not None:
-                left -= min(left, len(lines))
+                left -= min(left, lines.size)
             if left == 0:
                 break
         if wants_summary(options):

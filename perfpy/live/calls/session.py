@@ -18,13 +18,13 @@ from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
 from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
 from perfpy.tracing.descriptors import Descriptors
-from perfpy.tracing.events import call_events, call_fields
+from perfpy.tracing.events import CallColumns, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
 from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls
-from perfpy.views.trace.lines import TraceLines
+from perfpy.views.trace.lines import NO_LINES, TraceLines
 from perfpy.views.trace.other_events import OtherEvents
 from perfpy.views.trace.recorded_calls import ending_numbers
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.tracing.pairing import PairedEvents
+    from perfpy.views.script.pieces import Flat
     from perfpy.views.trace.lines import LineOptions
     from perfpy.views.trace.recorded_calls import CallFilter
 
@@ -48,7 +49,7 @@ class LiveBatch(NamedTuple):
     """The events of an interval, and their lines."""
 
     paired: PairedEvents
-    lines: list[str]
+    lines: Flat
 
 
 def _comm_reader() -> Callable[[int], str]:
@@ -97,6 +98,7 @@ class LiveCalls:
         events = rings.events(tracing)
         self._window = LiveWindow(events, rings.features, tracing, own=os.getpid())
         self._fields = call_fields(events, tracing)
+        self._columns = CallColumns(self._fields, self._window.endian)
         self.comms = FollowedComms(_comm_reader())
         self.calls = CallTexts(self.machine)
         self.totals = Totals()
@@ -150,17 +152,17 @@ class LiveCalls:
             ordered = self._window.begin(data, until)
             self.lost += self._window.counts.lost
             self._follow_tasks(ordered)
-            for batch in self._window.batches(_FIELDS):
-                events = call_events(batch.columns, batch.event, batch.key, self._fields, self._window.endian)
+            for batch in self._window.batches(_FIELDS, self._columns):
+                events = call_events(batch.columns, batch.key)
                 paired = self._pairing.pair(self._filter.apply(events))
                 self.totals.add(paired)
                 self._others.begin_batch(batch)
                 yield LiveBatch(paired, self._printed(paired))
             self._forget()
 
-    def _printed(self, paired: PairedEvents) -> list[str]:
+    def _printed(self, paired: PairedEvents) -> Flat:
         if self._lines is None:
-            return []
+            return NO_LINES
         texts = self._texts(paired)
         self.calls.strings = texts
         if self._descriptors is not None:

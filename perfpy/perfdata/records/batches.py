@@ -106,7 +106,7 @@ class SampleDecoder(NamedTuple):
     change: Change | None = None
 
     def decode_in_buffer(self, samples: KeyedSamples) -> StoredBatch:
-        """Decode samples with callchains and user stacks as Slices, valid until the next chunk is read."""
+        """Decode samples with callchains, raw data and user stacks as Slices, valid until the next chunk is read."""
         decoded_samples = decode_chunk(samples, self.table, self.fields, self.warn, late=True)
         return decoded_samples if self.change is None else self.change(decoded_samples)
 
@@ -142,7 +142,7 @@ def ordered_batches(streams: Sequence[Iterator[KeyedSamples]], reads: Iterable[C
 def stored_batches(streams: Sequence[Iterator[KeyedSamples]], reads: Iterable[ChunkRead], decoder: SampleDecoder) -> Iterator[StoredBatch]:
     """Yield the samples of each chunk in the order of the file, a batch per read.
 
-    Columns of callchains and user stacks are Slices: valid until the next batch.
+    Columns of callchains, raw data and user stacks are Slices: valid until the next batch.
     """
     for stream, _ in reads:
         if chunk_samples := next(streams[stream], None):  # None: the file was truncated since the first pass

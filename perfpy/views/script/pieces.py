@@ -42,6 +42,11 @@ class Flat(NamedTuple):
     parts: list[bytes]
     stride: int
 
+    @property
+    def size(self) -> int:
+        """The number of samples."""
+        return len(self.parts) // self.stride
+
     def slice(self, begin: int, end: int) -> list[bytes]:
         """Return the entries of some samples."""
         return self.parts[begin * self.stride : end * self.stride]

@@ -18,9 +18,9 @@ from perfpy.abi.system_calls.numbers import names_by_number
 from perfpy.abi.system_calls.results import result_kind
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
-from perfpy.views.trace.argument_texts import ArgumentRows, Number, result_processes
+from perfpy.views.trace.argument_texts import ArgumentRows, Descriptor, Number, Process, Text, result_processes
 from perfpy.views.trace.kinds import text_of_kind
-from perfpy.views.trace.special_texts import ControlResult
+from perfpy.views.trace.special_texts import F_GETOWN, ControlResult, Dependent
 from perfpy.views.trace.unused_arguments import unused_arguments
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _UNKNOWN_KIND: Final = "long"
 _MOST_ARGUMENTS: Final = 6
 _MOST_SHAPES: Final = 4096
+_USUAL_NUMBERS: Final = 1024
+_ALL, _LOW = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0xFFFFFFFF)
+_PROCESS_RESULT, _CONTROL_RESULT = 1, 2
 
 
 class CallShape(NamedTuple):
@@ -61,6 +64,10 @@ class CallTexts:
         self.descriptors: DescriptorNames | None = None
         self.strings: Mapping[int, Mapping[int, str]] = {}
         self._shapes: dict[int, CallShape] = {}
+        self._has_masks, self._vary = np.zeros(_USUAL_NUMBERS, np.bool_), np.zeros(_USUAL_NUMBERS, np.bool_)
+        self._has_descriptor, self._has_string = np.zeros(_USUAL_NUMBERS, np.bool_), np.zeros(_USUAL_NUMBERS, np.bool_)
+        self._masks, self._result_kind = np.zeros((_USUAL_NUMBERS, _MOST_ARGUMENTS), np.uint64), np.zeros(_USUAL_NUMBERS, np.int8)
+        self._conditions: list[tuple[int, int, list[int]]] = []  # number, index of an argument, the values with which the text varies
         self._failures: dict[int, str] = {}
 
     @cached_property
@@ -92,6 +99,62 @@ class CallTexts:
             if len(self._shapes) < _MOST_SHAPES:
                 self._shapes[number] = shape
         return shape
+
+    def key_numbers(self, events: CallEvents, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.uint64]], NDArray[np.bool_]]:
+        """Return the numbers that decide the texts of entries, and which texts depend on more: comms, files, strings.
+
+        Args:
+            events: the batch.
+            rows: the rows of the entries.
+        """
+        numbers = events.number[rows]
+        is_usual = (numbers >= 0) & (numbers < _USUAL_NUMBERS)
+        index = np.where(is_usual, numbers, 0)
+        for number in distinct(index[~self._has_masks[index]]).tolist():
+            self._set_masks(number)
+        varies = self._vary[index]
+        if self.descriptors is not None:
+            varies = varies | self._has_descriptor[index]
+        if self.strings:
+            varies = varies | self._has_string[index]
+        arguments = (events.arguments[rows, argument] & self._masks[index, argument] for argument in range(_MOST_ARGUMENTS))
+        columns = [numbers.view(np.uint64), *arguments]
+        for number, other, values in self._conditions:
+            varies = varies | ((numbers == number) & np.isin(columns[1 + other] & _LOW, values))
+        return columns, varies | ~is_usual
+
+    def vary_results(self, events: CallEvents, rows: NDArray[np.int64], entry: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """Return which texts of results depend on more than the numbers of the call and its result.
+
+        Args:
+            events: the batch.
+            rows: the rows of the returns.
+            entry: those of their entries, if their arguments are in the key, too.
+        """
+        numbers = events.number[rows]
+        index = np.where((numbers >= 0) & (numbers < _USUAL_NUMBERS), numbers, 0)
+        for number in distinct(index[~self._has_masks[index]]).tolist():
+            self._set_masks(number)
+        kind = self._result_kind[index]
+        varies: NDArray[np.bool_] = (kind == _PROCESS_RESULT) & (events.result[rows] > 0)
+        is_control = kind == _CONTROL_RESULT
+        if is_control.any():
+            varies |= is_control if entry is None else is_control & (events.arguments[entry, 1] & _LOW == F_GETOWN)
+        return varies
+
+    def _set_masks(self, number: int) -> None:
+        """Note which arguments of a call become text, and what else its text depends on."""
+        self._has_masks[number] = True
+        shape = self._shape(number)
+        for index, (_, text) in enumerate(shape.arguments):
+            self._masks[number, index] = _ALL
+            self._has_descriptor[number] |= isinstance(text, Descriptor)
+            self._has_string[number] |= isinstance(text, Text)
+            self._vary[number] |= isinstance(text, Process)
+            if isinstance(text, Dependent):
+                self._conditions.append((number, text.on, text.choices_of(Process)))
+        kind = result_kind(shape.name)
+        self._result_kind[number] = {"pid": _PROCESS_RESULT, "fcntl_result": _CONTROL_RESULT}.get(kind, 0)
 
     def texts(self, events: CallEvents, rows: NDArray[np.int64], names: ThreadNames) -> list[str]:
         """Return NAME(ARGUMENTS) of each entry.

@@ -12,6 +12,7 @@ from perfpy.abi.system_calls.errors import error_name
 from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
+from perfpy.views.script.pieces import Flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ class JsonCalls:
         self._calls = calls
         self._names = names
 
-    def lines(self, paired: PairedEvents) -> list[str]:
+    def lines(self, paired: PairedEvents) -> Flat:
         """Return an object for each return of a batch."""
         events = paired.events
         rows = rows_where(events.kind == EXIT)
@@ -74,8 +75,8 @@ class JsonCalls:
                 "result": result,
                 "error": error_name(-result).name if failed[index] else None,
             }
-            lines.append(json.dumps(value))
-        return lines
+            lines.append(json.dumps(value).encode() + b"\n")
+        return Flat(lines, 1)
 
     def _arguments(self, paired: PairedEvents, row: int) -> dict[str, Any]:
         """Return name -> number of each argument, or its string."""

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import rows_where
-from perfpy.tracing.events import ENTER, EXIT, OTHER
+from perfpy.tracing.events import ENTER, EXIT, NO_CALL, OTHER
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
+from perfpy.views.script.pieces import Flat
+from perfpy.views.trace.known_lines import KnownLines, LineKeys
+from perfpy.views.trace.line_heads import line_heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +37,8 @@ _LONGEST_COMM: Final = 14
 _MOST_THREADS: Final = 1 << 16  # whose texts are kept
 _LOW: Final = 0xFFFFFFFF
 _LAST_TID: Final = 0x7FFFFFFF
-_NO_TIME, _NO_DURATION = "         ? ", "(         ): "
+NO_LINES: Final = Flat([], 1)
+_RETURNED, _CONTINUED, _INTERRUPTED, _ENDED = range(4)  # kinds of lines
 
 
 class LineOptions(NamedTuple):
@@ -66,11 +70,13 @@ class _PlacedLines(NamedTuple):
 
     Attributes:
         position: int64[n], the order among all lines: twice the row, one less before it.
-        texts: the lines.
+        heads: object[n], the bytes before the thread.
+        bodies: object[n], the rest, with the line feed.
     """
 
     position: NDArray[np.int64]
-    texts: list[str]
+    heads: NDArray[np.object_]
+    bodies: NDArray[np.object_]
 
 
 class TraceLines:
@@ -95,134 +101,165 @@ class TraceLines:
         self._options = options
         self._calls = calls
         self._names = names
-        self._ending = ending
+        self._ending = ending.tolist() or [NO_CALL]
         self._event_texts = event_texts
         self._base: int | None = None
         self._threads: dict[int, str] = {}
+        self._keys = LineKeys()
+        self._known = KnownLines()
+        self._comms = names.comms
 
-    def lines(self, paired: PairedEvents) -> list[str]:
-        """Return the lines of a batch, in order, without line breaks."""
+    def lines(self, paired: PairedEvents) -> Flat:
+        """Return the lines of a batch, in order."""
         events = paired.events
         if self._base is None and events.size:
             self._base = 0 if self._options.absolute_time else int(events.time[0])
-        parts = [self._returned(paired), self._continued(paired)]
+        if self._names.comms is not self._comms:  # the indexes of comms, which are in the keys, have a new meaning
+            self._comms = self._names.comms
+            self._known.forget()
+            self._threads.clear()
+        parts = [*self._returns(paired)]
         if self._options.has_interruptions:
             parts += [self._interrupted(paired), self._ended(paired)]
         parts.append(self._others(paired))
-        parts = [part for part in parts if part.texts]
-        if len(parts) == 1:
-            return parts[0].texts
+        parts = [part for part in parts if len(part.position)]
         if not parts:
-            return []
+            return NO_LINES
         position = np.concatenate([part.position for part in parts])
-        texts = np.array([text for part in parts for text in part.texts], object)
-        lines: list[str] = texts[np.argsort(position, kind="stable")].tolist()
-        return lines
+        texts = np.empty((len(position), 2), object)
+        texts[:, 0] = np.concatenate([part.heads for part in parts])
+        texts[:, 1] = np.concatenate([part.bodies for part in parts])
+        if len(parts) > 1:
+            texts = texts[np.argsort(position, kind="stable")]
+        return Flat(texts.ravel().tolist(), 2)
 
-    def _returned(self, paired: PairedEvents) -> _PlacedLines:
-        """Return the calls that are printed at their return."""
-        events = paired.events
-        rows = rows_where(events.kind == EXIT)
-        entry = paired.entry[rows]
-        is_whole = entry != NO_ROW
-        if self._options.has_interruptions:
-            is_whole &= ~paired.was_interrupted[entry]
-        rows, entry = self._chosen(events, rows[is_whole], entry[is_whole])
-        times = ((events.time[entry] - (self._base or 0)) / _MILLISECOND).tolist()
-        durations = ((events.time[rows] - events.time[entry]) / _MILLISECOND).tolist()
-        threads = self._thread_texts(events, rows, rows)
-        calls = self._calls.texts(events, entry, self._names)
-        results = self._calls.results(paired, rows, self._names)
-        if self._options.shows_cpu:
-            cpus = events.cpu[rows].tolist()
-            parts = zip(times, cpus, durations, threads, calls, results, strict=True)
-            return _PlacedLines(2 * rows, list(map("%10.3f [%03d] (%6.3f ms): %s%-69s = %s".__mod__, parts)))
-        columns = zip(times, durations, threads, calls, results, strict=True)
-        return _PlacedLines(2 * rows, list(map("%10.3f (%6.3f ms): %s%-69s = %s".__mod__, columns)))
-
-    def _continued(self, paired: PairedEvents) -> _PlacedLines:
-        """Return the ends of calls that were interrupted, or whose entry is unknown."""
+    def _returns(self, paired: PairedEvents) -> tuple[_PlacedLines, _PlacedLines]:
+        """Return the calls that are printed at their return, and the ends of those that were interrupted or whose entry is unknown."""
         events = paired.events
         rows = rows_where(events.kind == EXIT)
         entry = paired.entry[rows]
         is_rest = entry == NO_ROW
         if self._options.has_interruptions:
             is_rest |= paired.was_interrupted[entry]
-        rows, entry = self._chosen(events, rows[is_rest], entry[is_rest])
-        has_entry = entry != NO_ROW
-        known = self._durations(events, np.where(has_entry, entry, rows), rows)
-        durations = [text if has else _NO_DURATION for text, has in zip(known, has_entry.tolist(), strict=True)]
-        heads = self._heads(events, entry, durations, rows)
-        ends = [f" ... [continued]: {name}())" for name in self._calls.names(events.number[rows])]
-        results = self._calls.results(paired, rows, self._names)
-        return _PlacedLines(2 * rows, list(map("%s%-69s = %s".__mod__, zip(heads, ends, results, strict=True))))
+        rows, entry, is_rest = self._chosen(events, rows, entry, is_rest)
+        whole = rows_where(~is_rest)
+        rest = rows_where(is_rest)
+        return self._returned(paired, rows[whole], entry[whole]), self._continued(paired, rows[rest], entry[rest])
+
+    def _returned(self, paired: PairedEvents, rows: NDArray[np.int64], entry: NDArray[np.int64]) -> _PlacedLines:
+        """Return the lines of calls that were not interrupted."""
+        events = paired.events
+        heads = self._heads(events, entry, rows, rows)
+
+        def make(chosen: NDArray[np.intp]) -> list[str]:
+            threads = self._thread_texts(events, rows[chosen], rows[chosen])
+            calls = self._calls.texts(events, entry[chosen], self._names)
+            results = self._calls.results(paired, rows[chosen], self._names)
+            return list(map("%s%-69s = %s".__mod__, zip(threads, calls, results, strict=True)))
+
+        numbers, varies = self._calls.key_numbers(events, entry)
+        varies |= self._calls.vary_results(events, rows, entry)
+        keys = self._keys.keys([_RETURNED, *self._thread_numbers(events, rows, rows), *numbers, events.result[rows].view(np.uint64)])
+        return _PlacedLines(2 * rows, heads, self._known.texts(keys, varies, make))
+
+    def _continued(self, paired: PairedEvents, rows: NDArray[np.int64], entry: NDArray[np.int64]) -> _PlacedLines:
+        """Return the ends of calls that were interrupted, or whose entry is unknown."""
+        events = paired.events
+        heads = self._heads(events, entry, rows, rows)
+
+        def make(chosen: NDArray[np.intp]) -> list[str]:
+            threads = self._thread_texts(events, rows[chosen], rows[chosen])
+            ends = [f" ... [continued]: {name}())" for name in self._calls.names(events.number[rows[chosen]])]
+            results = self._calls.results(paired, rows[chosen], self._names)
+            return list(map("%s%-69s = %s".__mod__, zip(threads, ends, results, strict=True)))
+
+        number, result = events.number[rows].view(np.uint64), events.result[rows].view(np.uint64)
+        keys = self._keys.keys([_CONTINUED, *self._thread_numbers(events, rows, rows), number, result])
+        return _PlacedLines(2 * rows, heads, self._known.texts(keys, self._calls.vary_results(events, rows, None), make))
 
     def _interrupted(self, paired: PairedEvents) -> _PlacedLines:
         """Return the calls that are printed before they return."""
-        events = paired.events
         rows = rows_where(paired.interrupter != NO_ROW)
         moment = paired.interrupter[rows]
-        heads = self._heads(events, rows, [_NO_DURATION] * len(rows), rows, moment)
-        calls = self._calls.texts(events, rows, self._names)
-        return _PlacedLines(2 * moment - 1, list(map("%s%-66s ...".__mod__, zip(heads, calls, strict=True))))
+        return _PlacedLines(2 * moment - 1, *self._entered(paired, _INTERRUPTED, rows, moment, "%s%-66s ..."))
 
     def _ended(self, paired: PairedEvents) -> _PlacedLines:
         """Return the calls that do not return."""
         events = paired.events
-        rows = rows_where((events.kind == ENTER) & np.isin(events.number, self._ending))
-        rows = rows[rows >= paired.carried]
-        heads = self._heads(events, rows, [_NO_DURATION] * len(rows), rows)
-        calls = self._calls.texts(events, rows, self._names)
-        return _PlacedLines(2 * rows, list(map("%s%-69s = ?".__mod__, zip(heads, calls, strict=True))))
+        rows = np.concatenate([rows_where(events.number[paired.carried :] == number) for number in self._ending]) + paired.carried
+        rows = np.sort(rows[events.kind[rows] == ENTER])
+        return _PlacedLines(2 * rows, *self._entered(paired, _ENDED, rows, rows, "%s%-69s = ?"))
+
+    def _entered(
+        self, paired: PairedEvents, kind: int, rows: NDArray[np.int64], moment: NDArray[np.int64], form: str
+    ) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
+        """Return heads and bodies of calls without a result. moment: the rows at whose time the lines are printed."""
+        events = paired.events
+
+        def make(chosen: NDArray[np.intp]) -> list[str]:
+            threads = self._thread_texts(events, rows[chosen], moment[chosen])
+            return list(map(form.__mod__, zip(threads, self._calls.texts(events, rows[chosen], self._names), strict=True)))
+
+        numbers, varies = self._calls.key_numbers(events, rows)
+        keys = self._keys.keys([kind, *self._thread_numbers(events, rows, moment), *numbers])
+        return self._heads(events, rows, None, rows), self._known.texts(keys, varies, make)
 
     def _others(self, paired: PairedEvents) -> _PlacedLines:
         """Return the samples of other events."""
         events = paired.events
         rows = rows_where(events.kind == OTHER)
-        if self._event_texts is None or not len(rows):
-            return _PlacedLines(np.zeros(0, np.int64), [])
-        heads = self._heads(events, rows, [_NO_DURATION] * len(rows), rows)
-        return _PlacedLines(2 * rows, list(map("%s%s".__mod__, zip(heads, self._event_texts(paired, rows), strict=True))))
+        event_texts = self._event_texts
+        if event_texts is None or not len(rows):
+            return _PlacedLines(np.zeros(0, np.int64), np.zeros(0, object), np.zeros(0, object))
 
-    def _chosen(self, events: CallEvents, rows: NDArray[np.int64], entry: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        def make(chosen: NDArray[np.intp]) -> list[str]:
+            threads = self._thread_texts(events, rows[chosen], rows[chosen])
+            return list(map("%s%s".__mod__, zip(threads, event_texts(paired, rows[chosen]), strict=True)))
+
+        varies = np.ones(len(rows), np.bool_)
+        bodies = self._known.texts(np.zeros(len(rows), np.uint64), varies, make)
+        return _PlacedLines(2 * rows, self._heads(events, rows, None, rows), bodies)
+
+    def _chosen(
+        self, events: CallEvents, rows: NDArray[np.int64], entry: NDArray[np.int64], is_rest: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the returns and entries that the options let through."""
         options = self._options
+        if options.has_interruptions:
+            return rows, entry, is_rest
         chosen = np.ones(len(rows), np.bool_)
         if options.failures_only:
             chosen &= is_error(events.result[rows])
         if options.longer_than:
             took = np.where(entry == NO_ROW, 0, events.time[rows] - events.time[entry])
             chosen &= took > options.longer_than * _MILLISECOND
-        return rows[chosen], entry[chosen]
-
-    def _durations(self, events: CallEvents, entry: NDArray[np.int64], rows: NDArray[np.int64]) -> list[str]:
-        return list(map("(%6.3f ms): ".__mod__, ((events.time[rows] - events.time[entry]) / _MILLISECOND).tolist()))
+        return rows[chosen], entry[chosen], is_rest[chosen]
 
     def _heads(
-        self,
-        events: CallEvents,
-        times_of: NDArray[np.int64],
-        durations: list[str],
-        rows: NDArray[np.int64],
-        moment: NDArray[np.int64] | None = None,
-    ) -> list[str]:
-        """Return the texts before the call: time, duration and thread.
+        self, events: CallEvents, entry: NDArray[np.int64], rows: NDArray[np.int64] | None, cpus_of: NDArray[np.int64]
+    ) -> NDArray[np.object_]:
+        """Return the texts before the thread.
 
         Args:
             events: the batch.
-            times_of: the rows whose time is printed; -1 for an unknown time.
-            durations: the texts of the durations.
-            rows: the rows of the threads.
-            moment: the rows at whose time the lines are printed; by default the same.
+            entry: the rows whose time is printed; -1 for an unknown time.
+            rows: the rows of the returns; None without.
+            cpus_of: the rows whose CPU is printed.
         """
-        times = list(map("%10.3f ".__mod__, ((events.time[times_of] - (self._base or 0)) / _MILLISECOND).tolist()))
-        for index in rows_where(times_of == NO_ROW).tolist():
-            times[index] = _NO_TIME
-        threads = self._thread_texts(events, rows, rows if moment is None else moment)
-        if self._options.shows_cpu:
-            cpus = map("[%03d] ".__mod__, events.cpu[rows].tolist())
-            return list(map("%s%s%s%s".__mod__, zip(times, cpus, durations, threads, strict=True)))
-        return list(map("%s%s%s".__mod__, zip(times, durations, threads, strict=True)))
+        unknown = entry == NO_ROW
+        began = events.time[entry]
+        if unknown.any():
+            began = np.where(unknown, self._base or 0, began)
+        durations = None if rows is None else np.where(unknown, 0, events.time[rows] - began)
+        return line_heads(began - (self._base or 0), durations, events.cpu[cpus_of] if self._options.shows_cpu else None, unknown)
+
+    def _thread_numbers(self, events: CallEvents, rows: NDArray[np.int64], moment: NDArray[np.int64]) -> list[NDArray[np.uint64]]:
+        """Return the columns that decide the text of a thread."""
+        tids = events.tid[rows]
+        numbers = [tids.view(np.uint32).astype(np.uint64)]
+        if self._options.shows_comm:
+            numbers.append(self._names.comm_ids(tids, events.key[moment]).astype(np.uint64))
+        return numbers
 
     def _thread_texts(self, events: CallEvents, rows: NDArray[np.int64], moment: NDArray[np.int64]) -> list[str]:
         """Return "COMM/TID " of each row."""

@@ -8,12 +8,12 @@ import numpy as np
 
 from perfpy.abi.system_calls.numbers import numbers_by_name
 from perfpy.errors import PerfError
-from perfpy.tracing.events import ENTER, EXIT, CallEvents, call_events, call_fields
+from perfpy.tracing.events import ENTER, EXIT, CallColumns, CallEvents, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls
-from perfpy.views.trace.lines import LineOptions, TraceLines
+from perfpy.views.trace.lines import NO_LINES, LineOptions, TraceLines
 from perfpy.views.trace.other_events import OtherEvents
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
     from perfpy.views.recorded import Recorded
+    from perfpy.views.script.pieces import Flat
 
 _ENDING = ("exit", "exit_group")
-_FIELDS = ("pid", "tid", "time", "cpu", "raw")
+_FIELDS = ("pid", "tid", "time", "cpu")
 
 
 class CallFilter(NamedTuple):
@@ -74,13 +75,16 @@ class RecordedCalls:
         names: the comms of its threads.
         options: the form of the lines; None without lines.
         call_filter: which calls count.
+        wants_totals: compute the sums.
 
     Attributes:
         machine: the recorded machine, as uname(2) has it.
         totals: the sums so far.
     """
 
-    def __init__(self, recording: Recorded, names: ThreadNames, options: LineOptions | None, call_filter: CallFilter) -> None:
+    def __init__(
+        self, recording: Recorded, names: ThreadNames, options: LineOptions | None, call_filter: CallFilter, *, wants_totals: bool = True
+    ) -> None:
         self._recording = recording
         self.machine = str(recording.header.get("arch") or "x86_64")
         self._filter = call_filter
@@ -89,19 +93,23 @@ class RecordedCalls:
             raise PerfError(f"{recording.path}: no tracepoints of system calls; record them with perfpy trace record")
         self.calls = CallTexts(self.machine)
         ending = ending_numbers(self.machine)
-        self._pairing = Pairing(ending)
+        self._pairing = Pairing(ending, wants_interruptions=options is not None and options.has_interruptions)
         self.totals = Totals()
+        self._wants_totals = wants_totals
         self._others = OtherEvents(recording.events, recording.data.tracing, names)
         self._lines: TraceLines | JsonCalls | None = None
         if options is not None:
             plain = TraceLines(options, self.calls, names, ending, self._others.texts)
             self._lines = JsonCalls(options, self.calls, names) if options.as_json else plain
 
-    def batches(self) -> Iterator[tuple[PairedEvents, list[str]]]:
+    def batches(self) -> Iterator[tuple[PairedEvents, Flat]]:
         """Yield the events of each batch and their lines."""
-        for batch in self._recording.batches(_FIELDS):
-            events = call_events(batch.columns, batch.event, batch.key, self._fields, self._recording.data.endian)
+        fields = (*_FIELDS, "raw") if self._lines is not None and len(self._fields) < len(self._recording.events) else _FIELDS
+        more = CallColumns(self._fields, self._recording.data.endian, has_arguments=self._lines is not None)
+        for batch in self._recording.batches(fields, more):
+            events = call_events(batch.columns, batch.key)
             paired = self._pairing.pair(self._filter.apply(events))
-            self.totals.add(paired)
+            if self._wants_totals:
+                self.totals.add(paired)
             self._others.begin_batch(batch)
-            yield paired, [] if self._lines is None else self._lines.lines(paired)
+            yield paired, NO_LINES if self._lines is None else self._lines.lines(paired)

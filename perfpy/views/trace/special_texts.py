@@ -43,7 +43,8 @@ _ACCESS_TIMES: Final = 0x70
 _MEMORY_MAP: Final = (
     "START_CODE END_CODE START_DATA END_DATA START_STACK START_BRK BRK ARG_START ARG_END ENV_START ENV_END AUXV EXE_FILE MAP MAP_SIZE"
 ).split()
-_F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_SETOWN, _F_GETOWN, _F_SETLEASE, _F_GETLEASE = 1, 2, 3, 4, 8, 9, 1024, 1025
+_F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_SETOWN, _F_SETLEASE, _F_GETLEASE = 1, 2, 3, 4, 8, 1024, 1025
+F_GETOWN: Final = 9
 _POINTERS_OF_FCNTL: Final = (5, 6, 7, 15, 16, 36, 37, 38, 1035, 1036, 1037, 1038)
 _LEASES: Final = {0: "RDLCK", 1: "WRLCK", 2: "UNLCK"}
 _SET_NAME, _SET_MM = 15, 35  # options of prctl
@@ -126,13 +127,17 @@ class Dependent(Number):
 
     def __init__(self, on: int, kinds: dict[int, Number], usual: Number) -> None:
         super().__init__("i8")
-        self._on = on
+        self.on = on
         self._kinds = kinds
         self._usual = usual
 
+    def choices_of(self, kind: type[Number]) -> list[int]:
+        """Return the values of the other argument that choose a kind."""
+        return [value for value, one in self._kinds.items() if isinstance(one, kind)]
+
     def texts(self, values: NDArray[np.uint64], rows: ArgumentRows) -> list[str]:
         """Return the texts, each by the kind of its call."""
-        return texts_by_kind(rows.values(self._on).astype("u4"), self._kinds, self._usual, values, rows)
+        return texts_by_kind(rows.values(self.on).astype("u4"), self._kinds, self._usual, values, rows)
 
 
 def texts_by_kind(
@@ -155,7 +160,7 @@ class ControlResult:
         self._kinds: dict[int, Number] = {
             _F_GETFD: Named(lambda number: "0" if number else "CLOEXEC"),  # perf swaps them; scripts parse its text
             _F_GETFL: Named(open_text(machine)),
-            _F_GETOWN: Process(),
+            F_GETOWN: Process(),
             _F_GETLEASE: Named(lambda number: _LEASES.get(number, f"{number:x}")),
         }
 

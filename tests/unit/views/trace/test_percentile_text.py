@@ -48,7 +48,7 @@ def test_json_has_numbers_strings_and_text():
     calls, texts, names = CallEventList().call(1, 257, 0xFFFFFF9C, 0x1000, result=-2), CallTexts("x86_64"), FollowedComms()
     texts.strings = {0: {1: "/etc/passwd"}}
 
-    (line,) = JsonCalls(LineOptions(as_json=True), texts, names).lines(Pairing(np.zeros(0, np.int64)).pair(calls.events()))
+    (line,) = JsonCalls(LineOptions(as_json=True), texts, names).lines(Pairing(np.zeros(0, np.int64)).pair(calls.events())).lines()
 
     value = json.loads(line)
     assert (value["call"], value["duration"], value["result"], value["error"]) == ("openat", 1000, -2, "ENOENT")
@@ -59,7 +59,9 @@ def test_json_has_numbers_strings_and_text():
 def test_json_of_a_return_without_entry_has_no_arguments():
     calls = CallEventList().exit(1, 59)
 
-    (line,) = JsonCalls(LineOptions(), CallTexts("x86_64"), FollowedComms()).lines(Pairing(np.zeros(0, np.int64)).pair(calls.events()))
+    (line,) = (
+        JsonCalls(LineOptions(), CallTexts("x86_64"), FollowedComms()).lines(Pairing(np.zeros(0, np.int64)).pair(calls.events())).lines()
+    )
 
     assert (json.loads(line)["arguments"], json.loads(line)["duration"]) == (None, None)
 

@@ -1,0 +1,67 @@
+"""Lines of calls: widths, ties of the clock's microseconds, and texts that are made once."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from perfpy.tracing.pairing import Pairing
+from perfpy.tracing.thread_comms import FollowedComms
+from perfpy.views.trace.call_text import CallTexts
+from perfpy.views.trace.known_lines import KnownLines, LineKeys
+from perfpy.views.trace.line_heads import line_heads
+from perfpy.views.trace.lines import LineOptions, TraceLines
+from tests.builders.call_events import CallEventList
+
+NOTHING = np.zeros(0, np.int64)
+KILL = 62
+
+
+@pytest.mark.parametrize("longest", [1_000, 99_999_999, 10**12, 10**16])
+def test_heads_are_those_of_printf(longest: int) -> None:
+    """Times and durations are rounded and padded as C does it, whatever their size."""
+    numbers = random.Random(longest)
+    times = np.array([*sorted(numbers.randrange(longest) for _ in range(500)), 500, 1500, 2500, 100000500], np.int64)
+    took = np.array([numbers.randrange(longest) for _ in range(500)] + [500, 99_999_499, 99_999_500, 100_000_000], np.int64)
+    cpus = np.array([numbers.randrange(1000) for _ in times], np.int32)
+    pairs = list(zip((times / 1e6).tolist(), cpus.tolist(), (took / 1e6).tolist(), strict=True))
+    assert line_heads(times, took, cpus).tolist() == [b"%10.3f [%03d] (%6.3f ms): " % pair for pair in pairs]
+    assert line_heads(times, None, None).tolist() == [b"%10.3f (         ): " % time for time, _, _ in pairs]
+
+
+def test_a_line_whose_text_depends_on_more_than_its_key_is_made_anew() -> None:
+    """Lines with the same key are made once, unless they vary."""
+    made = []
+
+    def make(chosen: np.ndarray) -> list[str]:
+        made.extend(chosen.tolist())
+        return [f"{index}\r\nforged" for index in chosen.tolist()]
+
+    known, keys = KnownLines(), np.array([7, 7, 7, 8], np.uint64)
+    texts = known.texts(keys, np.array([False, False, True, False]), make)
+    assert texts.tolist() == [b"0^M^Jforged\n", b"0^M^Jforged\n", b"2^M^Jforged\n", b"3^M^Jforged\n"]
+    assert known.texts(keys[:1], np.array([False]), make).tolist() == [b"0^M^Jforged\n"]
+    assert made == [2, 0, 3]
+
+
+def test_keys_of_different_numbers_differ() -> None:
+    """Numbers that differ in their highest bits only have different keys, also if several do."""
+    top = np.array([0, 1 << 63, 0, 1 << 63, 1], np.uint64)
+    other = np.array([0, 0, 1 << 63, 1 << 63, 0], np.uint64)
+    assert len(set(LineKeys().keys([3, top, other]).tolist())) == len(top)
+
+
+def test_comms_in_arguments_follow_their_changes() -> None:
+    """kill(PID) names the process that has the number at that time."""
+    comms = FollowedComms()
+    lines = TraceLines(LineOptions(shows_comm=False), CallTexts("x86_64"), comms, NOTHING)
+    pairing = Pairing(NOTHING)
+    texts = []
+    for comm in ("first", "second"):
+        comms.begin_batch()
+        comms.name(77, comm)
+        calls = CallEventList().call(5, KILL, 77, 9)
+        texts += lines.lines(pairing.pair(calls.events())).lines()
+    assert [b"77 (first)" in texts[0], b"77 (second)" in texts[1]] == [True, True]

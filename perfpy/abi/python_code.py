@@ -11,6 +11,8 @@ from typing import Final
 
 #: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
 FIRST_ADDRESS: Final = 0x3E00_0000_0000
+#: the name of the function that stands in callchains between an event loop and the callbacks of a turn that lasts long
+BLOCKED_LOOP: Final = "[event loop blocked for over 100 ms]"
 MAPPED_SIZE: Final = 1 << 30  #: bytes of one mapping
 
 

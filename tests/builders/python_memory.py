@@ -151,7 +151,7 @@ class PythonMemory:
                 self.frame(shim, 0, 0, previous, owner=self.layout.frame.shims)
                 previous = shim
             for number, (code, offset) in enumerate(call):
-                address = top if self.layout.has_data_stack else self.heap.new(256)
+                address = top if self.layout.has_data_stack else self.heap.new(512)
                 self.frame(address, code, offset, previous, is_entry=number == 0)
                 previous = address
                 top += 8 * 20

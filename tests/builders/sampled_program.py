@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MILLISECOND = 1_000_000
 PID = 100
 _SIZE = 0x100
-_FILES = {"app": 0x400000, "libc.so.6": 0x600000, "python3.11": 0x800000}
+_FILES = {"app": 0x400000, "libc.so.6": 0x600000, "python3.11": 0x800000, "jitted-0-1.so": 0xA00000}
 _KERNEL = 0xFFFFFFFF81000000
 
 
@@ -29,9 +29,10 @@ class Stack(NamedTuple):
 
     Attributes:
         names: functions, innermost first: `name`, `name@FILE` or `name@kernel`; "" is code without a symbol.
-        samples: their number, a millisecond each.
+        samples: their number.
         tid, pid: of the thread.
         state: of a wait; "" on the CPU.
+        weight: milliseconds of each sample.
     """
 
     names: Sequence[str]
@@ -39,6 +40,7 @@ class Stack(NamedTuple):
     tid: int = PID
     pid: int = PID
     state: str = ""
+    weight: int = 1
 
 
 def sampled_program(
@@ -86,8 +88,8 @@ def sampled_program(
         extra = {"weight": 0, "ins_lat": ord(stack.state or "\0"), "retire_lat": IS_WAIT} if waits and stack.state else {}
         for _ in range(stack.samples):
             built.sample(
-                event=int(bool(stack.state)), pid=stack.pid, tid=stack.tid, time=time, ip=chain[0], period=MILLISECOND, misc=mode,
-                callchain=_marked(chain, stack.names), **extra,
+                event=int(bool(stack.state)), pid=stack.pid, tid=stack.tid, time=time, ip=chain[0], period=stack.weight * MILLISECOND,
+                misc=mode, callchain=_marked(chain, stack.names), **extra,
             )  # fmt: skip
             time += step
     if waits:

@@ -5,6 +5,7 @@ Modules:
 categories  own code, libraries, interpreters, runtimes and the kernel
 functions   shares of functions, with their callers and callees
 waits       waits by their reason
+event_loops callbacks that block an event loop
 evidence    all numbers of one report
 shares      confidence intervals of shares
 """

@@ -91,16 +91,21 @@ class Wait(NamedTuple):
 
 
 class Waits:
-    """The waits of one event of time off the CPU."""
+    """The waits of one event of time off the CPU.
+
+    Attributes:
+        functions: that wait.
+        rows: their samples.
+    """
 
     def __init__(self, functions: SampledFunctions) -> None:
-        self._functions = functions
+        self.functions = functions
         self.rows = functions.rows
 
     @cached_property
     def reason(self) -> Int64:
         """The reason of each row's waits."""
-        functions, rows = self._functions, self.rows
+        functions, rows = self.functions, self.rows
         masks = self._masks()
         mask = masks[functions.leaf]
         inner = functions.leaf.copy()
@@ -123,18 +128,18 @@ class Waits:
 
     def _masks(self) -> NDArray[np.int64]:
         """Return for each function the bits of the reasons that its name matches."""
-        masks = np.zeros(len(self._functions.category_of), np.int64)
+        masks = np.zeros(len(self.functions.category_of), np.int64)
         patterns = {reason: re.compile(pattern) for reason, pattern in _FUNCTIONS.items()}  # here, because few recordings have waits
-        for number in self._functions.present.tolist():
-            name = self._functions.name(number).partition("@")[0]
+        for number in self.functions.present.tolist():
+            name = self.functions.name(number).partition("@")[0]
             masks[number] = sum(1 << reason for reason, pattern in patterns.items() if name and pattern.fullmatch(name))
         return masks
 
     def _are_timed_waits(self) -> NDArray[np.bool_]:
         """Return whether each function is a wait for a condition with a time limit, which CPython uses for its lock."""
-        timed = np.zeros(len(self._functions.category_of), np.bool_)
-        for number in self._functions.present.tolist():
-            timed[number] = re.fullmatch(_TIMED, self._functions.name(number)) is not None
+        timed = np.zeros(len(self.functions.category_of), np.bool_)
+        for number in self.functions.present.tolist():
+            timed[number] = re.fullmatch(_TIMED, self.functions.name(number)) is not None
         return timed
 
     def by_reason(self) -> list[Wait]:
@@ -145,13 +150,13 @@ class Waits:
 
     def _wait(self, reason: int, period: int, rows: Int64) -> Wait:
         rows = rows[self.reason[rows] == reason]
-        charged, periods = self._functions.charged_functions[rows], self.rows.period[rows]
+        charged, periods = self.functions.charged_functions[rows], self.rows.period[rows]
         is_charged = charged >= 0
         name, share, best = "", 0.0, -1
         if is_charged.any():
-            totals = sum_by(charged[is_charged], periods[is_charged], len(self._functions.category_of))
+            totals = sum_by(charged[is_charged], periods[is_charged], len(self.functions.category_of))
             best = int(np.argmax(totals))
-            name, share = self._functions.name(best), int(totals[best]) / period
+            name, share = self.functions.name(best), int(totals[best]) / period
         tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)
         longest = int(np.argmax(sum_by(thread.ravel(), periods, len(tids))))
         return Wait(reason, period / 1e9, len(tids), int(tids[longest]), best, name, share)

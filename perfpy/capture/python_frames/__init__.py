@@ -29,6 +29,7 @@ home_slots       the stack slot in which an evaluation loop saves its instructio
 seen_callers     callers from other readings of a thread
 merging          a callchain with its Python frames
 sample_frames    callchains with Python frames for batches of samples
+blocked_loops    turns of event loops that last long
 functions        Python functions as code at addresses
 image_file       the image's file, and its copy in finished recordings
 current_stacks   the stacks of all threads at this moment (perfpy stacks)

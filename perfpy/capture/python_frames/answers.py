@@ -58,6 +58,7 @@ class FoundChain(NamedTuple):
     left: frames that the thread has left, the last called first; lag: nanoseconds from the newest of these samples to the reading;
     has_moved: the thread ran while it was read; is_exact: they were copied at the moment of the sample.
     gil: the thread's GilState, the thread that holds the lock, or 0, and the number of the code that this one ran, or -1.
+    turn_began: when an event loop began to run the callbacks of its turn (EventLoops.began), 0 if that is unknown.
     """
 
     pid: int
@@ -70,6 +71,7 @@ class FoundChain(NamedTuple):
     lag: int
     is_exact: bool = False
     gil: tuple[int, int, int] = (0, 0, -1)
+    turn_began: int = 0
 
 
 class ReadUpTo(NamedTuple):

@@ -21,6 +21,7 @@ from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused
+from perfpy.capture.python_frames.blocked_loops import MARK, BlockedLoops
 from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluate, note_slots
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.home_slots import HomeSlots
@@ -116,6 +117,7 @@ class PythonFrames:
 
     Attributes:
         counts: samples by grade (see merging).
+        blocked_loops: the turns of event loops that lasted long.
     """
 
     def __init__(self, event: FileEvent, answers: int, cache: str | None) -> None:
@@ -139,6 +141,7 @@ class PythonFrames:
         self._cache = cache
         self._path = ""
         self.counts = [0] * (merging.UNKNOWN + 1)
+        self.blocked_loops = BlockedLoops()
         self._lags: deque[int] = deque(maxlen=_MOST_LAGS)
         self._copied = 0  # samples whose frames the kernel copied
 
@@ -302,12 +305,16 @@ class PythonFrames:
         frames = dict(zip(loops.rows, merged.loops, strict=True))
         if not any(frames.values()):
             return None
+        blocked = self._blocked_loop(batch, row, loops, [frame for number in loops.rows for frame in frames.get(number) or ()])
         values = batch.kernel_part(row)
         state = self._gil_state(batch, row, loops)
         for number, value in enumerate(loops.native.tolist()):
             values.append(value)
             if python_frames := frames.get(number):
                 addresses = self._addresses(owner, python_frames)
+                if 0 <= blocked < len(python_frames) == len(addresses):
+                    addresses = [*addresses[:blocked], *self._function(owner, MARK), *addresses[blocked:]]
+                blocked -= len(python_frames)
                 if state == GilState.WAITS and loops.chain:
                     addresses = [*self._lock_holder(owner, loops.chain), *addresses]
                 if addresses:  # the innermost frame of all has the state
@@ -323,10 +330,21 @@ class PythonFrames:
         is_waiting = state != GilState.HOLDS and gil and gil <= batch.first_argument(row) < gil + _SIZE_OF_GIL
         return GilState.WAITS if is_waiting else state
 
+    def _blocked_loop(self, batch: _Batch, row: int, loops: _Loops, frames: list[merging.Frame]) -> int:
+        """Return the position of an event loop's turn among all Python frames if it has blocked the loop for long; -1 otherwise."""
+        if loops.chain is None or not loops.chain.turn_began:
+            return -1
+        codes, (tid, moment) = loops.owner.ranges.codes, batch.key(row)
+        return self.blocked_loops.find([codes[number] for number, _ in frames], tid, loops.chain.turn_began, moment)
+
     def _lock_holder(self, process: _Process, chain: FoundChain) -> list[int]:
         """Return the address of a function that stands for the thread that holds the GIL."""
         _, tid, code = chain.gil
-        function = self._functions.addresses_of(lock_holder(tid, process.ranges.codes.get(code)), process.version)
+        return self._function(process, lock_holder(tid, process.ranges.codes.get(code)))
+
+    def _function(self, process: _Process, code: FoundCode) -> list[int]:
+        """Return the address of a function that stands for something else; empty if no addresses are left."""
+        function = self._functions.addresses_of(code, process.version)
         return [] if function is None else [function.address(None)]
 
     def _addresses(self, process: _Process, frames: Iterable[merging.Frame]) -> list[int]:
@@ -392,7 +410,7 @@ class PythonFrames:
         """Summarize all samples."""
         lags = sorted(self._lags)
         middle = lags[len(lags) // 2] if lags else 0
-        return PythonSummary(tuple(self.counts), len(self._functions), middle, self._refused, self._copied)
+        return PythonSummary(tuple(self.counts), len(self._functions), middle, self._refused, self._copied, self.blocked_loops)
 
 
 class _Batch:

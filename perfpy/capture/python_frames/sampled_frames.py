@@ -145,7 +145,7 @@ class SampleInTime(NamedTuple):
         frames: of its thread.
         lag: nanoseconds from the sample to the reading; 0 for frames that the kernel copied.
         is_exact: whether the kernel copied them.
-        gil: see FoundChain.
+        gil, turn_began: see FoundChain.
     """
 
     time: int
@@ -153,6 +153,7 @@ class SampleInTime(NamedTuple):
     lag: int
     is_exact: bool
     gil: tuple[int, int, int] = (GilState.UNKNOWN, 0, -1)
+    turn_began: int = 0
 
 
 class WaitingSamples:

@@ -204,7 +204,9 @@ class FrameReader:
             frames, lag = self._decode(pid, tid, copied), 0
             gil = self._gil_of(pid, tid, copied)
         if frames is not None:
-            self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil))
+            process = self._processes.get(pid)
+            began = process.python.event_loops.began(frames.frames, copied.time) if process else 0
+            self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil, began))
 
     def _refuse(self, pid: int, error: Exception) -> None:
         """Read no more of a process whose memory misleads even the checks: other processes keep their frames."""
@@ -270,7 +272,7 @@ class FrameReader:
         sample = self._samples.take(tid, moment) if process else None
         if process is None or sample is None:
             return False
-        self._answer(process, tid, [moment], sample.frames, sample.lag, is_exact=sample.is_exact, gil=sample.gil)
+        self._answer(process, tid, [moment], sample)
         return True
 
     def _read(self, pid: int, tid: int, times: list[int], record: NDArray[np.uint8]) -> None:
@@ -288,20 +290,13 @@ class FrameReader:
             return
         if self._sampled and (entry := entry_of(process.python, process.inner_tid(tid))):
             self._sampled.know(pid, tid, entry)
-        lag = time.monotonic_ns() - max(times) if self._heads.uses_monotonic else 0
-        self._answer(process, tid, times, thread_frames, lag, is_exact=False)
+        newest, is_comparable = max(times), self._heads.uses_monotonic
+        lag = time.monotonic_ns() - newest if is_comparable else 0
+        began = process.python.event_loops.began(thread_frames.frames, newest) if is_comparable else 0
+        self._answer(process, tid, times, SampleInTime(newest, thread_frames, lag, is_exact=False, turn_began=began))
 
-    def _answer(
-        self,
-        process: _KnownProcess,
-        tid: int,
-        times: list[int],
-        read: ThreadFrames,
-        lag: int,
-        *,
-        is_exact: bool,
-        gil: tuple[int, int, int] = (GilState.UNKNOWN, 0, -1),
-    ) -> None:
+    def _answer(self, process: _KnownProcess, tid: int, times: list[int], sample: SampleInTime) -> None:
+        read = sample.frames
         for frame in (*read.frames, *read.left):
             self._send_code(process, frame.code)
         if process.python.codes.is_full:
@@ -309,8 +304,9 @@ class FrameReader:
         frames, rest = (
             [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (read.frames, read.left)
         )
-        state = (int(gil[0]), *gil[1:])  # marshal supports no enumerations
-        self.answers.append(FoundChain(process.pid, tid, times, frames, rest, read.is_whole, read.has_moved, lag, is_exact, state))
+        chain = FoundChain(process.pid, tid, times, frames, rest, read.is_whole, read.has_moved, sample.lag, sample.is_exact)
+        state = (int(sample.gil[0]), *sample.gil[1:])  # marshal supports no enumerations
+        self.answers.append(chain._replace(gil=state, turn_began=sample.turn_began))
 
     def _find_process(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()

@@ -10,6 +10,7 @@ Modules:
 process         the frames of one process's threads
 threads         thread states, by the kernel's thread ids
 frames          the frames of a thread
+event_loops     how long an asyncio event loop has been running callbacks
 code_objects    names, files and instructions of code objects
 line_tables     the source lines of instructions
 layouts         offsets of fields, by version

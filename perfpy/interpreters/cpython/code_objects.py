@@ -22,6 +22,7 @@ _LONGEST_TABLE: Final = 1 << 20  # bytes of a line table
 _MOST_UNITS: Final = 1 << 22  # instructions of a code object
 _MOST_CODES: Final = 1 << 17  # cached for a process
 _MOST_BYTES: Final = 64 << 20  # of the code objects that were read of a process
+_MOST_VARIABLES: Final = 1 << 10  # whose names are read
 _OBJECT_SIZE: Final = 600  # bytes of a CodeObject without the contents of its names and line table
 _FRESH: Final = 0.25  # seconds for which a cached code object is used without a comparison
 _TYPE: Final = 8  # PyObject.ob_type
@@ -95,6 +96,18 @@ class Codes:
             self._cached.clear()
         self._cached[address] = (code, identity, now)
         return code
+
+    def variable_names(self, code: CodeObject) -> list[str]:
+        """Return the names of a function's local variables, in the order in which its frames have them; empty if they cannot be read."""
+        try:
+            names = read_word(self._memory, code.address + self._layout.code.variables)
+            count = read_word(self._memory, names + _SIZE)
+            if not is_pointer(names) or count > _MOST_VARIABLES:
+                return []
+            items = self._memory.read(names + self._layout.tuple_items, 8 * count)
+            return [self._text(address) for (address,) in WORD.iter_unpack(items)]
+        except (UnreadableMemoryError, ValueError):
+            return []
 
     def _identity(self, head: bytes) -> bytes:
         """Return the words that differ between two code objects at the same address: size, names and tables."""

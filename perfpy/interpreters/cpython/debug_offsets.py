@@ -38,7 +38,7 @@ _GROUPS_3_14: Final = (
 )
 _GROUPS: Final = {(3, 13): _GROUPS_3_13, (3, 14): _GROUPS_3_14}
 _FRAME_FIELDS: Final = ("localsplus", "previous", "executable", "instr_ptr", "owner")
-_CODE_FIELDS: Final = ("size", "filename", "name", "qualname", "linetable", "firstlineno", "adaptive")
+_CODE_FIELDS: Final = ("size", "filename", "name", "qualname", "linetable", "firstlineno", "adaptive", "localsplusnames")
 _LARGEST: Final = 1 << 20  # of a structure
 _TAGS: Final = 3  # tag bits of references on the stack, since 3.14
 #: field -> bytes from its offset on that are read of its structure, if more than a word
@@ -46,7 +46,7 @@ _LONG_FIELDS: Final = {"thread.datastack_chunk": 16, "code.firstlineno": 12}
 #: fields that are not read, and the instructions, which begin after the structure
 _UNREAD: Final = (
     *("thread.prev", "thread.interp", "thread.status", "frame.localsplus"),
-    *("code.argcount", "code.localsplusnames", "code.localspluskinds", "code.adaptive"),
+    *("code.argcount", "code.localspluskinds", "code.adaptive"),
 )
 _SHORT_FIELDS: Final = ("frame.owner",)  # of one byte
 _FRAME_SIZE: Final = 8  # bytes from co_firstlineno to co_framesize, which is not described
@@ -113,9 +113,9 @@ def _thread(offsets: dict[str, int]) -> ThreadLayout:
 
 def _frame(offsets: dict[str, int]) -> FrameLayout:
     size, previous, executable, pointer, owner = (offsets[f"frame.{name}"] for name in _FRAME_FIELDS)
-    return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS)
+    return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS, variables=size)
 
 
 def _code(offsets: dict[str, int]) -> CodeLayout:
-    size, filename, name, qualname, lines, first_line, code = (offsets[f"code.{name}"] for name in _CODE_FIELDS)
-    return CodeLayout(size, filename, name, qualname, lines, first_line, code, is_inline=True, frame_sizes=(first_line + _FRAME_SIZE,))
+    size, filename, name, qualname, lines, first_line, code, variables = (offsets[f"code.{name}"] for name in _CODE_FIELDS)
+    return CodeLayout(size, filename, name, qualname, lines, first_line, code, True, variables, (first_line + _FRAME_SIZE,))

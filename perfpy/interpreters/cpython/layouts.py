@@ -42,6 +42,7 @@ class FrameLayout(NamedTuple):
         instruction: a pointer; before 3.11 an int that counts bytes (3.8, 3.9) or units of two (3.10).
         is_entry: 3.11 only.
         shims: the least owner of frames that stand for calls from C and run no code.
+        variables: the first local variable.
     """
 
     size: int
@@ -51,6 +52,7 @@ class FrameLayout(NamedTuple):
     owner: int
     is_entry: int
     shims: int
+    variables: int = NONE
 
 
 class CodeLayout(NamedTuple):
@@ -58,6 +60,7 @@ class CodeLayout(NamedTuple):
 
     Attributes:
         code: the start of the instructions; before 3.11 a pointer to a bytes object with them.
+        variables: the tuple with the names of local variables.
         frame_sizes: ints whose sum, plus `frame_extra`, is the number of words of a frame on the data stack.
     """
 
@@ -69,6 +72,7 @@ class CodeLayout(NamedTuple):
     first_line: int
     code: int
     is_inline: bool
+    variables: int
     frame_sizes: tuple[int, ...] = ()
     frame_extra: int = 0
 
@@ -87,28 +91,33 @@ class PythonLayout(NamedTuple):
     is_free_threaded: bool = False
 
     @property
+    def tuple_items(self) -> int:
+        """Where the items of a tuple begin; since 3.14 after its hash."""
+        return 32 if self.version >= (3, 14) else 24
+
+    @property
     def has_data_stack(self) -> bool:
         """Whether frames are on a data stack, so that one call of the evaluation loop can run many."""
         return self.version >= (3, 11)
 
 
 _OLD_THREAD: Final = ThreadLayout(264, 8, 24, NONE, 176, NONE, NONE)
-_OLD_CODE: Final = CodeLayout(176, 104, 112, NONE, 120, 40, 48, is_inline=False)
-_OLD_FRAME: Final = FrameLayout(112, 24, 32, 104, NONE, NONE, 1 << 8)
+_OLD_CODE: Final = CodeLayout(176, 104, 112, NONE, 120, 40, 48, is_inline=False, variables=72)
+_OLD_FRAME: Final = FrameLayout(112, 24, 32, 104, NONE, NONE, 1 << 8, variables=360)
 
 #: Versions that do not describe themselves.
 LAYOUTS: Final = {
     (3, 8): PythonLayout((3, 8), RuntimeLayout(32, 0, 8, 0, 1160, 1168), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
     (3, 9): PythonLayout((3, 9), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
     (3, 10): PythonLayout(
-        (3, 10), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME._replace(instruction=96), _OLD_CODE, 48, 72
+        (3, 10), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME._replace(instruction=96, variables=352), _OLD_CODE, 48, 72
     ),
     (3, 11): PythonLayout(
         (3, 11),
         RuntimeLayout(40, 0, 16, 0, 368, 376),
         ThreadLayout(360, 8, 8, 56, 152, 160, 296),
-        FrameLayout(72, 48, 32, 56, 69, 68, 1 << 8),
-        CodeLayout(192, 112, 120, 128, 136, 72, 184, is_inline=True, frame_sizes=(68, 76), frame_extra=9),
+        FrameLayout(72, 48, 32, 56, 69, 68, 1 << 8, variables=72),
+        CodeLayout(192, 112, 120, 128, 136, 72, 184, is_inline=True, variables=96, frame_sizes=(68, 76), frame_extra=9),
         48,
         72,
     ),
@@ -116,8 +125,8 @@ LAYOUTS: Final = {
         (3, 12),
         RuntimeLayout(40, 0, 72, 384, 8, 16),
         ThreadLayout(288, 8, 0, 56, 136, 144, 232),
-        FrameLayout(72, 8, 0, 56, 70, NONE, 3),
-        CodeLayout(200, 112, 120, 128, 136, 68, 192, is_inline=True, frame_sizes=(76,)),
+        FrameLayout(72, 8, 0, 56, 70, NONE, 3, variables=72),
+        CodeLayout(200, 112, 120, 128, 136, 68, 192, is_inline=True, variables=96, frame_sizes=(76,)),
         40,
         56,
     ),

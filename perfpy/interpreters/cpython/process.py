@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.interpreters.cpython.code_objects import Codes
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
+from perfpy.interpreters.cpython.event_loops import EventLoops
 from perfpy.interpreters.cpython.frames import MOST_FRAMES, FrameWalker, ThreadFrames
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE, PythonLayout
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError, is_pointer, read_word
@@ -53,6 +54,7 @@ class PythonProcess:
         self.layout = layout_of(memory, runtime, version)
         self.states = ThreadStates(memory, runtime, self.layout)
         self.codes = Codes(memory, self.layout, clock, numbers)
+        self.event_loops = EventLoops(memory, self.layout, self.codes)
         self._walker = FrameWalker(memory, self.layout, self.codes)
         self._state_of: dict[int, int] = {}
         self._listed = -1.0

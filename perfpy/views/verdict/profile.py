@@ -9,7 +9,7 @@ from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOption
 from perfpy.analysis.verdict.evidence import Evidence, VerdictSource
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interpreters import has_python_image
-from perfpy.views.verdict import cpu_rules, wait_rules
+from perfpy.views.verdict import cpu_rules, loop_rules, wait_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,15 +50,16 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     main_wait = wait_rules.main_wait(evidence)
     waiting = [*wait_rules.longest_wait(evidence)]
     cpu = [*cpu_rules.hot_functions(evidence), *cpu_rules.busiest_command(evidence)]
+    loops = [*loop_rules.blocked_loop(evidence)]
     few = [*cpu_rules.few_samples(evidence)]
     whole = [*cpu_rules.started_processes(evidence), *cpu_rules.idle_machine(evidence)]
     rarely = [*cpu_rules.rarely_runs(evidence)]
     if main_wait is not None and wait_rules.waits_first(evidence, main_wait):
-        sentences = [*whole, *waiting, *cpu, *few]
+        sentences = [*whole, *loops, *waiting, *cpu, *few]
     elif evidence.functions.samples < cpu_rules.VERY_FEW_SAMPLES or not cpu:
-        sentences = [*whole, *few, *rarely, *cpu, *waiting]
+        sentences = [*whole, *few, *loops, *rarely, *cpu, *waiting]
     else:
-        sentences = [*whole, *cpu, *rarely, *waiting, *few]
+        sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
     return sentences[:_MOST]
 
 

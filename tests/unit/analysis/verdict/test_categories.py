@@ -35,6 +35,8 @@ def test_the_path_and_the_name_decide(path: str, name: str, expected: int) -> No
     ("name", "expected"),
     [
         ("py::parse:/srv/app.py", OWN),
+        ("py::parse:app.py", OWN),
+        ("py::[event loop blocked for over 100 ms]:<asyncio>", LIBRARY),
         ("py::loads:/usr/lib/python3.11/json/__init__.py", LIBRARY),
         ("py::_find:<frozen importlib._bootstrap>", LIBRARY),
         ("JS:*handle file:///srv/app.js:12:34", OWN),

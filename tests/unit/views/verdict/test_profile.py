@@ -130,6 +130,44 @@ def test_many_functions_of_an_interpreter_are_told_together(tmp_path: Path) -> N
     assert first.startswith("No function stands out")
 
 
+MARK = "py::[event loop blocked for over 100 ms]:<asyncio>@jitted-0-1.so"
+RUN = "py::Handle._run:/usr/lib/python3/asyncio/events.py@jitted-0-1.so"
+TURN = "py::BaseEventLoop._run_once:/usr/lib/python3/asyncio/base_events.py@jitted-0-1.so"
+
+
+def own(name: str) -> str:
+    return f"py::{name}:/srv/app.py@jitted-0-1.so"
+
+
+def test_callbacks_that_block_an_event_loop_are_told(tmp_path: Path) -> None:
+    crunch = (own("add"), own("crunch"), own("handle"), RUN, MARK, TURN)
+    quick = (own("add"), own("crunch"), own("quick"), RUN, TURN)
+    _, second = texts(
+        tmp_path, Stack(crunch, 400), Stack((own("crunch"), *crunch[2:]), 100), Stack(quick, 300), Stack((own("serve"),), 200)
+    )
+    assert second == "Long callbacks blocked the event loop for at least 0.5 s of 1 s, in crunch()."
+    found = verdict(tmp_path, Stack(crunch, 30), Stack(quick, 970))
+    assert not [one for one in found if one.rule == "blocked loop"], "too short to matter"
+
+
+def test_long_callbacks_of_many_functions_have_no_name(tmp_path: Path) -> None:
+    stacks = [Stack((own(f"step{number}"), RUN, MARK, TURN), 100) for number in range(5)]
+    _, second, *_ = texts(tmp_path, *stacks, Stack((own("serve"),), 500))
+    assert second == "Long callbacks blocked the event loop for at least 0.5 s of 1 s."
+
+
+def test_waits_in_callbacks_block_the_loop(tmp_path: Path) -> None:
+    nap = ("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6", own("nap"), own("main"), RUN, TURN)
+    found = verdict(tmp_path, Stack(nap, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    (blocked,) = [one for one in found if one.rule == "blocked loop"]
+    assert blocked.text == "Long callbacks blocked the event loop for at least 0.8 s of 0.98 s, in nap()."
+    found = verdict(tmp_path, Stack(nap, 40, state="S", weight=20), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    assert not [one for one in found if one.rule == "blocked loop"], "waits below 100 ms"
+    poll = (*nap[:3], TURN)
+    found = verdict(tmp_path, Stack(poll, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    assert not [one for one in found if one.rule == "blocked loop"], "the loop itself waits for events"
+
+
 def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
     tids = range(101, 108)
     (first,) = texts(tmp_path, Stack(("crunch", "work"), 980, tid=103), Stack(("main",), 20), threads=tids)

@@ -65,6 +65,18 @@ def test_what_replaces_a_refused_event_loads_nothing_slow() -> None:
     assert not loaded & {"typing", "re", "collections"}
 
 
+@pytest.mark.live
+@pytest.mark.parametrize("line", ["stat -- true", "list sw"])
+def test_stat_and_list_import_no_slow_module_of_the_standard_library(line: str, tmp_path: Path) -> None:
+    start = (
+        f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); from perfpy.cli import run; run(sys.argv[1:]); print('LOADED', *sys.modules)"
+    )
+    command = [sys.executable, "-S", "-c", start, *line.split()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
+    slow = {"collections", "ctypes", "dataclasses", "enum", "functools", "inspect", "numpy", "re", "signal", "typing"}
+    assert not slow & {*done.stdout.split("LOADED", 1)[1].split()}
+
+
 def test_only_what_is_listed_is_terse() -> None:
     """Elsewhere TYPE_CHECKING is that of typing. The plain dataclass and NamedTuple are for whatever a report or a listing loads."""
     terse = set()

@@ -1,18 +1,22 @@
-"""Light versions of NamedTuple, cached_property and dataclass for modules that are loaded to show a header or a small report.
+"""Light versions of NamedTuple, Enum, cached_property, dataclass and signal for modules that short commands load.
 
-Type checkers see those of typing, functools and dataclasses. At run time, importing these with re, enum, inspect and collections would take
-longer than showing the header, and making one dataclass takes as long as reading the samples of a small recording.
+Type checkers see those of the standard library. At run time, importing these with re, enum, inspect and collections would take
+longer than showing a header, and making one dataclass takes as long as reading the samples of a small recording.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    import signal
+    from collections.abc import Callable, Iterable, Iterator
     from dataclasses import dataclass, field, replace
+    from enum import Enum
     from functools import cached_property
     from typing import Any, NamedTuple
 else:
+    import _signal as signal  # the functions of signal, whose numbers are plain integers
+
     try:
         from _collections import _tuplegetter as _item  # the descriptor of collections.namedtuple, as fast as an attribute
     except ImportError:
@@ -68,6 +72,30 @@ else:
 
         def __repr__(self) -> str:
             return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
+
+    class _EnumMaker(type):
+        """The metaclass that turns a class's names in capitals into its members."""
+
+        def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+            new_class = super().__new__(mcs, name, bases, namespace)
+            members = [object.__new__(new_class) for member in namespace if member.isupper()]
+            for member, member_name in zip(members, filter(str.isupper, namespace)):  # noqa: B905  # one member for each name
+                member.name, member.value = member_name, namespace[member_name]
+                setattr(new_class, member_name, member)
+            new_class._members = tuple(members)
+            return new_class
+
+        def __iter__(cls) -> Iterator[Any]:
+            return iter(cls._members)
+
+    class Enum(metaclass=_EnumMaker):
+        """enum.Enum, for members with names in capitals."""
+
+        def __repr__(self) -> str:
+            return f"<{type(self).__name__}.{self.name}: {self.value!r}>"
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return getattr, (type(self), self.name)
 
     class cached_property:  # noqa: N801  # its name in functools
         """functools.cached_property: a method called once for each instance, whose dictionary then holds the value."""
@@ -126,4 +154,4 @@ else:
         return type(instance)(**{**values, **changes})
 
 
-__all__ = ["NamedTuple", "cached_property", "dataclass", "field", "replace"]
+__all__ = ["Enum", "NamedTuple", "cached_property", "dataclass", "field", "replace", "signal"]

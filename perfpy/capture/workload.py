@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import time
 
+from perfpy.abi.startup import signal
 from perfpy.errors import WorkloadFailedError
 
 TYPE_CHECKING = False  # see perfpy.cli

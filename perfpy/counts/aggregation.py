@@ -5,9 +5,7 @@ Live counting and recorded counts share this module. It produces numbers, not te
 
 from __future__ import annotations
 
-from enum import Enum
-
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.startup import Enum, NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
 
 from perfpy.abi.flags import PerfType
+from perfpy.abi.startup import cached_property
 from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, read_text, split_number
 from perfpy.kernel.tracefs import Tracefs, mount_as_root

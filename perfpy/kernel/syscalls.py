@@ -6,7 +6,6 @@ include/uapi/linux/perf_event.h.
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import struct
@@ -15,6 +14,7 @@ from errno import E2BIG, EINTR, EMFILE
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, FLAG_FD_CLOEXEC, FLAG_PID_CGROUP
 from perfpy.errors import KernelRefusedError, UsageError
+from perfpy.kernel.system_call import system_call
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ _PR_TASK_PERF_EVENTS_ENABLE: Final = 32
 
 _ENDIAN: Final = "<" if sys.byteorder == "little" else ">"
 
-_libc: Final = ctypes.CDLL(None, use_errno=True)
-
 
 def _syscall_number() -> int:
     machine = os.uname().machine
@@ -101,14 +99,15 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
         raise UsageError("a counter for all tasks needs a CPU: pid -1 with cpu -1 is not valid")
     size = attr.size
     while True:
-        buffer = ctypes.create_string_buffer(attr.pack(_ENDIAN, size), max(size, ATTR_SIZE_VER0))
-        target = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(group_fd)
-        fd: int = _libc.syscall(_syscall_number(), ctypes.byref(buffer), *target, ctypes.c_ulong(flags))
-        if fd >= 0:
+        buffer = bytearray(attr.pack(_ENDIAN, size).ljust(ATTR_SIZE_VER0, b"\0"))
+        try:
+            fd = system_call(_syscall_number(), buffer, pid, cpu, group_fd, flags)
+        except OSError as refusal:
+            error = refusal.errno or 0
+        else:
             if not flags & FLAG_FD_CLOEXEC:
                 os.set_inheritable(fd, False)
             return fd
-        error = ctypes.get_errno()
         if error == EINTR:
             continue
         kernel_size = struct.unpack_from("=I", buffer, 4)[0]
@@ -167,7 +166,11 @@ def set_output(fd: int, target_fd: int) -> None:
     """Send the records of `fd` to the ring of `target_fd` (-1: back to its own)."""
     if target_fd >= 0:
         _ioctl("set the output", fd, _SET_OUTPUT, target_fd)
-    elif _libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(_SET_OUTPUT), ctypes.c_long(target_fd)):  # fcntl would pass only half of the word
+        return
+    import ctypes  # rarely needed; fcntl would pass only half of the word
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(_SET_OUTPUT), ctypes.c_long(target_fd)):
         from perfpy.kernel.refusals import ioctl_refused
 
         raise ioctl_refused("set the output", ctypes.get_errno())
@@ -201,7 +204,9 @@ def modify_attributes(fd: int, attr: EventAttr) -> None:
 
 
 def _prctl(option: int) -> None:
-    if _libc.prctl(option, 0, 0, 0, 0) < 0:
+    import ctypes  # needed only by programs that measure themselves
+
+    if ctypes.CDLL(None, use_errno=True).prctl(option, 0, 0, 0, 0) < 0:
         raise KernelRefusedError("prctl", ctypes.get_errno())
 
 

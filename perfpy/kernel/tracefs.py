@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from errno import EACCES, ENOENT
-from functools import cached_property
 
+from perfpy.abi.startup import cached_property
 from perfpy.errors import KernelRefusedError
 
 TYPE_CHECKING = False  # see perfpy.cli

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
+from perfpy.abi.startup import signal
 from perfpy.capture.counting.measurement import Hooks, Measurement
 from perfpy.cli.stat.signals import Signals
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
+
+from perfpy.abi.startup import signal
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

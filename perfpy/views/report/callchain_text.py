@@ -6,6 +6,7 @@ between the bar and its first function.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from perfpy.abi.startup import NamedTuple
@@ -202,4 +203,12 @@ def _bit(depth: int) -> int:
 
 
 def _bars(open_bars: int, depth: int) -> str:
-    return "".join(_BAR if open_bars & _bit(level) else _GAP for level in range(depth))
+    pattern = _all_bars(open_bars)
+    repeats, levels = divmod(depth, _MASK_BITS)
+    return pattern * repeats + pattern[: levels * len(_BAR)]
+
+
+@lru_cache(maxsize=4096)
+def _all_bars(open_bars: int) -> str:
+    """Return the bars of the levels with a bit of their own; deeper levels repeat them."""
+    return "".join(_BAR if open_bars & _bit(level) else _GAP for level in range(_MASK_BITS))

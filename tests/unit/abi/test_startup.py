@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import functools
 import pickle
 import typing
 
 import pytest
 
-from perfpy.abi.startup import NamedTuple, cached_property, dataclass, field, replace
+from perfpy.abi.startup import Enum, NamedTuple, cached_property, dataclass, field, replace
 
 
 class Light(NamedTuple):
@@ -164,3 +165,32 @@ def test_defaults_that_are_made_are_nobody_elses(made: typing.Any, of: typing.An
     assert (one.seen, other.seen, kind("third", seen=[2]).seen, kind("fourth", [3]).seen) == ([1], [], [2], [3])
     with pytest.raises(TypeError):
         kind()
+
+
+class LightLevel(Enum):
+    """A level."""
+
+    LOW = 1
+    HIGH = 2
+
+    def doubled(self) -> int:
+        return 2 * int(self.value)
+
+
+class OriginalLevel(enum.Enum):
+    """A level."""
+
+    LOW = 1
+    HIGH = 2
+
+    def doubled(self) -> int:
+        return 2 * int(self.value)
+
+
+@pytest.mark.parametrize("kind", [LightLevel, OriginalLevel])
+def test_members_of_an_enum_are_unique_values_with_a_name(kind: typing.Any) -> None:
+    assert [(member.name, member.value) for member in kind] == [("LOW", 1), ("HIGH", 2)]
+    assert (kind.HIGH.doubled(), kind.LOW is kind.LOW, kind.LOW == kind.HIGH, isinstance(kind.LOW, kind)) == (4, True, False, True)
+    assert {kind.LOW: "low"}[kind.LOW] == "low"
+    assert pickle.loads(pickle.dumps(kind.HIGH)) is kind.HIGH
+    assert repr(kind.LOW) == f"<{kind.__name__}.LOW: 1>"

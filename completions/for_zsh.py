@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from values import DYNAMIC, actions, only_attached, quoted, short_help, shown, values
 
-from perfpy.cli.commands import COMMANDS, load
-from perfpy.cli.topics import TOPICS
+from perfpy.cli.dispatch.commands import COMMANDS, load
+from perfpy.cli.dispatch.topics import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

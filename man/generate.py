@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfpy import __version__
-from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.dispatch.commands import COMMANDS, load
+from perfpy.cli.dispatch.topics import TOPICS
 from perfpy.cli.line.actions import CommandWithActions, OtherCommand
 from perfpy.cli.line.examples import EXAMPLES
 from perfpy.cli.line.kinds import Flag
 from perfpy.cli.line.options import Option
-from perfpy.cli.topics import TOPICS
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

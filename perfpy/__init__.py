@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from perfpy.analysis.differences.group_changes import GroupChanges
     from perfpy.analysis.differences.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
-    from perfpy.capture.all_counters import disable_all, enable_all
-    from perfpy.capture.counter import Counter
-    from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
-    from perfpy.capture.event_stream import EventStream
-    from perfpy.capture.live_samples import LiveSample
+    from perfpy.capture.self_monitoring.all_counters import disable_all, enable_all
+    from perfpy.capture.self_monitoring.counter import Counter
+    from perfpy.capture.self_monitoring.counter_group import CounterGroup, GroupReading
+    from perfpy.capture.self_monitoring.event_stream import EventStream
+    from perfpy.capture.self_monitoring.live_samples import LiveSample
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
-    from perfpy.events.inventory import EventInfo
+    from perfpy.events.listing.inventory import EventInfo
     from perfpy.events.resolve import parse_events
     from perfpy.fleet.recordings import Recordings, open_many
     from perfpy.kernel.ring import AuxArea, Ring
@@ -68,15 +68,15 @@ _HOMES = {
     "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",
-    "Counter": "perfpy.capture.counter",
-    "CounterGroup": "perfpy.capture.counter_group",
+    "Counter": "perfpy.capture.self_monitoring.counter",
+    "CounterGroup": "perfpy.capture.self_monitoring.counter_group",
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",
-    "EventInfo": "perfpy.events.inventory",
-    "EventStream": "perfpy.capture.event_stream",
+    "EventInfo": "perfpy.events.listing.inventory",
+    "EventStream": "perfpy.capture.self_monitoring.event_stream",
     "GroupChanges": "perfpy.analysis.differences.group_changes",
-    "GroupReading": "perfpy.capture.counter_group",
-    "LiveSample": "perfpy.capture.live_samples",
+    "GroupReading": "perfpy.capture.self_monitoring.counter_group",
+    "LiveSample": "perfpy.capture.self_monitoring.live_samples",
     "Profiler": "perfpy.profiling",
     "ProgramCounts": "perfpy.counts.named_counts",
     "ReadFormat": "perfpy.abi.flags",
@@ -91,8 +91,8 @@ _HOMES = {
     "RingSample": "perfpy.abi.ring_records",
     "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.abi.readings",
-    "disable_all": "perfpy.capture.all_counters",
-    "enable_all": "perfpy.capture.all_counters",
+    "disable_all": "perfpy.capture.self_monitoring.all_counters",
+    "enable_all": "perfpy.capture.self_monitoring.all_counters",
     "open_many": "perfpy.fleet.recordings",
     "parse_events": "perfpy.events.resolve",
 }
@@ -418,7 +418,7 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[EventInf
     >>> [event.name for event in perfpy.list_events("clock")][:2]
     ['cpu-clock', 'task-clock']
     """
-    from perfpy.events.list_filter import Selector, default_cache_folder
+    from perfpy.events.listing.list_filter import Selector, default_cache_folder
     from perfpy.events.machine import this_machine
 
     selector = Selector(this_machine(), default_cache_folder(), unsupported=not supported)

@@ -20,8 +20,8 @@ from perfpy.errors import PerfError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.capture.event_stream import EventStream
     from perfpy.capture.record_options import TargetOptions
+    from perfpy.capture.self_monitoring.event_stream import EventStream
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.capture.targets import Target
     from perfpy.counts.comparison import Comparison
@@ -193,9 +193,9 @@ def watch_events(
     kernel: Kernel | None = None,
 ) -> EventStream:
     """See perfpy.watch, which has the same parameters; kernel: the machine to watch."""
-    from perfpy.capture.event_stream import open_stream
     from perfpy.capture.option_values import parse_callchain
     from perfpy.capture.record_options import RecordOptions, SamplingOptions
+    from perfpy.capture.self_monitoring.event_stream import open_stream
 
     _check_positive(frequency=frequency, period=period, duration=duration)
     if not events:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from perfpy.cli.commands import COMMANDS
+from perfpy.cli.dispatch.commands import COMMANDS
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
 from tests.builders.syntax import syntax_of
@@ -527,7 +527,7 @@ def test_headers_are_shown_without_anything_slow(line, tmp_path):
     assert not result
 
 
-OF_CALL_TREES = {"analysis.report.trees", "analysis.report.call_tree", "views.report.callchain_text"}
+OF_CALL_TREES = {"analysis.call_trees.trees", "analysis.call_trees.call_tree", "views.report.callchain_text"}
 NOT_FOR_ALL = {
     "report": OF_CALL_TREES
     | {
@@ -535,7 +535,7 @@ NOT_FOR_ALL = {
         "analysis.filters.event_switch",
         "analysis.samples.branches",
         "analysis.samples.cgroup_namespaces",
-        "analysis.samples.lbr_callchains",
+        "analysis.callchains.lbr_callchains",
         "analysis.samples.parallelism",
         "analysis.sortkeys.branch_columns",
         "analysis.sortkeys.memory_columns",
@@ -543,7 +543,7 @@ NOT_FOR_ALL = {
         "views.script.texts.memory_text",
     },
     "script": {
-        "abi.registers",
+        "abi.samples.registers",
         "views.records.record_text",
         "views.script.code.branch_text",
         "views.script.texts.memory_text",
@@ -551,7 +551,7 @@ NOT_FOR_ALL = {
     },
 }
 NOT_FOR_MOST = {
-    "abi.user_records",
+    "abi.perf_records.user_records",
     "analysis.filters.address_ranges",
     "analysis.filters.event_switch",
     "perfdata.records.decompression",

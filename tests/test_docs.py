@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.dispatch.commands import COMMANDS, load
+from perfpy.cli.dispatch.missing_commands import ALTERNATIVES
+from perfpy.cli.dispatch.topics import TOPICS
 from perfpy.cli.line.examples import EXAMPLES
-from perfpy.cli.missing_commands import ALTERNATIVES
-from perfpy.cli.topics import TOPICS
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfpy.cli.line import perfconfig
-from perfpy.events import event_files
+from perfpy.events.vendor import event_files
 from perfpy.perfdata.records import decompression
 from perfpy.symbols.demangling import name_budget
 from perfpy.symbols.files import debuginfod

@@ -69,15 +69,15 @@ WRITERS = {
     "cli/view.py": "a new temporary file",
     "cli/script/programs.py": "-g: a script to begin with, where the user is or says",
     "testing/baselines.py": "beside the tests, where the option or the setting says",
-    "events/table_making.py": "in a Folder, by names that a pattern makes",
+    "events/vendor/table_making.py": "in a Folder, by names that a pattern makes",
     "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
     "untrusted/files.py": "it is the door: files that options name",
     "profiling.py": "in a new folder of ours alone",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
-    "symbols/files/build_id_cache.py": "below a Folder",
-    "symbols/files/column_files.py": "in a folder of ours alone; names without separators",
+    "symbols/caches/build_id_cache.py": "below a Folder",
+    "symbols/caches/column_files.py": "in a folder of ours alone; names without separators",
     "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
     "capture/metadata/synthesis.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
@@ -99,7 +99,7 @@ WRITERS = {
     "perfdata/skeleton.py": "in a new temporary folder, by fixed names",
     "views/parquet/tables.py": "in the folder that the user names, by descriptor; fixed names, component() of the host, a day, a number",
     "capture/rings/aux_area.py": "a file of sysfs, which a PMU of the kernel has",
-    "cli/line/output_files.py": "what an option names",
+    "cli/output/output_files.py": "what an option names",
     "cli/list.py": "what an option names",
     "cli/stat/output.py": "what an option names",
     "cli/trace/output.py": "what an option names",
@@ -127,7 +127,7 @@ def test_files_are_written_only_where_the_user_or_the_door_says():
 def test_no_file_is_given_away():
     """What another user shall have is made with the rights of that user: perfpy.untrusted.process_root."""
     modules = {module for module in MODULES for name, _ in calls(module) if name.rpartition(".")[2] in ("chown", "fchown", "lchown")}
-    assert modules == {"cli/line/output_files.py"}, "there: a file that an option names keeps the owner that it has"
+    assert modules == {"cli/output/output_files.py"}, "there: a file that an option names keeps the owner that it has"
 
 
 # -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.paths ----------
@@ -147,11 +147,11 @@ JOINS = {
     "views/parquet/tables.py": "a folder that the user names; fixed names, component() of the host, a day, a number",
     "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
-    "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
-    "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
+    "events/vendor/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
+    "events/vendor/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "abi/system_calls/tables.py": "the package's own tables",
-    "symbols/files/build_id_cache.py": "parts that listdir gave",
-    "symbols/files/column_files.py": "a key without separators",
+    "symbols/caches/build_id_cache.py": "parts that listdir gave",
+    "symbols/caches/column_files.py": "a key without separators",
     "symbols/files/debuginfod.py": "a folder of the user's environment",
     "capture/metadata/synthesis.py": "a folder of the user's environment",
     "capture/output/folder_output.py": "the recording, and a file of a fixed name in it",
@@ -160,9 +160,9 @@ JOINS = {
     "capture/runtimes/programs.py": "PATH",
     "capture/workload.py": "PATH",
     "cli/line/perfconfig.py": "HOME",
-    "events/event_files.py": "the user's folder of event files",
-    "events/sdt.py": "the cache's index, whose names listdir gave",
-    "kernel/hwmon.py": "below /sys; names that listdir gave",
+    "events/vendor/event_files.py": "the user's folder of event files",
+    "events/kinds/sdt.py": "the cache's index, whose names listdir gave",
+    "kernel/hardware/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
     "perfdata/recording_folder.py": "a fixed name",
@@ -192,13 +192,13 @@ READERS = {
     "kernel/probe_events.py": "files of tracefs",
     "capture/runtimes/hotspot/process_memory.py": "the memory of a process, in /proc",
     "views/scripting/program.py": "a program that the user wants to run, perhaps from a pipe",
-    "events/vendor_table.py": "the package's own tables",
-    "kernel/cpu_identity.py": "/proc/cpuinfo and /sys",
+    "events/vendor/vendor_table.py": "the package's own tables",
+    "kernel/hardware/cpu_identity.py": "/proc/cpuinfo and /sys",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
     "untrusted/process_root.py": "it is the door",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
-    "symbols/files/build_id_cache.py": "a descriptor, and /proc/kallsyms",
+    "symbols/caches/build_id_cache.py": "a descriptor, and /proc/kallsyms",
     "symbols/providers/kernel_symbols.py": "/proc",
     "symbols/files/live_process.py": "/proc/PID",
     "live/calls/open_files.py": "/proc/PID",
@@ -219,9 +219,9 @@ READERS = {
     "cli/record/self_contained.py": "/proc/kallsyms",
     "cli/__init__.py": "/dev/null",
     "cli/build_id_list.py": "/proc",
-    "cli/topics.py": "files of the package",
+    "cli/dispatch/topics.py": "files of the package",
     "cli/stat/output.py": "it writes, in a mode of which it knows",
-    "cli/line/output_files.py": "it writes: a new file beside what an option names",
+    "cli/output/output_files.py": "it writes: a new file beside what an option names",
     "views/page/page.py": "files of the package",
     "kernel/procfs.py": "/proc",
     "kernel/refusals.py": "/proc",
@@ -260,8 +260,8 @@ BY_PATH_USERS = {
     "symbols/files/module_files.py": "files of the kernel",
     "symbols/files/debug_files.py": "--symfs",
     "symbols/files/debuginfod.py": "the cache, by build-id",
-    "symbols/files/build_id_cache.py": "the cache; names of files outside of containers, which regular_fd opens",
-    "symbols/files/build_id_archive.py": "the cache",
+    "symbols/caches/build_id_cache.py": "the cache; names of files outside of containers, which regular_fd opens",
+    "symbols/caches/build_id_archive.py": "the cache",
     "symbols/files/live_process.py": "links of /proc/PID that are read, or lead to what is mapped",
     "disassembly/function_code.py": "where split_process says that it is of no process",
     "capture/unwinding/replay.py": "/proc/PID",
@@ -322,7 +322,7 @@ PAST_THE_STREAMS: Final = {
     "capture/output/output.py",
 }
 #: who makes a rich console
-CONSOLES: Final = {"cli/line/screen_console.py"}
+CONSOLES: Final = {"cli/output/screen_console.py"}
 
 
 def attribute(node: ast.AST) -> str:
@@ -379,7 +379,7 @@ def test_control_sequences_are_written_by_the_door_alone() -> None:
 
 
 def test_consoles_are_made_in_one_place() -> None:
-    assert elsewhere(consoles, {"cli/line/screen_console.py", "cli/line/terminal.py"}) == {}
+    assert elsewhere(consoles, {"cli/output/screen_console.py", "cli/output/terminal.py"}) == {}
 
 
 def test_the_screen_console_is_the_only_one_of_rich() -> None:

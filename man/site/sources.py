@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import perfpy
-from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.dispatch.commands import COMMANDS, load
+from perfpy.cli.dispatch.topics import TOPICS
 from perfpy.cli.line.examples import EXAMPLES
-from perfpy.cli.topics import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

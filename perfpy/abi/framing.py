@@ -1,4 +1,4 @@
-"""The parts common to all records: the header, and the padding of strings and ends.
+"""The parts common to all records: the header, numbers in either byte order, strings and padding.
 
 Layout: struct perf_event_header { u32 type; u16 misc; u16 size; } in include/uapi/linux/perf_event.h.
 """
@@ -9,9 +9,11 @@ import struct
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Final, Literal
 
 HEADER: Final = {"<": struct.Struct("<IHH"), ">": struct.Struct(">IHH")}  # type, misc, size
+#: "<" or ">", as in struct -> as int.from_bytes names it
+ORDERS: Final[dict[str, Literal["little", "big"]]] = {"<": "little", ">": "big"}
 
 
 def with_header(type: int, misc: int, body: bytes, endian: str) -> bytes:
@@ -20,6 +22,15 @@ def with_header(type: int, misc: int, body: bytes, endian: str) -> bytes:
     if size > 0xFFFF:
         raise ValueError(f"record of {size} bytes, a record holds at most 65535")
     return HEADER[endian].pack(type, misc, size) + body
+
+
+def as_number(data: bytes, endian: str) -> int:
+    """Return all of `data` as one unsigned number.
+
+    >>> as_number(bytes((1, 0)), "<"), as_number(bytes((1, 0)), ">")
+    (1, 256)
+    """
+    return int.from_bytes(data, ORDERS[endian])
 
 
 def text(data: bytes) -> str:

@@ -13,7 +13,7 @@ from perfpy.abi.framing import HEADER
 from perfpy.abi.readings import Reading
 from perfpy.abi.records import decode
 from perfpy.abi.sample_id import IdLayout
-from perfpy.abi.samples import SampleLayout
+from perfpy.abi.samples.decoding import SampleLayout
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ recorded_counts  the counts of a `stat record` file as tallies
 function_calls   calls of a function from samples at its entry and return
 counterparts     the same program under two names
 
-Packages: aggregate (fold samples), filters (select samples), samples (columns of samples), sortkeys (sort keys of reports),
-report (tables and call trees), differences (of reports), stacks (whole stacks), annotation (shares within functions),
-verdict (the numbers of verdicts), sched (switches, delays and run times), locks (waits for locks).
+Packages: aggregate (fold samples), filters (select samples), samples (columns of samples), callchains (change callchains), sortkeys
+(sort keys of reports), entries (options and rows of reports), call_trees, report (tables), differences (of reports), stacks (whole
+stacks), annotation (shares within functions), verdict (the numbers of verdicts), sched (switches, delays and run times), locks (waits for
+locks).
 """

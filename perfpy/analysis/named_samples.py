@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.analysis.callchains.user_callchains import user_callchains
 from perfpy.analysis.sample_names import MADE_OF, name_makers
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
-from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.perfdata.records.batches import Batch
 from perfpy.perfdata.sample_columns import Samples
 

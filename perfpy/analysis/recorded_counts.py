@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
+from perfpy.abi.perf_records.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
 from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountState, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs
 from perfpy.counts.tally import RunTimes, Tally

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.auxtrace_records import PMCU_NAME
+from perfpy.abi.perf_records.auxtrace_records import PMCU_NAME
 from perfpy.auxtrace.hisi_pmcu import (
     DEFAULT_PERIOD_MS,
     DEFAULT_SAMPLES,

@@ -5,9 +5,8 @@ Modules:
 targets             option texts -> tasks and CPUs; cgroups: cgroups as targets
 workload            the command to measure
 opening             events -> open counters, with fallbacks
-counter             one counter; counter_group: a group; all_counters: all of the calling thread
-overflow            handlers of overflows
-event_stream        samples of running events without a file; live_samples: one of them
+counter             one counter; overflow: handlers of overflows
+self_monitoring     counters and samples of the calling program
 record_options      the options of a recording; option_values: their texts; thread_masks: --threads
 control             --control
 environment         the machine, for the header's features

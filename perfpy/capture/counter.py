@@ -70,7 +70,7 @@ class Counter:
         self.pid = pid
         self.cpu = cpu
         if self._is_ebb or (group and group._is_ebb):  # noqa: SLF001  # the same class
-            from perfpy.events import ebb  # rarely needed
+            from perfpy.events.kinds import ebb  # rarely needed
 
             ebb.check(attr, pid, cpu, group.attr if group else None, event)
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
@@ -109,7 +109,7 @@ class Counter:
             raise UsageError(f"'{event}' is not a single kernel event")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
         if ebb:
-            from perfpy.events.ebb import with_needs  # rarely needed
+            from perfpy.events.kinds.ebb import with_needs  # rarely needed
 
             attr = with_needs(attr)
         return open_with_less(attr, pid, cpu, event=parsed[0].name)
@@ -332,7 +332,7 @@ class Counter:
             refresh: count this number of overflows, then pause until the handler returns, and so on (enables the counter); 0: never pause.
             signum: the real-time signal that the kernel uses; no handler is installed for it.
         """
-        from perfpy.capture.overflow import overflow_thread  # threads and ctypes' structures: rarely needed
+        from perfpy.capture.self_monitoring.overflow import overflow_thread  # threads and ctypes' structures: rarely needed
 
         if handler is None:
             overflow_thread().forget(self.fd)
@@ -399,6 +399,6 @@ def open_with_less(
 
 
 def _ebb_here(attr: EventAttr) -> bool:
-    from perfpy.events import ebb  # rarely needed
+    from perfpy.events.kinds import ebb  # rarely needed
 
     return ebb.is_ebb(attr) and ebb.means_ebb()

@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from perfpy.abi.flags import BranchSample
-from perfpy.abi.registers import sampled_registers
+from perfpy.abi.samples.registers import sampled_registers
 from perfpy.abi.startup import NamedTuple
 from perfpy.errors import UsageError
 from perfpy.kernel.ring import PAGE_SIZE

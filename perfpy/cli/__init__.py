@@ -25,17 +25,12 @@ tests/test_architecture.py checks:
 
 Modules:
 
-commands            the table of commands; each command has a module or folder of its name: annotate, archive, build_id_cache,
-                    build_id_list, check, config, data, diff, evlist, export, help, inject, latency, list, lock, probe, record, report,
-                    sched, script, stacks, stat, top, trace, version, view
-complete            candidates for the shells' completions
-missing_commands    perf's commands that perfpy does not have, and alternatives
-global_options      options before the command
-group               --help, and lines without a known command
-start               `perfpy ./program`: record it, then report it
-line                what all commands share
+dispatch            from the first words of a line to the command; each command has a module or folder of its name:
+                    annotate, archive, build_id_cache, build_id_list, check, config, data, diff, evlist, export, help, inject, latency,
+                    list, lock, probe, record, report, sched, script, stacks, stat, top, trace, version, view
+line                what all commands share: parsing, options, configuration
+output              what all commands share: terminal, pager, result files, notes
 features            perf's features, for version and check
-topics              pages of `perfpy help TOPIC`
 help                `perfpy help`, with the map of the API
 """
 
@@ -48,7 +43,7 @@ import io
 import os
 import sys
 
-from perfpy.cli.commands import COMMANDS, HIDDEN, load
+from perfpy.cli.dispatch.commands import COMMANDS, HIDDEN, load
 from perfpy.errors import OutputFailedError, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -76,7 +71,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _leave_pager() -> None:
     """Show text held for a pager, or wait until the person leaves the pager."""
-    if pager := sys.modules.get("perfpy.cli.line.pager"):
+    if pager := sys.modules.get("perfpy.cli.output.pager"):
         pager.finish()
 
 
@@ -113,7 +108,7 @@ def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | N
     """Return the arguments from the command on, and the exit status if the options before it complete the line."""
     if not args or not args[0].startswith("-"):
         return args, None
-    from perfpy.cli import global_options
+    from perfpy.cli.dispatch import global_options
 
     return global_options.read(args)
 
@@ -121,31 +116,31 @@ def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | N
 def _dispatch(name: str, args: Sequence[str]) -> int:
     if name:
         if args[1:2] == ["--list-opts"]:
-            from perfpy.cli.global_options import list_options
+            from perfpy.cli.dispatch.global_options import list_options
 
             return list_options(name)
         if name in COMMANDS and COMMANDS[name].pages and sys.stdout.isatty():
-            from perfpy.cli.line.pager import page
+            from perfpy.cli.output.pager import page
 
             page(name)
         return load(name).run(name, args[1:])
     if _may_name_program(args):
-        from perfpy.cli import start
+        from perfpy.cli.dispatch import start
 
         if not args:
             print(start.first_steps())
             return 1  # perf's status for a line without a command
         if command := start.program_of(args):
             return start.run_program(command)
-    from perfpy.cli import group  # click: 30 ms
+    from perfpy.cli.dispatch import group  # click: 30 ms
 
     return group.run([*args])  # the attribute `list` may be the command's module
 
 
 def _may_name_program(args: Sequence[str]) -> bool:
     """Whether a line without a known command may name a program: perfpy was not called as perf, whose command it is not either."""
+    from perfpy.cli.dispatch.missing_commands import ALTERNATIVES
     from perfpy.cli.line.program_name import in_place_of_perf
-    from perfpy.cli.missing_commands import ALTERNATIVES
 
     return not in_place_of_perf() and (not args or args[0] not in ALTERNATIVES)
 

@@ -17,9 +17,9 @@ from perfpy.plurals import plural
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.recording import Recording
-    from perfpy.symbols.files.build_id_cache import BuildIdCache
+    from perfpy.symbols.caches.build_id_cache import BuildIdCache
 
 _SUFFIX = ".tar.bz2"
 _MOST_WARNINGS = 20
@@ -42,7 +42,7 @@ class ArchiveCommandOptions(CommandOptions, lacks=_LACKING):
 def run(options: ArchiveCommandOptions) -> int:
     """Pack the files that a recording needs (default: perf.data) into FILE.tar.bz2; with --unpack add them to the build-id cache."""
     from perfpy.cli.line.perfconfig import load
-    from perfpy.symbols.files.build_id_cache import BuildIdCache
+    from perfpy.symbols.caches.build_id_cache import BuildIdCache
 
     names = [name for name in (options.input, *options.files) if name]
     if len(names) > 1:
@@ -54,8 +54,8 @@ def run(options: ArchiveCommandOptions) -> int:
 
 def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int:
     from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.output_files import whole_file
-    from perfpy.symbols.files.build_id_archive import pack
+    from perfpy.cli.output.output_files import whole_file
+    from perfpy.symbols.caches.build_id_archive import pack
 
     with open_recording(name, force=options.force) as recording:
         target = recording.path + _SUFFIX
@@ -75,8 +75,8 @@ def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int
 
 def _entries(recording: Recording) -> list[HeaderBuildId]:
     """Return the hit files as entries of a build-id table."""
-    from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+    from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.analysis.samples.hit_dsos import hit_dsos
     from perfpy.capture.metadata.build_id_table import own_build_id
 
@@ -100,7 +100,7 @@ def _only_archive() -> str:
 def _unpack(name: str, cache: BuildIdCache) -> int:
     import tarfile
 
-    from perfpy.symbols.files.build_id_archive import unpack
+    from perfpy.symbols.caches.build_id_archive import unpack
     from perfpy.untrusted.expansion import ExpansionError
     from perfpy.untrusted.files import open_regular
     from perfpy.untrusted.folders import ForeignFolderError

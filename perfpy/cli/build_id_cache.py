@@ -15,7 +15,7 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.symbols.files.build_id_cache import BuildIdCache
+    from perfpy.symbols.caches.build_id_cache import BuildIdCache
 
 
 _LACKING: Final = {
@@ -42,7 +42,7 @@ class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
 def run(options: BuildIdCacheCommandOptions) -> int:
     """Add, remove and list the files of the build-id cache."""
     from perfpy.cli.line.perfconfig import load
-    from perfpy.symbols.files.build_id_cache import BuildIdCache
+    from perfpy.symbols.caches.build_id_cache import BuildIdCache
 
     files = (options.add, options.remove, options.purge, options.update, options.missing)
     if not (any(files) or options.purge_all or options.list_files):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.line.kinds import Flag
 from perfpy.cli.line.options import CommandOptions, PerfCommand, option, words
-from perfpy.cli.line.output_files import write_text
 from perfpy.cli.line.perfconfig import SYSTEM_FILE, Config, load, load_to_change, own_file
+from perfpy.cli.output.output_files import write_text
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:

@@ -45,8 +45,8 @@ def run(options: DataCommandOptions) -> None:
 
 
 def _convert(recording: Recording, options: DataCommandOptions) -> None:
-    from perfpy.cli.line.output_files import write_text
     from perfpy.cli.line.perfconfig import load
+    from perfpy.cli.output.output_files import write_text
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
     from perfpy.views.convert.sample_json import SampleJson
 
@@ -60,7 +60,7 @@ def _convert(recording: Recording, options: DataCommandOptions) -> None:
             inline=Inline.NONE,
         )
     )
-    from perfpy.analysis.samples.user_callchains import user_callchains
+    from perfpy.analysis.callchains.user_callchains import user_callchains
 
     ranges = None
     if options.time:

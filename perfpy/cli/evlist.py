@@ -19,8 +19,8 @@ class EvlistCommandOptions(InputOptions):
 
 def run(options: EvlistCommandOptions) -> None:
     """List the events of a recording."""
-    from perfpy.cli.line.machine_names import MachineNames
     from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.output.machine_names import MachineNames
     from perfpy.views.metadata.evlist import evlist_lines
 
     if options.groups and (options.verbose or options.freq):

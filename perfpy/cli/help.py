@@ -21,9 +21,9 @@ class HelpCommandOptions(CommandOptions):
 
 def run(options: HelpCommandOptions) -> int:
     """Print the help of a command or a topic, or of perfpy itself; `help api` prints the map of the Python API."""
-    from perfpy.cli import group
-    from perfpy.cli.commands import COMMANDS, load
-    from perfpy.cli.topics import TOPICS, print_topic
+    from perfpy.cli.dispatch import group
+    from perfpy.cli.dispatch.commands import COMMANDS, load
+    from perfpy.cli.dispatch.topics import TOPICS, print_topic
 
     if options.command is None:
         return group.run(["--help"])

@@ -19,7 +19,7 @@ from perfpy.plurals import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.capture.injection.converting import CallchainConverter
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
@@ -73,8 +73,8 @@ def run(options: InjectCommandOptions) -> None:
 
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known_build_ids: Mapping[str, bytes]) -> None:
     from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject
-    from perfpy.cli.line.notes import print_notes
     from perfpy.cli.line.perfconfig import load
+    from perfpy.cli.output.notes import print_notes
     from perfpy.unwind.truncated_stacks import note
 
     injector = entries = mapper = None
@@ -102,7 +102,7 @@ def _converter(recording: Recording, options: InjectCommandOptions) -> Callchain
         return None
     if options.jit or options.mmap2_buildids or options.mmap2_buildid_all:
         fail("--convert-callchain cannot be combined with -j or -B; run perfpy inject twice")
-    from perfpy.analysis.samples.user_callchains import user_callchains
+    from perfpy.analysis.callchains.user_callchains import user_callchains
     from perfpy.capture.injection.converting import CallchainConverter  # loads the unwinder
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -137,7 +137,7 @@ def _known_build_ids(text: str) -> dict[str, bytes]:
 @contextmanager
 def _result(output: str, source: str) -> Iterator[str]:
     """Yield the path to write the new recording to."""
-    from perfpy.cli.line.output_files import whole_file
+    from perfpy.cli.output.output_files import whole_file
 
     if output == "-":
         sys.stdout.flush()
@@ -173,8 +173,8 @@ def _build_id(dso: Dso, build_ids: Mapping[str, bytes]) -> bytes:
 
 def _table(dsos: list[Dso], build_ids: Mapping[str, bytes]) -> tuple[HeaderBuildId, ...]:
     """Return a build-id table of the files that have a build-id."""
-    from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+    from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 
     entries = []
     for dso in dsos:

@@ -15,8 +15,8 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final, TextIO
 
-    from perfpy.events.inventory import EventInfo
-    from perfpy.events.list_filter import ListFilter, Selector
+    from perfpy.events.listing.inventory import EventInfo
+    from perfpy.events.listing.list_filter import ListFilter, Selector
     from perfpy.events.machine import Machine
     from perfpy.views.list.text import ListView
 
@@ -71,7 +71,7 @@ def run(options: ListCommandOptions) -> int:
     if not options.output:
         _list(machine, sys.stdout, options)
         return 0
-    from perfpy.cli.line.output_files import whole_file
+    from perfpy.cli.output.output_files import whole_file
     from perfpy.errors import OutputFailedError
 
     try:
@@ -84,7 +84,7 @@ def run(options: ListCommandOptions) -> int:
 
 def _update(source: str) -> int:
     from perfpy.events.machine import this_identity
-    from perfpy.events.table_making import update
+    from perfpy.events.vendor.table_making import update
 
     path, events, metrics = update(this_identity(), source)
     print(f"installed {events} {plural(events, 'event')} and {metrics} {plural(metrics, 'metric')} of {this_identity()} in {path}")
@@ -92,8 +92,8 @@ def _update(source: str) -> int:
 
 
 def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
-    from perfpy.cli.line.terminal import wants_plain
-    from perfpy.events.list_filter import Selector, default_cache_folder
+    from perfpy.cli.output.terminal import wants_plain
+    from perfpy.events.listing.list_filter import Selector, default_cache_folder
 
     plain = options.as_json or options.raw_dump or file is not sys.stdout or wants_plain(stdio=options.stdio)
     as_tables = options.check or not plain
@@ -104,7 +104,7 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     else:
         _show_text(selections, file, options)
     if os.uname().machine.startswith("ppc") and machine.has_ebb:
-        from perfpy.cli.line.notes import print_notes
+        from perfpy.cli.output.notes import print_notes
 
         print_notes([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)
     if selector.refusals:
@@ -113,7 +113,7 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
 
 def _select(selector: Selector, word: str) -> ListFilter:
     """Return the events for a word; similar events if no event has this name."""
-    from perfpy.events.list_filter import ListFilter, forgiving, is_section
+    from perfpy.events.listing.list_filter import ListFilter, forgiving, is_section
 
     selection = selector.select(word)
     if is_section(word) or list(selection.infos) or selection.metrics:
@@ -128,7 +128,7 @@ def _select(selector: Selector, word: str) -> ListFilter:
 
 def _near_names(word: str, selector: Selector) -> str:
     """Return a hint with sections and events similar to a word."""
-    from perfpy.events.list_filter import section_names
+    from perfpy.events.listing.list_filter import section_names
     from perfpy.events.suggestions import nearest
 
     similar = nearest(word, [*section_names(), *(info.name for info in selector.everything().infos)])
@@ -148,8 +148,8 @@ def _show_text(selections: list[ListFilter], file: TextIO, options: ListCommandO
 
 
 def _show_tables(selections: list[ListFilter], machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
-    from perfpy.cli.line.terminal import console
-    from perfpy.events.availability import Checker, known_reason
+    from perfpy.cli.output.terminal import console
+    from perfpy.events.listing.availability import Checker, known_reason
     from perfpy.kernel import this_kernel as kernel
     from perfpy.views.list.tables import print_tables
 

@@ -36,7 +36,7 @@ class ViewCommandOptions(InputOptions, ViewPageOptions, SymbolFileOptions, Quiet
 def run(options: ViewCommandOptions) -> int:
     """Show a recording as a page in the browser: time line, flame graph, tables, code; the changes between two recordings."""
     from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.output_files import write_bytes
+    from perfpy.cli.output.output_files import write_bytes
 
     paths = [*([options.input] if options.input else []), *options.files] or [""]
     if len(paths) > 2:
@@ -58,7 +58,7 @@ def run(options: ViewCommandOptions) -> int:
 def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
     """Return the page; print the reason and return "" if there are no samples."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.cli.line.nothing_left import print_nothing_left
+    from perfpy.cli.output.nothing_left import print_nothing_left
     from perfpy.views.page.profile_data import page_stacks
 
     symbols = [_symbols(recording, options) for recording in recordings]

@@ -14,8 +14,8 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.startup import NamedTuple
-from perfpy.symbols.files.column_files import ColumnFiles, folder
-from perfpy.symbols.files.elf_cache import key_of
+from perfpy.symbols.caches.column_files import ColumnFiles, folder
+from perfpy.symbols.caches.elf_cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,12 +6,12 @@ Modules, in the order of the data:
     resolve             EventSpec + Machine -> Event, by way of draft
     event               Event and its terms
     event_terms         terms of every event; pmu_terms: terms of a PMU's format
-    catalog             generic hardware, software and cache events
-    tracepoints, dynamic_probes, sdt, ebb, pmcu    the other kinds of events
+    tracepoints         events of tracefs
+    kinds               generic events, probes, markers and other kinds
     grouping            leaders of groups, and groups that several PMUs split
     machine             the sources of named events: sysfs, files, tables
-    event_files, vendor_table, table_making    events and metrics that vendors publish
-    inventory, list_filter, availability       what perfpy list shows
+    vendor              events and metrics that vendors publish
+    listing             what perfpy list shows
     fallback            the next attempt after a refused event
     naming              Event -> text
     suggestions         near matches of unknown names

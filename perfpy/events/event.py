@@ -76,7 +76,8 @@ class Event(NamedTuple):
         led_by: the leader of the group; None for a leader and for a single event
         pmu: the PMU's name in sysfs, or "" for generic events
         unit, scale: a count times `scale` is in `unit`
-        tool: "duration_time" or another name of catalog.TOOL and MACHINE_VALUES, or a sensor (kernel.hwmon), which perfpy measures itself
+        tool: "duration_time" or another name of catalog.TOOL and MACHINE_VALUES, or a sensor (kernel.hardware.hwmon),
+            which perfpy measures itself
         per_pkg: whether it counts once for each package
         snapshot: whether the last reading is the count, instead of a difference
         cpus: the CPUs to open the PMU on (one for each package of an uncore PMU, the cores of a core PMU); None means any

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
-    from perfpy.events.event_files import EventFiles, MetricDefinition
-    from perfpy.events.vendor_table import VendorTable
-    from perfpy.kernel.hwmon import Sensor
+    from perfpy.events.vendor.event_files import EventFiles, MetricDefinition
+    from perfpy.events.vendor.vendor_table import VendorTable
+    from perfpy.kernel.hardware.hwmon import Sensor
 
 #: environment variable with a folder of JSON event files, for all commands and the API
 EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
@@ -86,7 +86,7 @@ class Machine:
         """The sources of events besides the kernel: the user's files, then the vendor's table if the CPU has a PMU."""
         table = None
         if self.sysfs.core_pmus and (identity := self._identity()):
-            from perfpy.events.vendor_table import table_of  # only for events that the kernel does not name
+            from perfpy.events.vendor.vendor_table import table_of  # only for events that the kernel does not name
 
             table = table_of(identity)
         return tuple(source for source in (self.event_files, table) if source is not None)
@@ -113,7 +113,7 @@ class Machine:
         names = [read_text(f"{pmu.path}/caps/pmu_name") or "" for pmu in self.core_pmus]
         if not any(names) and not os.uname().machine.startswith("ppc"):
             return False
-        from perfpy.events.ebb import means_ebb
+        from perfpy.events.kinds.ebb import means_ebb
 
         return any(map(means_ebb, names))
 
@@ -168,7 +168,7 @@ class Machine:
     @cached_property
     def all_sensors(self) -> list[Sensor]:
         """The sensors of hardware monitors, which no PMU counts."""
-        from perfpy.kernel.hwmon import sensors  # only for names without a PMU, and for lists
+        from perfpy.kernel.hardware.hwmon import sensors  # only for names without a PMU, and for lists
 
         return sensors(self.sysfs.root)
 
@@ -191,7 +191,7 @@ def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> M
     files = None
     folder = event_files or os.environ.get(EVENT_FILES_VARIABLE, "")
     if folder:
-        from perfpy.events.event_files import EventFiles  # only for users with event files
+        from perfpy.events.vendor.event_files import EventFiles  # only for users with event files
 
         files = EventFiles(folder)
     return Machine(event_files=files, can_open=_can_open, identity=this_identity, cores=cores, only=only)
@@ -199,7 +199,7 @@ def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> M
 
 def this_identity() -> str:
     """Return the CPU's identity, or PERF_CPUID if set, as in perf."""
-    from perfpy.kernel.cpu_identity import cpu_identity
+    from perfpy.kernel.hardware.cpu_identity import cpu_identity
 
     return os.environ.get("PERF_CPUID") or cpu_identity()
 

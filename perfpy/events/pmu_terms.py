@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.abi.auxtrace_records import PMCU_NAME
 from perfpy.abi.flags import PerfType
+from perfpy.abi.perf_records.auxtrace_records import PMCU_NAME
 from perfpy.abi.startup import NamedTuple
 from perfpy.errors import EventSyntaxError
-from perfpy.events.catalog import cache_event, generic_event
 from perfpy.events.event_terms import apply_event_term, is_event_term, term_names
 from perfpy.events.grammar import RAW_LIMIT, is_too_long_raw, parse_terms, raw_config
+from perfpy.events.kinds.catalog import cache_event, generic_event
 
 if TYPE_CHECKING:
     from perfpy.events.draft import EventDraft
@@ -59,7 +59,7 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
         alias = term_alias
         _take_alias(event, pmu, term_alias, context, parameters)
     if pmu.name.startswith(PMCU_NAME):
-        from perfpy.events.pmcu import check_event  # few machines have one
+        from perfpy.events.kinds.pmcu import check_event  # few machines have one
 
         check_event(event, pmu, terms, context.text, counting=context.counting)
 
@@ -94,7 +94,7 @@ def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> 
     if term.name in pmu.formats:
         _set_format(event, pmu, term, context)
     elif term.name == "user_events" and pmu.name.startswith(PMCU_NAME):
-        from perfpy.events.pmcu import user_events  # few machines have one
+        from perfpy.events.kinds.pmcu import user_events  # few machines have one
 
         event.terms = event.terms._replace(user_events=user_events(term, context.text))
     elif is_event_term(term.name):

@@ -7,10 +7,7 @@ opening           open a recording by path or URL
 remote            recordings at URLs
 pace              timeouts for slow file systems and servers
 folding           fold one recording to a portable profile
-portable          PortableProfile: a folded recording without machine-specific numbers
-portable_lines    source lines of portable profiles
-own_values        task, cgroup and socket numbers as values that compare across recordings
-traced_values     tracepoint data as texts that compare across recordings
+portable          portable profiles: folded recordings without machine-specific numbers
 merging           merge portable profiles
 cluster           fold and merge on a Dask cluster
 transfer          profiles and options as bytes for a cluster

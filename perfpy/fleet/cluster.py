@@ -28,7 +28,7 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.folding import FoldedGroup, fold_group, merge_groups
 from perfpy.fleet.opening import read_first
 from perfpy.fleet.pace import run_with_timeout
-from perfpy.fleet.portable import RecordingProblem
+from perfpy.fleet.portable.profile import RecordingProblem
 from perfpy.fleet.remote import public_name
 from perfpy.fleet.transfer import BadTransferError, pack, unpack
 from perfpy.symbols.files.shared_files import SharedFiles

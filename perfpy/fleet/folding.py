@@ -12,8 +12,8 @@ import numpy as np
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.entries.plan import plan_report
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import key_style, losses, planned_scan, recording_text
 from perfpy.analysis.samples.parallelism import Parallelism
 from perfpy.analysis.samples.wait_events import has_off_cpu
@@ -23,10 +23,10 @@ from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import Merging
 from perfpy.fleet.opening import open_recording
-from perfpy.fleet.own_values import OwnWords
-from perfpy.fleet.portable import PortableProfile, RecordingProblem, portable
+from perfpy.fleet.portable.own_values import OwnWords
+from perfpy.fleet.portable.profile import PortableProfile, RecordingProblem, portable
+from perfpy.fleet.portable.traced_values import formats_of, shown_texts
 from perfpy.fleet.remote import public_name
-from perfpy.fleet.traced_values import formats_of, shown_texts
 from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import FoldedSamples
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import Mode
-    from perfpy.fleet.traced_values import ShownText
+    from perfpy.fleet.portable.traced_values import ShownText
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer

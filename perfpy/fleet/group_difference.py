@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.analysis.differences.group_changes import GroupChanges
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import RecordingText
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
 
 #: the units of observation
 UNITS: Final = ("host", RECORDING)

@@ -16,7 +16,7 @@ from perfpy.symbols.tasks.address_space import TaskTimeline
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbol_table import SymbolTable

@@ -9,7 +9,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.errors import PerfError
 from perfpy.fleet.merging import renumber_event
-from perfpy.fleet.portable import event_keys
+from perfpy.fleet.portable.profile import event_keys
 from perfpy.perfdata.sample_columns import Samples
 
 if TYPE_CHECKING:

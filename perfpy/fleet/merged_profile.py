@@ -11,8 +11,8 @@ from perfpy.analysis.report.report import SampleWords
 from perfpy.analysis.samples.dimensions import PayloadTable
 from perfpy.analysis.sortkeys.key_texts import TaskComms
 from perfpy.fleet.late_symbols import loader_of
-from perfpy.fleet.own_values import MergedValues
-from perfpy.fleet.traced_values import merged_data, merged_fields
+from perfpy.fleet.portable.own_values import MergedValues
+from perfpy.fleet.portable.traced_values import merged_data, merged_fields
 from perfpy.symbols.known_frames import KnownFrames
 from perfpy.symbols.tasks.task_states import name_of_unnamed
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Folded
-    from perfpy.analysis.report.layout import Finder, Layout
+    from perfpy.analysis.entries.layout import Finder, Layout
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.symbols.files.debug_files import SymbolOptions
 

@@ -13,11 +13,11 @@ import numpy as np
 from perfpy.analysis.aggregate.exact_sums import GroupSums
 from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.samples.callchains import ChainTable
+from perfpy.analysis.callchains.distinct import ChainTable
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.errors import UsageError
-from perfpy.fleet.portable import FRAME_COLUMNS, PortableProfile, RecordingProblem
-from perfpy.fleet.portable_lines import MergedLines, identity_columns
+from perfpy.fleet.portable.lines import MergedLines, identity_columns
+from perfpy.fleet.portable.profile import FRAME_COLUMNS, PortableProfile, RecordingProblem
 from perfpy.symbols.known_frames import SymbolColumns
 from perfpy.unwind.truncated_stacks import TruncatedStacks
 

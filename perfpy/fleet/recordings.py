@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from perfpy.analysis.entries.plan import plan_report
 from perfpy.analysis.filters.conditions import texts
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import report_of
 from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError, UsageError
 from perfpy.fleet.folding import Conditions, FoldingRequest, StackOptions, fold_group, merge_groups, restrict_to
@@ -21,7 +21,7 @@ from perfpy.fleet.late_symbols import add_local_symbols
 from perfpy.fleet.many_samples import ManySamples, SharedEvents, joined_columns, own_columns
 from perfpy.fleet.merged_profile import MergedProfile, describe_builds
 from perfpy.fleet.opening import open_recording, read_first
-from perfpy.fleet.portable import RecordingProblem
+from perfpy.fleet.portable.profile import RecordingProblem
 from perfpy.fleet.remote import find_urls, is_url, local_name, public_name
 from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.scan import Progress
     from perfpy.analysis.annotation.annotation import Annotation
     from perfpy.analysis.differences.group_changes import GroupChanges
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.fleet.folding import FoldedGroup, OptionsOf
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.recording import Recording
     from perfpy.views.parquet.export import Exported
@@ -219,8 +219,8 @@ class Recordings:
             symbols: where to look for symbols.
             options_of: returns the options of each recording.
         """
-        from perfpy.analysis.report.layout import ColumnOptions
-        from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+        from perfpy.analysis.entries.layout import ColumnOptions
+        from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 
         if options is None:
             keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
@@ -271,8 +271,8 @@ class Recordings:
         >>> changes.before.samples, changes.above()
         (10, [])
         """
-        from perfpy.analysis.report.layout import ColumnOptions
-        from perfpy.analysis.report.options import ReportOptions, RowOptions
+        from perfpy.analysis.entries.layout import ColumnOptions
+        from perfpy.analysis.entries.options import ReportOptions, RowOptions
         from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
         if options is None:
@@ -290,8 +290,8 @@ class Recordings:
         The code is from this machine's files of the same build-ids; the kernel has none.
         """
         from perfpy.analysis.annotation.annotation import Annotation
-        from perfpy.analysis.report.layout import ColumnOptions
-        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.analysis.entries.layout import ColumnOptions
+        from perfpy.analysis.entries.options import ReportOptions
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         report_options = report_options.by_address(ColumnOptions(sort="dso,build_id,symbol"))

@@ -205,15 +205,15 @@ def _enums() -> dict[str, type[Enum]]:
 def _classes() -> dict[str, type]:
     """Return the classes that may be transferred, by name."""
     from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.entries.layout import ColumnOptions
+    from perfpy.analysis.entries.options import CallGraph, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
     from perfpy.analysis.filters.address_ranges import AddressRanges
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.layout import ColumnOptions
-    from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
     from perfpy.analysis.sortkeys.key_texts import RecordingText
     from perfpy.fleet.folding import FoldedGroup, StackOptions
-    from perfpy.fleet.portable import PortableProfile, RecordingProblem
-    from perfpy.fleet.traced_values import ShownText
+    from perfpy.fleet.portable.profile import PortableProfile, RecordingProblem
+    from perfpy.fleet.portable.traced_values import ShownText
     from perfpy.perfdata.tracepoints.event_format import EventFormat, TraceField
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.frame_table import LineColumns

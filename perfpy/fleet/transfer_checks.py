@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.analysis.aggregate.profile import Folded
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.known_frames import SymbolColumns
     from perfpy.views.report.column_text import TextOptions
@@ -185,7 +185,7 @@ def _list_problems(profile: PortableProfile) -> Iterator[str]:
 
 
 def _frame_problems(profile: PortableProfile) -> Iterator[str]:
-    from perfpy.fleet.portable import FRAME_COLUMNS
+    from perfpy.fleet.portable.profile import FRAME_COLUMNS
 
     frames, symbols = profile.frames, profile.symbols
     if tuple(frames) != FRAME_COLUMNS or (size := _columns([*frames.values()], "iub")) < 0:

@@ -16,9 +16,7 @@ Modules:
     sysfs            PMUs: formats, aliases, CPUs
     tracefs          tracepoints: systems, ids, formats
     probe_events     dynamic probes: list, add, remove
-    hwmon            sensors of hardware monitors
-    topology         socket, die, core, NUMA node and caches of a CPU
-    cpu_identity     the CPU's name in event tables
+    hardware         CPUs, their names and topology, sensors
     bpf              loaded BPF programs
     bpf_code         BPF programs as instructions
     bpf_loading      loads BPF programs and creates their maps

@@ -18,7 +18,7 @@ from perfpy.views.top.rates import WINDOW
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
 
 _KEPT: Final = (7, 8)  # the share of a row that an interval leaves
 _MOST_ROWS: Final = 50_000  # beyond it the smallest rows go first

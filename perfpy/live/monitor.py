@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.report.plan import plan_report
+from perfpy.analysis.entries.plan import plan_report
 from perfpy.analysis.report.report import key_style, planned_scan, recording_text, report_of
 from perfpy.analysis.sortkeys.key_texts import TraceData
 from perfpy.capture.metadata.recorded_features import RecordedFeatures
@@ -17,9 +17,9 @@ from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError
 from perfpy.fleet.merged_profile import MergedProfile
-from perfpy.fleet.own_values import OwnWords
-from perfpy.fleet.portable import portable
-from perfpy.fleet.traced_values import formats_of, shown_texts
+from perfpy.fleet.portable.own_values import OwnWords
+from perfpy.fleet.portable.profile import portable
+from perfpy.fleet.portable.traced_values import formats_of, shown_texts
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.decay import add_window
 from perfpy.live.snapshot import Retained, write_snapshot
@@ -33,9 +33,9 @@ from perfpy.views.tracepoints.payloads import PayloadTexts
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.live.python_frames import LivePython
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.container.events import FileEvent

@@ -11,7 +11,7 @@ from perfpy.abi.columns import Columns, rows_where, slices_index
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType
 from perfpy.perfdata.records.batches import Batch, StoredBatch, decode_chunk
 from perfpy.perfdata.records.chunk import Chunk
-from perfpy.perfdata.records.delivery_keys import KeyedSamples, OrderedChunk
+from perfpy.perfdata.records.delivery.keys import KeyedSamples, OrderedChunk
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand

@@ -1,20 +1,20 @@
 """Locate AUX data in a recording: the bytes that follow AUXTRACE records.
 
-The record's layout: perfpy.abi.auxtrace_records.
+The record's layout: perfpy.abi.perf_records.auxtrace_records.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.auxtrace_records import AuxtraceInfo
 from perfpy.abi.flags import RecordType
+from perfpy.abi.perf_records.auxtrace_records import AuxtraceInfo
 from perfpy.abi.records import Aux
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfpy.abi.auxtrace_records import Auxtrace
+    from perfpy.abi.perf_records.auxtrace_records import Auxtrace
     from perfpy.perfdata.reader import PerfData
 
 _RECORD_SIZE: Final = 48

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from perfpy.abi.byteorder import as_number
+from perfpy.abi.framing import as_number
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

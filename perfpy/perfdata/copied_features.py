@@ -10,7 +10,7 @@ from perfpy.perfdata.container.kept_files import KEPT_FILES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.perfdata.reader import PerfData
 
 _OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # encoded separately; not true of the new file

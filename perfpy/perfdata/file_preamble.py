@@ -1,12 +1,12 @@
 """Read the events and features of a recording, before its records.
 
 A file has them in tables and sections around its data (perfpy.perfdata.container.header), a pipe in
-records among the others (perfpy.abi.user_records).
+records among the others (perfpy.abi.perf_records.user_records).
 """
 
 from __future__ import annotations
 
-from perfpy.abi.byteorder import as_number
+from perfpy.abi.framing import as_number
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.features import FEATURE_NAMES
 from perfpy.perfdata.container.header import SECTION_SIZE, FileHeader, FileSection, PipeHeader, decode_attr_table

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Columns
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
-    from perfpy.perfdata.records.delivery_order import EqualTimes
-    from perfpy.perfdata.records.delivery_spans import Span
+    from perfpy.perfdata.records.delivery.order import EqualTimes
+    from perfpy.perfdata.records.delivery.spans import Span
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.record_index import RecordIndex
     from perfpy.perfdata.records.scans import RecordScans
@@ -172,7 +172,7 @@ class PerfData:
         records = list(infos)
         if not records:
             return False
-        from perfpy.abi.auxtrace_records import is_pmcu  # few recordings have any
+        from perfpy.abi.perf_records.auxtrace_records import is_pmcu  # few recordings have any
 
         names = {mapping.type: mapping.name for mapping in self.features.get(key_of(Feature.PMU_MAPPINGS), ())}
         return any(is_pmcu(raw.body, self.endian, names) for raw in records)
@@ -282,7 +282,7 @@ class PerfData:
     def equal_times(self) -> EqualTimes:
         """The order of samples and side-band records of the same time."""
         # loaded here because headers need no numpy
-        from perfpy.perfdata.records.delivery_order import EqualTimes
+        from perfpy.perfdata.records.delivery.order import EqualTimes
 
         raw = self.record_index.raw.rows
         return EqualTimes(raw["key"], raw["time"], raw["offset"])
@@ -301,7 +301,7 @@ class PerfData:
         the others. Memory is bounded by the disorder of the file, not by its size.
 
         Args:
-            fields: names of columns (perfpy.abi.samples); None for all.
+            fields: names of columns (perfpy.abi.samples.decoding); None for all.
             more: computes further columns, from fields that need not be among `fields`.
         """
         return self.records.batches(self._read(fields, more), self._change(fields, more))

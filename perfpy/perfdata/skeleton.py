@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
-from perfpy.abi.sample_rows import encode_rows, written_attr
+from perfpy.abi.samples.rows import encode_rows, written_attr
 from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent

@@ -11,13 +11,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
+from perfpy.probing.grammar.words import without_parameters
 from perfpy.probing.problems import ProbeError
-from perfpy.probing.words import without_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from perfpy.probing.points import ProbePoint
+    from perfpy.probing.grammar.points import ProbePoint
 
 #: the kernel's limit, with the final NUL
 LONGEST: Final = 63

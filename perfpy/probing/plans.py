@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
-    from perfpy.probing.arguments import ProbeArgument
     from perfpy.probing.definitions import Definition
-    from perfpy.probing.points import ProbeRequest
+    from perfpy.probing.grammar.arguments import ProbeArgument
+    from perfpy.probing.grammar.points import ProbeRequest
 
 
 class Planned(NamedTuple):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from perfpy.probing.arguments import parse_argument
 from perfpy.probing.definitions import Definition
-from perfpy.probing.fetching import Fetcher
+from perfpy.probing.grammar.arguments import parse_argument
 from perfpy.probing.naming import KERNEL_GROUP, event_of, group_of
 from perfpy.probing.plans import Planned, describe
 from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, damage_refused
-from perfpy.probing.resolution import Resolver
+from perfpy.probing.sites.resolution import Resolver
+from perfpy.probing.variables.fetching import Fetcher
 
 if TYPE_CHECKING:
-    from perfpy.probing.arguments import ProbeArgument
-    from perfpy.probing.points import ProbeRequest
-    from perfpy.probing.program import Program
-    from perfpy.probing.site_search import Site
+    from perfpy.probing.grammar.arguments import ProbeArgument
+    from perfpy.probing.grammar.points import ProbeRequest
+    from perfpy.probing.sites.program import Program
+    from perfpy.probing.sites.site_search import Site
 
 
 def plan(
@@ -32,7 +32,7 @@ def _plan(program: Program, request: ProbeRequest, resolver: Resolver, *, is_ker
     arguments = [parse_argument(text) for text in request.arguments]
     needs = any(argument.needs_variables for argument in arguments)
     if request.point.marker is not None:
-        from perfpy.probing.markers import plan_marker  # few probes are markers
+        from perfpy.probing.sites.markers import plan_marker  # few probes are markers
 
         return plan_marker(program, request)
     sites = resolver.sites(request.point, with_variables=needs)

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from perfpy.analysis.annotation.annotation import Annotation
     from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.analysis.differences.recording_changes import RecordingChanges
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.named_samples import NamedSamples
-    from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
-    from perfpy.perfdata.records.delivery_spans import Span
+    from perfpy.perfdata.records.delivery.spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.files.shared_files import SharedFiles
@@ -147,7 +147,7 @@ class Recording:
         return RecordedTimes(self.path, *self.data.sample_times)
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """Return the samples of one span (perfpy.perfdata.records.delivery_spans), like batches(); None if it is empty."""
+        """Return the samples of one span (perfpy.perfdata.records.delivery.spans), like batches(); None if it is empty."""
         from perfpy.perfdata.records.batches import Batch  # numpy is loaded when samples are asked for
 
         batch = self.data.batch_of(span, fields, more)
@@ -163,7 +163,7 @@ class Recording:
 
         symbols: where to look for files; max_stack: limit of each part.
         """
-        from perfpy.analysis.samples.user_callchains import user_callchains
+        from perfpy.analysis.callchains.user_callchains import user_callchains
 
         return user_callchains(self.data, self.symbolizer(symbols), max_stack)
 
@@ -387,8 +387,8 @@ class Recording:
         ...         print(f"{row.percent:6.2f}%", row.texts["comm"], row.samples)
         100.00% busy 10
         """
-        from perfpy.analysis.report.layout import ColumnOptions
-        from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+        from perfpy.analysis.entries.layout import ColumnOptions
+        from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
         from perfpy.analysis.report.report import make_report
 
         if options is not None and (by or callers):
@@ -431,8 +431,8 @@ class Recording:
         """
         from perfpy.analysis.annotation.annotation import Annotation
         from perfpy.analysis.annotation.hot_functions import BY_FUNCTION
+        from perfpy.analysis.entries.options import ReportOptions
         from perfpy.analysis.filters.sample_filter import SampleFilter
-        from perfpy.analysis.report.options import ReportOptions
         from perfpy.analysis.report.report import make_report
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged
-from perfpy.abi.samples import BRANCH_DTYPE
+from perfpy.abi.samples.decoding import BRANCH_DTYPE
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.bounded_tables import damage_of_tables, damaged_table, open_table
 from perfpy.perfdata.skeleton import join_skeleton
@@ -119,7 +119,7 @@ def _samples(path: str, chains: Ragged) -> Iterator[tuple[NDArray[np.int32], Col
 
 
 def _column(name: str, array: Any) -> Any:
-    """Return numbers, or rows of bytes, as perfpy.abi.sample_rows takes them."""
+    """Return numbers, or rows of bytes, as perfpy.abi.samples.rows takes them."""
     import pyarrow
 
     if not pyarrow.types.is_dictionary(array.type):

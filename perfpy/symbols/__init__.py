@@ -14,6 +14,7 @@ interpreters        callchains without the interpreter's own frames
 short_callchains    the note on callchains that end after one frame
 tasks               threads, processes and address spaces over time
 providers           symbols of the kernel, perf maps and jitdumps
-files               ELF files, debug files, caches, debuginfod
+files               ELF files, debug files, debuginfod
+caches              what is kept between runs: symbols, columns, build-ids
 demangling          names of C++, Rust, OCaml and Java
 """

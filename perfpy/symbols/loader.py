@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from perfpy.perfdata.container.kept_files import DEBUG_FILE
+from perfpy.symbols.caches import column_files, elf_cache
+from perfpy.symbols.caches.symbol_cache import SymbolCache
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import column_files, debug_files, elf_cache, elf_symbols
+from perfpy.symbols.files import debug_files, elf_symbols
 from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
-from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from perfpy.errors import UsageError
-from perfpy.kernel.cpu_identity import cpu_identity
+from perfpy.kernel.hardware.cpu_identity import cpu_identity
 from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:

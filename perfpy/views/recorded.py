@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
-    from perfpy.perfdata.records.delivery_spans import Span
+    from perfpy.perfdata.records.delivery.spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer

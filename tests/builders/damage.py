@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from perfpy.abi import auxtrace_records, records
+from perfpy.abi import records
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
+from perfpy.abi.perf_records import auxtrace_records
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi import records
-from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import SampleType
+from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import EventDesc, PmuMapping
 from perfpy.perfdata.container.features import Feature

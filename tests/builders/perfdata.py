@@ -10,12 +10,13 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perfpy.abi import auxtrace_records, records, user_records
+from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
-from perfpy.abi.newer_records import NewerRecord
-from perfpy.abi.sample_encoding import encode_sample
+from perfpy.abi.perf_records import auxtrace_records, user_records
+from perfpy.abi.perf_records.newer_records import NewerRecord
 from perfpy.abi.sample_id import IdLayout, SampleId
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.perfdata.container.features import encode_feature
 from perfpy.perfdata.container.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
 from perfpy.untrusted.expansion import zstd_library

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from perfpy.abi.auxtrace_records import HISI_PMCU, Auxtrace, AuxtraceInfo
 from perfpy.abi.flags import SampleType
+from perfpy.abi.perf_records.auxtrace_records import HISI_PMCU, Auxtrace, AuxtraceInfo
 from perfpy.abi.records import Aux
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import PmuMapping

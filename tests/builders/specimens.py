@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfpy.abi import auxtrace_records
 from perfpy.abi import records as r
-from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, SampleType
-from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records import auxtrace_records
+from perfpy.abi.perf_records import user_records as u
+from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.perf_records.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import (
     AuxtraceIndexEntry,

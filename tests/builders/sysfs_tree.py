@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.events.event_files import EventFiles
 from perfpy.events.machine import Machine
+from perfpy.events.vendor.event_files import EventFiles
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.kernel.tracefs import Tracefs
 

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfpy.abi import user_records
+from perfpy.abi.perf_records import user_records
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData, decode_tracing
 from perfpy.untrusted.expansion import zstd_library

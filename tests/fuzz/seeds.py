@@ -13,10 +13,10 @@ import struct
 from pathlib import Path
 
 from perfpy.abi import records as r
-from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import BranchSample, SampleType
+from perfpy.abi.perf_records import user_records as u
+from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature

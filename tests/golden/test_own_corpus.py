@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy import cli
-from perfpy.cli.line.machine_names import MachineNames
+from perfpy.cli.output.machine_names import MachineNames
 from perfpy.symbols.files import live_process
 from tests.builders import own_corpus as corpus
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions

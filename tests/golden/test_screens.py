@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.screens.screen import ScreenOptions, show_report

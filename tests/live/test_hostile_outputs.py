@@ -19,8 +19,8 @@ from perfpy.capture.output.output import RecordOutput
 from perfpy.capture.output.ring_files import RingFilesOutput
 from perfpy.capture.runtimes.keeping import store_names
 from perfpy.capture.runtimes.rewriting import append_section
-from perfpy.cli.line import output_files
-from perfpy.cli.line.output_files import whole_file, write_text
+from perfpy.cli.output import output_files
+from perfpy.cli.output.output_files import whole_file, write_text
 from perfpy.errors import BadPerfDataError, OutputFailedError
 from perfpy.perfdata.container.kept_files import KEPT_FILES
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent

@@ -14,7 +14,7 @@ import pytest
 
 import perfpy
 from perfpy import cli
-from perfpy.cli.commands import COMMANDS
+from perfpy.cli.dispatch.commands import COMMANDS
 from perfpy.cli.line.options import CommandOptions, PerfCommand
 from perfpy.errors import BadPerfDataError, UnknownEventError
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy import cli
-from perfpy.abi import cpu_map, records, user_records
+from perfpy.abi import records
 from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.perf_records import cpu_map, user_records
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.feature_values import Compression, EventGroup
 from perfpy.perfdata.container.features import Feature, decode_feature, encode_feature

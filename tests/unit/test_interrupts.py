@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.cli.line.output_files import write_bytes, write_text
+from perfpy.cli.output.output_files import write_bytes, write_text
 from tests.builders.perfdata import simple_recording
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -68,7 +68,7 @@ def test_ctrl_c_while_libraries_are_loaded(command, tmp_path):
         ("perfpy.kernel.ring", "record -- true"),
         ("perfpy.events.machine", "list"),
         ("click", "--help"),
-        ("perfpy.cli.group", "nosuch"),
+        ("perfpy.cli.dispatch.group", "nosuch"),
     ],
 )
 @pytest.mark.parametrize("way", [SCRIPT, "-m"])
@@ -98,7 +98,7 @@ def test_a_signal_in_the_middle_of_a_result_leaves_what_was_there(number, before
         path.write_text(before)
     code = f"""
 import os, signal
-from perfpy.cli.line.output_files import write_text
+from perfpy.cli.output.output_files import write_text
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 def pieces():
     yield "half" * 100_000

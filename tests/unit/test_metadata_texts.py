@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi import records, user_records
+from perfpy.abi import records
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, NATIVE_ENDIAN, ReadFormat, RecordType, SampleType
+from perfpy.abi.perf_records import user_records
 from perfpy.abi.readings import Reading
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import (

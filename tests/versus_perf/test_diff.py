@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.commands import load
+from perfpy.cli.dispatch.commands import load
 from perfpy.symbols.files import build_id_notes
 from tests.builders.report_lines import at_fixed_addresses
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.dispatch.commands import COMMANDS, load
 
 pytestmark = pytest.mark.versus_perf
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.line.machine_names import MachineNames
+from perfpy.cli.output.machine_names import MachineNames
 from perfpy.recording import Recording
 from perfpy.views.metadata.evlist import evlist_lines
 from perfpy.views.metadata.record_counts import record_count_lines

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.aggregate.partial import PartialProfile
     from perfpy.analysis.aggregate.profile import FoldingPlan
-    from perfpy.analysis.samples.lbr_callchains import CallStacks
+    from perfpy.analysis.callchains.lbr_callchains import CallStacks
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -169,7 +169,7 @@ class SampleScan:
         """The builder of chains from branch stacks; None if no chains are requested, or there are no branch stacks."""
         if not self.folding.chains:
             return None
-        from perfpy.analysis.samples.lbr_callchains import CallStacks
+        from perfpy.analysis.callchains.lbr_callchains import CallStacks
 
         return CallStacks(self._attrs) or None
 
@@ -186,7 +186,7 @@ class SampleScan:
         if not (self.folding.chains or self._folds) or not self.data.has(SampleType.STACK_USER):
             return None
         # loaded here because most recordings have no copies of stacks
-        from perfpy.analysis.samples.user_callchains import user_callchains
+        from perfpy.analysis.callchains.user_callchains import user_callchains
 
         return user_callchains(self.data, self.symbolizer, self.max_stack, callers_first=self.callers_first)
 
@@ -236,7 +236,7 @@ class SampleScan:
         if self._callstacks is not None:
             samples = self._callstacks.add_to(samples)
         if self._folds:
-            from perfpy.analysis.samples.interpreter_folding import with_interpreters_folded
+            from perfpy.analysis.callchains.interpreter_folding import with_interpreters_folded
 
             samples = with_interpreters_folded(samples)
         for columns in self.more:
@@ -245,7 +245,7 @@ class SampleScan:
         if "time" in self.folding.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
-            from perfpy.analysis.samples.branches import branch_samples
+            from perfpy.analysis.callchains.branches import branch_samples
 
             samples = branch_samples(samples)
         elif self.mode is Mode.MEMORY:

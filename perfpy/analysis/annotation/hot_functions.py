@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.report.layout import ColumnOptions
+from perfpy.analysis.entries.layout import ColumnOptions
 from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:

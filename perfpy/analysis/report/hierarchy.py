@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.report.entries import Entries
+from perfpy.analysis.entries.entries import Entries
 from perfpy.analysis.report.histogram import Histogram, JoinedEntries, KeyValues, sort_entries
 
 if TYPE_CHECKING:

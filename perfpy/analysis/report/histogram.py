@@ -10,7 +10,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.startup import NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
-from perfpy.analysis.report.tree_order import tree_order
+from perfpy.analysis.call_trees.tree_order import tree_order
 from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.sortkeys.sort_key import SortKey
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.report.call_tree import CallNode
-    from perfpy.analysis.report.entries import Entries
-    from perfpy.analysis.report.layout import Layout
-    from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.report.trees import Trees
+    from perfpy.analysis.call_trees.call_tree import CallNode
+    from perfpy.analysis.call_trees.trees import Trees
+    from perfpy.analysis.entries.entries import Entries
+    from perfpy.analysis.entries.layout import Layout
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.samples.locations import Int64, Locations
     from perfpy.analysis.sortkeys.key_columns import KeyColumn
     from perfpy.analysis.sortkeys.key_texts import KeyTexts

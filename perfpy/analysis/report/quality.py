@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.abi.sampling_pace import is_sampled_each_time, option_for_fewer
+from perfpy.abi.samples.pace import is_sampled_each_time, option_for_fewer
 from perfpy.analysis.samples.locations import ROLE_BITS
 from perfpy.plurals import plural
 

@@ -10,8 +10,8 @@ from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.scan import SampleScan
-from perfpy.analysis.report.plan import plan_report
-from perfpy.analysis.report.rows import drawn_chains
+from perfpy.analysis.entries.plan import plan_report
+from perfpy.analysis.entries.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples, Profile
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
+    from perfpy.analysis.entries.layout import Layout
+    from perfpy.analysis.entries.options import ReportOptions
+    from perfpy.analysis.entries.plan import ReportPlan
+    from perfpy.analysis.entries.rows import DrawnChains
     from perfpy.analysis.report.histogram import Histogram, ReportRow
-    from perfpy.analysis.report.layout import Layout
-    from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.report.plan import ReportPlan
-    from perfpy.analysis.report.rows import DrawnChains
     from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
     from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads

@@ -12,21 +12,21 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
+from perfpy.analysis.entries.entries import Entries, EntryBuilder, Tables
+from perfpy.analysis.entries.rows import shown_rows, with_parents, without_callees, without_recursion
 from perfpy.analysis.filters.sample_filter import frames_named
-from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, JoinedEntries, KeyValues, TableEvents, sort_entries
-from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees, without_recursion
 from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, chain_locations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import FoldedSamples
-    from perfpy.analysis.report.call_names import CallNames
-    from perfpy.analysis.report.event_groups import EventGroups
-    from perfpy.analysis.report.plan import ReportPlan
-    from perfpy.analysis.report.rows import DrawnChains, Rows
-    from perfpy.analysis.report.trees import Trees
+    from perfpy.analysis.call_trees.call_names import CallNames
+    from perfpy.analysis.call_trees.trees import Trees
+    from perfpy.analysis.entries.event_groups import EventGroups
+    from perfpy.analysis.entries.plan import ReportPlan
+    from perfpy.analysis.entries.rows import DrawnChains, Rows
     from perfpy.analysis.samples.locations import Int64, Locations
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
@@ -206,8 +206,8 @@ def _trees(leader: int, chosen: Int64, rows: Rows, join: _Join, group: TableEven
     has_chains = plan.events[leader].attr.sample_type & SampleType.CALLCHAIN
     if graph is None or graph.style == "none" or rows.chains is None or not has_chains:
         return None
-    from perfpy.analysis.report.call_tree import SiblingNames
-    from perfpy.analysis.report.trees import Trees  # most reports are flat
+    from perfpy.analysis.call_trees.call_tree import SiblingNames
+    from perfpy.analysis.call_trees.trees import Trees  # most reports are flat
 
     weights = join.joined.entries.measures["children" if options.chains.children else "period"][chosen, 0]
     total = totals.shown_period if options.rows.relative_percentages else totals.period
@@ -221,6 +221,6 @@ def _trees(leader: int, chosen: Int64, rows: Rows, join: _Join, group: TableEven
 
 
 def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:
-    from perfpy.analysis.report.call_names import CallNames  # most trees have functions only
+    from perfpy.analysis.call_trees.call_names import CallNames  # most trees have functions only
 
     return CallNames.of(texts, frames, key)

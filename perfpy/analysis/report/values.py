@@ -8,7 +8,7 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
 
 if TYPE_CHECKING:
-    from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.call_trees.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram, ReportRow
     from perfpy.perfdata.container.events import FileEvent
 

@@ -1,4 +1,5 @@
-"""Columns of one batch of samples: frames, callchains, fingerprints, and further dimensions.
+"""Columns of one batch of samples: frames, fingerprints, and further dimensions. Changed callchains:
+perfpy.analysis.callchains.
 
 Modules:
 
@@ -7,11 +8,7 @@ dimensions           the numbers that histograms group by
 fingerprints         64-bit hashes that distinguish samples
 task_dimensions      tasks at the moments of samples
 locations            frames as arrays, in perf's order
-functions            merge frames of one function
 callchains           raw callchains -> ids of distinct chains
-interpreter_folding  samples of interpreters as samples of the functions they run
-lbr_callchains       callchains from branch records (--call-graph lbr)
-user_callchains      the unwinder of copied stacks
 branches             a row for each branch record
 source_texts         source lines as texts
 parallelism          running threads, and shares of the wall clock

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi.flags import MISC_GUEST_USER, MISC_KERNEL, MISC_USER
-from perfpy.abi.sample_branches import BRANCH_DTYPE
+from perfpy.abi.samples.branches import BRANCH_DTYPE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import PerfType
+from perfpy.abi.framing import as_number
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, SortKey
 

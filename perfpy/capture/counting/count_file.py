@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.abi.user_records import (
+from perfpy.abi.perf_records.user_records import (
     EVENT_UPDATE_NAME,
     EVENT_UPDATE_SCALE,
     EVENT_UPDATE_UNIT,

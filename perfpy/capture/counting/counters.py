@@ -10,8 +10,8 @@ import os
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.abi.startup import NamedTuple
-from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, events_to_open
+from perfpy.capture.self_monitoring.counter import Counter
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
@@ -168,7 +168,7 @@ class Counting:
             threads = int(self.options.with_threads)
             attr = attr.copy(inherit=threads, inherit_thread=threads)
         if event.event.ebb:
-            from perfpy.events.ebb import with_needs  # rarely needed
+            from perfpy.events.kinds.ebb import with_needs  # rarely needed
 
             attr = with_needs(attr, leads=event.is_leader)
         return attr

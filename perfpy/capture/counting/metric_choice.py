@@ -1,6 +1,6 @@
 """Resolve -M: names of metrics and metric groups -> the events to count, and the metrics to compute.
 
-Metrics come from the user's metric files (see perfpy.events.event_files) and the vendor's table; those of software events are
+Metrics come from the user's metric files (see perfpy.events.vendor.event_files) and the vendor's table; those of software events are
 built in.
 """
 
@@ -14,8 +14,8 @@ from perfpy.counts.formulas import Formula
 from perfpy.counts.metrics import Metric
 from perfpy.errors import UnknownEventError, UsageError
 from perfpy.events import parse_events
-from perfpy.events.event_files import MetricDefinition as Definition
 from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
+from perfpy.events.vendor.event_files import MetricDefinition as Definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -128,8 +128,8 @@ def _scale(text: str) -> tuple[float, str]:
 def _literals(*, system_wide: bool) -> dict[str, float]:
     """Return the literals of formulas: facts about the machine."""
     from perfpy.capture.targets import online_cpus
-    from perfpy.kernel.cpu_identity import nominal_frequency
-    from perfpy.kernel.topology import Topology
+    from perfpy.kernel.hardware.cpu_identity import nominal_frequency
+    from perfpy.kernel.hardware.topology import Topology
 
     topology, cpus = Topology(), online_cpus()
     packages = {topology.socket(cpu) for cpu in cpus}

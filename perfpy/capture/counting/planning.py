@@ -10,8 +10,8 @@ from perfpy.capture.counting.plan import one_package
 from perfpy.capture.targets import Target
 from perfpy.counts.aggregation import Aggregation, Grouping
 from perfpy.errors import UsageError
-from perfpy.events.catalog import generic_event
 from perfpy.events.event import Event, natural_unit
+from perfpy.events.kinds.catalog import generic_event
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
     """Return CPU -> package; one package if no event counts once for each package."""
     if not any(event.per_pkg for event in events):
         return one_package
-    from perfpy.kernel.topology import Topology
+    from perfpy.kernel.hardware.topology import Topology
 
     return Topology().socket
 
@@ -141,7 +141,7 @@ def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None 
     """Return the grouping of CPUs by a part of this machine."""
     if mode is Aggregation.NONE:
         return Grouping.by_cpu(cpus)
-    from perfpy.kernel.topology import Topology
+    from perfpy.kernel.hardware.topology import Topology
 
     topology = Topology()
     return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in cpus})

@@ -18,7 +18,7 @@ from perfpy.unwind.callchains import has_user_stacks
 if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.perfdata.reader import PerfData
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.truncated_stacks import TruncatedStacks
 

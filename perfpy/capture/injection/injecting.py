@@ -15,14 +15,14 @@ from perfpy.abi import records
 from perfpy.abi.code_mapping import MAP_PRIVATE, PROT_EXEC, PROT_READ_EXEC, code_mapping
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
+from perfpy.abi.perf_records.user_records import encode
 from perfpy.abi.sample_id import NO_ID, IdLayout
-from perfpy.abi.user_records import encode
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.container.features import Feature, encode_feature, key_of
 from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.perfdata.copied_features import features_of
-from perfpy.symbols.files.build_id_cache import BuildIdCache
+from perfpy.symbols.caches.build_id_cache import BuildIdCache
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous, is_user_map, shown_name
 from perfpy.symbols.providers import jitdump
 from perfpy.symbols.providers.mapped_dump import is_dump, new_folder, read_dump
@@ -31,7 +31,7 @@ from perfpy.untrusted import paths
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.capture.injection.converting import CallchainConverter
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.writer import RecordWriter

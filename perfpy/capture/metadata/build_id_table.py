@@ -6,11 +6,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.capture.metadata.synthesis import KERNEL
+from perfpy.symbols.caches.build_id_cache import BuildIdCache
 from perfpy.symbols.files import build_id_notes, live_process
-from perfpy.symbols.files.build_id_cache import BuildIdCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi import user_records
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.abi.records import LostSamples, encode
-from perfpy.abi.sample_id import SampleId
-from perfpy.abi.user_records import (
+from perfpy.abi.perf_records import user_records
+from perfpy.abi.perf_records.user_records import (
     EVENT_UPDATE_CPUS,
     EVENT_UPDATE_NAME,
     EVENT_UPDATE_SCALE,
@@ -22,6 +20,8 @@ from perfpy.abi.user_records import (
     ThreadMap,
     TimeConv,
 )
+from perfpy.abi.records import LostSamples, encode
+from perfpy.abi.sample_id import SampleId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

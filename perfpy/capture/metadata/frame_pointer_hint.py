@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.fixed_fields import words_before
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType
+from perfpy.abi.samples.fixed_fields import words_before
 from perfpy.symbols.short_callchains import ChainEnds
 
 if TYPE_CHECKING:

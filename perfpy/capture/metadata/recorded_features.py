@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.capture.opening import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.rings.sample_counters import SampleCounters

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.abi.samples import SampleLayout
+    from perfpy.abi.samples.decoding import SampleLayout
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.chunk import Chunk

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
-from perfpy.abi.registers import user_registers
+from perfpy.abi.samples.registers import user_registers
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.targets import ANY, online_cpus

@@ -1,6 +1,6 @@
 """Write Intervals off the CPU as SAMPLE records of the event `offcpu-time`, and the time on the CPU as READ records.
 
-Waits shorter than the threshold are added up if thread, stack, state and waker are equal. Layout: perfpy.abi.samples, with the
+Waits shorter than the threshold are added up if thread, stack, state and waker are equal. Layout: perfpy.abi.samples.decoding, with the
 fields of perfpy.capture.off_cpu.sources.TIME_ATTR; the weight: perfpy.abi.waits. As in perf, a sample's address is where the
 thread left user space, though its callchain includes the kernel's part: kernel addresses of waits are the same few functions
 for all threads.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.capture.dso_hits import DsoHits
     from perfpy.capture.output.output import OutputPart, RecordOutput
     from perfpy.capture.record_options import RecordOptions

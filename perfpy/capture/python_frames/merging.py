@@ -60,9 +60,8 @@ def merge(
         before: the frames (address, code) of the previous reading -> offset; None if there was none.
         is_cut: the native chain may lack outer frames.
     """
-    segments = _segments(
-        [*(_ReadOrLeft(*frame, is_left=True) for frame in ended_frames), *(_ReadOrLeft(*frame, is_left=False) for frame in read)]
-    )
+    ended = [_ReadOrLeft(*frame, is_left=True) for frame in ended_frames]
+    segments = _segments([*ended, *(_ReadOrLeft(*frame, is_left=False) for frame in read)])
     first = _alignment(loops, segments, is_cut=is_cut)
     fits = len(segments) - sum(segment[-1].is_left for segment in segments) == len(loops) or (is_cut and first >= 0)
     loop_frames: list[list[Frame]] = []
@@ -70,11 +69,7 @@ def merge(
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)
-        if (
-            sure == OPEN_LINES
-            and seen_callers
-            and not all(seen_callers.calls.has(caller, callee) for (callee, _), (caller, _) in pairwise(frames))
-        ):
+        if sure == OPEN_LINES and seen_callers and not _are_seen_calls(frames, seen_callers):
             frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
         if sure == PARTIAL and loop and seen_callers:
             frames, sure = _by_seen_callers(loop, segment, seen_callers)
@@ -203,6 +198,10 @@ def _callers(segment: list[_ReadOrLeft], first: int, *, is_open: bool) -> list[F
         frames.append((frame.code, None if is_open else frame.offset))
         is_open = frame.is_left
     return frames
+
+
+def _are_seen_calls(frames: list[Frame], seen_callers: SeenCallers) -> bool:
+    return all(seen_callers.calls.has(caller, callee) for (callee, _), (caller, _) in pairwise(frames))
 
 
 def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen_callers: SeenCallers) -> tuple[list[Frame], int]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from perfpy.abi import user_records
-from perfpy.abi.auxtrace_records import HISI_PMCU, PMCU_NAME, Auxtrace, AuxtraceInfo
 from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.perf_records import user_records
+from perfpy.abi.perf_records.auxtrace_records import HISI_PMCU, PMCU_NAME, Auxtrace, AuxtraceInfo
 from perfpy.errors import KernelRefusedError, UsageError
-from perfpy.events.pmcu import USER_EVENTS, check_session
+from perfpy.events.kinds.pmcu import USER_EVENTS, check_session
 from perfpy.kernel.refusals import may_count_cpus
 from perfpy.kernel.ring import PAGE_SIZE, AuxArea
 from perfpy.kernel.sysfs import Sysfs
@@ -21,8 +21,8 @@ from perfpy.perfdata.container.feature_values import AuxtraceIndexEntry
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.capture.counter import Counter
     from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.self_monitoring.counter import Counter
     from perfpy.events.event import Event
     from perfpy.kernel.ring import Ring
     from perfpy.perfdata.container.writer import Slice

@@ -10,9 +10,9 @@ from errno import EACCES, EOPNOTSUPP, EPERM
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.auxtrace_records import PMCU_NAME
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
-from perfpy.abi.registers import minimal_registers, user_registers
+from perfpy.abi.perf_records.auxtrace_records import PMCU_NAME
+from perfpy.abi.samples.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
 from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.capture.runtimes.jitted_code import JittedCode
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.chunk import Chunk
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
 
 _MAPS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _PIECE: Final = 1 << 18  # bytes that are compressed at once

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.sampling_pace import are_sampled_each_time, option_for_fewer
+from perfpy.abi.samples.pace import are_sampled_each_time, option_for_fewer
 from perfpy.capture.record_options import DEFAULT_FREQ
 from perfpy.kernel.ring import PAGE_SIZE
 from perfpy.plurals import plural

@@ -13,7 +13,7 @@ from perfpy.capture.session.own_samples import OwnSamples
 from perfpy.capture.targets import online_cpus
 from perfpy.capture.thread_masks import thread_masks
 from perfpy.errors import UsageError
-from perfpy.kernel.topology import Topology
+from perfpy.kernel.hardware.topology import Topology
 from perfpy.perfdata.reader import KERNEL_FOLDER
 
 if TYPE_CHECKING:

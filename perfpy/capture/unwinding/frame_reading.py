@@ -18,7 +18,7 @@ import numpy as np
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.python_code import GilState
-from perfpy.abi.samples import SampleLayout
+from perfpy.abi.samples.decoding import SampleLayout
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, ReadUpTo, Refused, encode_message
 from perfpy.capture.python_frames.locating import RuntimeLocator
 from perfpy.capture.python_frames.process_memory import InterpreterMemory

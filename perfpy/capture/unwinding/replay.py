@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.task_columns import TASK_TYPES
-from perfpy.perfdata.records.delivery_keys import OrderedChunk
+from perfpy.perfdata.records.delivery.keys import OrderedChunk
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
 from perfpy.symbols.dso import DsoKind

@@ -11,8 +11,8 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi import user_records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.perf_records import user_records
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.spool_reading import SpoolReader
 from perfpy.capture.unwinding.unwinder import PieceUnwinder, UnwoundPiece

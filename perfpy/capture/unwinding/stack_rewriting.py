@@ -1,6 +1,6 @@
 """Replace stack copies by callchains in all records of a piece.
 
-Registers and stacks are removed; all other fields and records stay as the kernel wrote them. Layout: perfpy.abi.samples.
+Registers and stacks are removed; all other fields and records stay as the kernel wrote them. Layout: perfpy.abi.samples.decoding.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, slices_index
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.abi.sample_cursor import Cursor
-from perfpy.abi.sample_fields import variable_decoders
-from perfpy.abi.samples import SampleLayout
+from perfpy.abi.samples.cursor import Cursor
+from perfpy.abi.samples.decoding import SampleLayout
+from perfpy.abi.samples.fields import variable_decoders
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import NameOptions, ReportOptions, RowOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
-from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
-from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.symbol_values import symbol_options_of
-from perfpy.cli.line.terminal import colour_start, print_lines, wants_plain
+from perfpy.cli.output.notes import print_notes
+from perfpy.cli.output.progress import progress_line
+from perfpy.cli.output.terminal import colour_start, print_lines, wants_plain
 from perfpy.cli.report import option_values as texts
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.errors import PerfError
@@ -95,7 +95,7 @@ class AnnotateRun:
         """Print why no function is left."""
         if self._options.quiet:
             return 0
-        from perfpy.cli.line.nothing_left import print_nothing_left
+        from perfpy.cli.output.nothing_left import print_nothing_left
 
         print_nothing_left(self._recording, self._filter(), self._symbols())
         return 0
@@ -108,7 +108,7 @@ class AnnotateRun:
 
     def _show_screen(self, annotation: Annotation) -> int:
         """Show the hottest functions on a terminal."""
-        from perfpy.cli.line.terminal import console
+        from perfpy.cli.output.terminal import console
         from perfpy.views.annotate.screen import show_functions
 
         options, screen = self._options, console()

@@ -9,23 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.cli.diff.recording_options import are_relative, report_options, sample_filter, sort_keys, symbol_options
-from perfpy.cli.line.failed_recordings import warn_of_failed_recordings
 from perfpy.cli.line.limits import report_exceeded
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.output_files import write_bytes, write_text
-from perfpy.cli.line.perfconfig import load
-from perfpy.cli.line.progress import progress_line
-from perfpy.cli.line.sent_settings import SentSettings
-from perfpy.cli.line.terminal import console, print_lines, wants_plain
+from perfpy.cli.line.perfconfig import SentSettings, load
+from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
+from perfpy.cli.output.output_files import write_bytes, write_text
+from perfpy.cli.output.progress import progress_line
+from perfpy.cli.output.terminal import console, print_lines, wants_plain
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.analysis.differences.group_changes import GroupChanges, GroupRow
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.diff.options import DiffCommandOptions
     from perfpy.fleet.folding import StackOptions
@@ -98,8 +97,8 @@ class GroupDiffRun:
 
     def _changes(self, groups: Sequence[Recordings], symbols: SymbolOptions) -> list[GroupChanges]:
         """Return the changes of each event. Raises PerfError if there is nothing to compare."""
-        from perfpy.analysis.report.layout import ColumnOptions
-        from perfpy.analysis.report.options import ReportOptions, RowOptions
+        from perfpy.analysis.entries.layout import ColumnOptions
+        from perfpy.analysis.entries.options import ReportOptions, RowOptions
 
         options = self._options
         table_options = ReportOptions(

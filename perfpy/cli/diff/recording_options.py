@@ -10,9 +10,9 @@ from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
     from perfpy.analysis.differences.difference import Compute
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.options import ReportOptions
     from perfpy.cli.diff.options import DiffCommandOptions
     from perfpy.cli.line.perfconfig import Config
     from perfpy.recording import Recording
@@ -45,8 +45,8 @@ def report_options(
     options: DiffCommandOptions, config: Config, recording: Recording, times: TimeRanges | None, *, for_people: bool
 ) -> ReportOptions:
     """Return the options of one recording's table. times is the part of --time for this recording."""
-    from perfpy.analysis.report.layout import ColumnOptions
-    from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
+    from perfpy.analysis.entries.layout import ColumnOptions
+    from perfpy.analysis.entries.options import NameOptions, ReportOptions, RowOptions
 
     if options.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
         raise PerfError(f"{recording.path}: the samples have no CPU field; drop --cpu, or record with --sample-cpu")

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.differences.changed_rows import ChangedRow
     from perfpy.analysis.differences.difference import Difference, Naming
     from perfpy.analysis.differences.recording_changes import RecordingChanges
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.cli.diff.options import DiffCommandOptions
     from perfpy.recording import Recording
@@ -63,19 +63,19 @@ class DiffRun:
             return self._show_screen()
         differences = self._differences()
         if options.json is not None:
-            from perfpy.cli.line.output_files import write_text
+            from perfpy.cli.output.output_files import write_text
             from perfpy.views.diff.json import difference_json
 
             write_text(options.json, difference_json(differences, self._paths))
             return 0
-        from perfpy.cli.line.terminal import print_lines
+        from perfpy.cli.output.terminal import print_lines
 
         print_lines(self._lines(differences))
         return 0
 
     def _is_for_people(self) -> bool:
         """Whether two recordings are compared on a terminal without options of perf's columns."""
-        from perfpy.cli.line.terminal import wants_plain
+        from perfpy.cli.output.terminal import wants_plain
 
         options = self._options
         texts = (options.json, options.flamegraph, options.field_separator, options.noise, options.order)
@@ -84,7 +84,7 @@ class DiffRun:
         return compute_of(options.compute, self._config).of_shares and not wants_plain(stdio=options.stdio)
 
     def _show_screen(self) -> int:
-        from perfpy.cli.line.terminal import console
+        from perfpy.cli.output.terminal import console
         from perfpy.views.diff.screen import Side, show_differences
 
         sides = [Side(path, one.title, _seconds(one)) for path, one in zip(self._paths, self._recordings, strict=True)]
@@ -100,8 +100,8 @@ class DiffRun:
 
     def _commands(self, index: int) -> dict[str, int]:
         """Return the period of each command in one recording's first event."""
-        from perfpy.analysis.report.layout import ColumnOptions
-        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.analysis.entries.layout import ColumnOptions
+        from perfpy.analysis.entries.options import ReportOptions
 
         report = self._recordings[index].report(
             options=ReportOptions(columns=ColumnOptions(sort="comm"), sample_filter=self._sample_filter(index))
@@ -129,15 +129,15 @@ class DiffRun:
 
     def _explain(self, index: int, *, always: bool) -> None:
         """Print why no samples of a recording are left. always: also if stderr is no terminal."""
-        from perfpy.cli.line.notes import notes_are_read
-        from perfpy.cli.line.nothing_left import print_nothing_left
+        from perfpy.cli.output.notes import notes_are_read
+        from perfpy.cli.output.nothing_left import print_nothing_left
 
         options, recording = self._options, self._recordings[index]
         if notes_are_read(quiet=options.quiet, verbose=options.verbose) or (always and not options.quiet):
             print_nothing_left(recording, self._sample_filter(index), self._symbols(recording))
 
     def _lines(self, differences: Iterable[Difference]) -> Iterator[str]:
-        from perfpy.cli.line.terminal import wants_plain, width
+        from perfpy.cli.output.terminal import wants_plain, width
         from perfpy.views.diff.text import difference_lines
 
         plain = wants_plain(stdio=self._options.stdio) or self._options.field_separator is not None
@@ -185,7 +185,7 @@ class DiffRun:
         return symbol_options(self._options, self._config, recording)
 
     def _flame_graph(self, path: str) -> int:
-        from perfpy.cli.line.output_files import write_bytes
+        from perfpy.cli.output.output_files import write_bytes
         from perfpy.cli.report.exports import page_of_changes
         from perfpy.views.page.profile_data import MOST_ROWS
 

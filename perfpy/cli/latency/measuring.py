@@ -13,13 +13,13 @@ import numpy as np
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Lost, Switch
 from perfpy.analysis.function_calls import CallSamples, pair_calls
-from perfpy.cli.commands import load
-from perfpy.cli.line.notes import print_notes
+from perfpy.cli.dispatch.commands import load
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.temporary_probes import TemporaryProbes
-from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.output.notes import print_notes
+from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
-from perfpy.probing.points import parse_request
+from perfpy.probing.grammar.points import parse_request
 from perfpy.symbols.files.live_process import other_root
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.text import one_line

@@ -1,4 +1,4 @@
-"""The command line in perf's manner: parsing, options, help, configuration, terminal.
+"""The command line in perf's manner: parsing, options, help, configuration. perfpy.cli.output prints.
 
 Modules:
 
@@ -9,16 +9,11 @@ kinds               kinds of options: flags, values, lists
 shared              groups of options that several commands have
 help_text           --help in click's layout; examples: command lines in it
 program_name        the name that perfpy was called by
-perfconfig          perf's configuration files; sent_settings: settings for worker processes
+perfconfig          perf's configuration files, also for worker processes
 symbol_values       options and configuration -> SymbolOptions
 opening             the recording that a command reads
 nothing_left        the reason if filters leave no samples
-header, machine_names, control_lines    texts about recordings and open events
-temporary_probes    probes that exist for one measurement
-output_files        result files, written whole or not at all
-terminal            colour, width, plain text or a view; screen_console: rich consoles
 pager               long text through a pager
-notes, progress     lines on stderr for people
+temporary_probes    probes that exist for one measurement
 limits              --fail-if-slower and --fail-above
-failed_recordings   warnings about unreadable recordings of a group
 """

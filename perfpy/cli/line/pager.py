@@ -192,7 +192,7 @@ def never() -> None:
 
 def page(name: str) -> None:
     """Page this command's text from now on if it exceeds the screen. No-op if stdout is no terminal."""
-    from perfpy.cli.line.terminal import is_screen
+    from perfpy.cli.output.terminal import is_screen
 
     out, error = sys.stdout, sys.stderr
     if _screens or _never or not isinstance(out, Terminal) or not is_screen(out):

@@ -55,7 +55,7 @@ class JobOptions(CommandOptions):
 
 
 class StdioOptions(CommandOptions):
-    """Whether to print perf's text on a terminal; see `perfpy.cli.line.terminal`."""
+    """Whether to print perf's text on a terminal; see `perfpy.cli.output.terminal`."""
 
     stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
 

@@ -13,17 +13,17 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
+from perfpy.cli.output.notes import print_notes
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 from perfpy.probing.definitions import parse_shown
+from perfpy.probing.grammar.points import parse_request
 from perfpy.probing.naming import LONGEST
-from perfpy.probing.points import parse_request
-from perfpy.probing.program import open_program
 from perfpy.probing.requests import plan
+from perfpy.probing.sites.program import open_program
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.files import is_file
 

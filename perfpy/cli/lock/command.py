@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.commands import load
+from perfpy.cli.dispatch.commands import load
 from perfpy.cli.line.actions import Action, CommandWithActions, OtherCommand
 from perfpy.cli.lock.options import LockContentionOptions, LockInfoOptions, LockOptions, LockReportOptions
 

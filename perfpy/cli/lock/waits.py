@@ -113,7 +113,7 @@ def print_table(lines: Iterable[str], options: LockOptions) -> None:
     from perfpy.untrusted.text import one_line
 
     if options.output:
-        from perfpy.cli.line.output_files import write_text
+        from perfpy.cli.output.output_files import write_text
 
         write_text(options.output, (f"{one_line(line)}\n" for line in lines))
         return

@@ -9,16 +9,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.program_name import program
+from perfpy.cli.output.notes import print_notes
 from perfpy.cli.probe.targets import is_kernel, read_kallsyms, target_program
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 from perfpy.probing.definitions import parse_shown
-from perfpy.probing.kernel_points import plan_kernel
+from perfpy.probing.grammar.points import parse_request
 from perfpy.probing.naming import unused_name
-from perfpy.probing.points import parse_request
 from perfpy.probing.requests import plan
+from perfpy.probing.sites.kernel_points import plan_kernel
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:

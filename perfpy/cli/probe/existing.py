@@ -13,10 +13,10 @@ from perfpy.errors import PerfError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 from perfpy.probing.definitions import parse_shown
-from perfpy.probing.name_filters import glob_test
+from perfpy.probing.grammar.name_filters import glob_test
 from perfpy.probing.neighbours import nearest
 from perfpy.probing.problems import ProbeError
-from perfpy.probing.site_names import site_text
+from perfpy.probing.sites.site_names import site_text
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.text import one_line
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.cli.probe.options import ProbeCommandOptions
     from perfpy.probing.definitions import ShownProbe
-    from perfpy.probing.program import Program
+    from perfpy.probing.sites.program import Program
 
 
 def print_probes(pattern: str, options: ProbeCommandOptions) -> int:
@@ -64,7 +64,7 @@ def _with(probe: ShownProbe) -> str:
 
 def _program(path: str, options: ProbeCommandOptions) -> Program | None:
     """Return a probed program; None if it is missing or damaged."""
-    from perfpy.probing.program import open_program
+    from perfpy.probing.sites.program import open_program
     from perfpy.symbols.files.debug_files import SymbolOptions
 
     if not os.path.isabs(path) or path.startswith("/proc/") or not is_file(path):

@@ -6,22 +6,22 @@ import errno
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.probe.targets import read_kallsyms, target_program
-from perfpy.probing.kernel_points import kernel_symbols
-from perfpy.probing.line_listing import list_lines
-from perfpy.probing.line_ranges import parse_line_range
-from perfpy.probing.name_filters import parse_filter
+from perfpy.probing.grammar.line_ranges import parse_line_range
+from perfpy.probing.grammar.name_filters import parse_filter
+from perfpy.probing.grammar.points import parse_request
 from perfpy.probing.plans import describe
-from perfpy.probing.points import parse_request
 from perfpy.probing.problems import NoSuchPointError, ProbeError, damage_refused
-from perfpy.probing.resolution import Resolver
-from perfpy.probing.variable_listing import list_variables
+from perfpy.probing.sites.kernel_points import kernel_symbols
+from perfpy.probing.sites.line_listing import list_lines
+from perfpy.probing.sites.resolution import Resolver
+from perfpy.probing.variables.variable_listing import list_variables
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfpy.cli.probe.options import ProbeCommandOptions
-    from perfpy.probing.program import Program
+    from perfpy.probing.sites.program import Program
 
 _FUNCTIONS: Final = "!_* & !*@plt"
 _VARIABLES: Final = "!__k???tab_* & !__crc_*"
@@ -31,10 +31,10 @@ def print_lines(options: ProbeCommandOptions, text: str) -> int:
     """Print source lines. Lines that can be probed have numbers."""
     requested = parse_line_range(text)
     program = _with_debug_info(options)
-    listing = list_lines(program, requested, source=options.source)
-    head = f"{requested.function}@{listing.path}" if requested.function else listing.path
+    result = list_lines(program, requested, source=options.source)
+    head = f"{requested.function}@{result.path}" if requested.function else result.path
     print(one_line(f"<{head}:{requested.first}>"))
-    for number, line, has_code in listing.lines:
+    for number, line, has_code in result.lines:
         print(f"{number:7d}  {one_line(line)}" if has_code else f"{'':9}{one_line(line)}")
     return 0
 
@@ -58,9 +58,9 @@ def print_variables(options: ProbeCommandOptions, points: Iterable[str]) -> int:
             raise ProbeError(f"the debug information has no function at '{text}'", errno.ENOENT)
         print(one_line(f"Available variables at {describe(request, [])}"))
         for site in sites:
-            listing = list_variables(program, site, externs=options.externs, ranges=options.show_range, test=test)
-            print(one_line(f"\t@<{listing.point}>"))
-            for line in listing.lines or ["(No matched variables)"]:
+            result = list_variables(program, site, externs=options.externs, ranges=options.show_range, test=test)
+            print(one_line(f"\t@<{result.point}>"))
+            for line in result.lines or ["(No matched variables)"]:
                 print("\t\t" + "\t".join(one_line(part) for part in line.split("\t")))
     return 0
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.line.options import fail
 from perfpy.errors import PerfError
-from perfpy.probing.kernel_points import KALLSYMS
 from perfpy.probing.problems import ProbeError
-from perfpy.probing.program import open_program
+from perfpy.probing.sites.kernel_points import KALLSYMS
+from perfpy.probing.sites.program import open_program
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.files import is_file, read_regular
 from perfpy.untrusted.paths import in_process
@@ -18,7 +18,7 @@ from perfpy.untrusted.process_root import ProcessRoot
 
 if TYPE_CHECKING:
     from perfpy.cli.probe.options import ProbeCommandOptions
-    from perfpy.probing.program import Program
+    from perfpy.probing.sites.program import Program
     from perfpy.symbols.files import debuginfod
 
 _KALLSYMS_MOST: Final = 256 << 20

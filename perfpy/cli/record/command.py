@@ -33,10 +33,10 @@ from perfpy.capture.record_options import (
     TargetOptions,
     compression_of_unwound,
 )
-from perfpy.cli.line.notes import notes_are_read, print_notes
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters, names_probe
+from perfpy.cli.output.notes import notes_are_read, print_notes
 from perfpy.cli.record.options import RecordCommandOptions
 from perfpy.errors import PerfError
 from perfpy.kernel.ring import PAGE_SIZE
@@ -242,7 +242,7 @@ def _registers(text: str | None, option: str) -> int:
 
 
 def _describe(events: Sequence[OpenEvent], option: str) -> str:
-    from perfpy.cli.line.control_lines import event_lines  # rarely needed
+    from perfpy.cli.output.control_lines import event_lines  # rarely needed
 
     return event_lines(events, option)
 
@@ -250,7 +250,7 @@ def _describe(events: Sequence[OpenEvent], option: str) -> str:
 def _lists_registers(options: RecordCommandOptions) -> bool:
     if "?" not in (options.user_regs, options.intr_regs):
         return False
-    from perfpy.abi.registers import sampled_registers
+    from perfpy.abi.samples.registers import sampled_registers
 
     print("available registers:", *sampled_registers(os.uname().machine), file=sys.stderr)
     return True

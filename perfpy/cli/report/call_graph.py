@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.analysis.report.options import CallGraph
+from perfpy.analysis.entries.options import CallGraph
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:

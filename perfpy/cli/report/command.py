@@ -77,7 +77,7 @@ def _refuse_file_as_name(options: ReportCommandOptions) -> None:
 
 
 def _show_header(recording: Recording, options: ReportCommandOptions) -> None:
-    from perfpy.cli.line.header import print_header
+    from perfpy.cli.output.header import print_header
 
     print_header(recording, full=options.show_info)
 

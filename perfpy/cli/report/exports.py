@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.output_files import write_bytes
+from perfpy.cli.output.notes import print_notes
+from perfpy.cli.output.output_files import write_bytes
 from perfpy.unwind.truncated_stacks import note
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def write_exports(recording: Recording, options: ReportCommandOptions, sample_fi
         for name, path in options.exports.items():
             stacks = export_stacks.whole if name in BY_FUNCTION else export_stacks.with_sites
             if not stacks:
-                from perfpy.cli.line.nothing_left import print_nothing_left  # few reports are empty
+                from perfpy.cli.output.nothing_left import print_nothing_left  # few reports are empty
 
                 if not options.quiet:
                     print_nothing_left(recording, sample_filter, symbols)

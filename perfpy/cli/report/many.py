@@ -9,22 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
-from perfpy.cli.line.failed_recordings import warn_of_failed_recordings
-from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.output_files import write_bytes, write_text
-from perfpy.cli.line.perfconfig import load
-from perfpy.cli.line.progress import progress_line
-from perfpy.cli.line.sent_settings import SentSettings
-from perfpy.cli.line.terminal import colour_start, print_lines
+from perfpy.cli.line.perfconfig import SentSettings, load
+from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
+from perfpy.cli.output.notes import print_notes
+from perfpy.cli.output.output_files import write_bytes, write_text
+from perfpy.cli.output.progress import progress_line
+from perfpy.cli.output.terminal import colour_start, print_lines
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_row_options, write_folded
 from perfpy.cli.report.request import ReportRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import StackOptions
@@ -136,7 +135,7 @@ def _report(recordings: Recordings, options: ReportCommandOptions) -> None:
 def _options_of(
     each: ManyRecordingOptions, recording: Recording, options: ReportCommandOptions
 ) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
-    from perfpy.analysis.report.plan import plan_report
+    from perfpy.analysis.entries.plan import plan_report
 
     table_options, symbols = each.row_options(recording)
     plan_report(recording.data, table_options)

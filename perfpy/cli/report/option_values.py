@@ -7,8 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.analysis.entries.layout import ColumnOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import ColumnOptions
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
 from perfpy.untrusted.files import read_named

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
+from perfpy.analysis.entries.options import DEFAULT_PARENT, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
 from perfpy.analysis.filters.conditions import events_named
-from perfpy.analysis.report.options import DEFAULT_PARENT, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
 from perfpy.analysis.report.report import cpus_of_socket
 from perfpy.analysis.samples.wait_events import has_off_cpu, says_why_it_waited
 from perfpy.analysis.sortkeys.key_texts import HOUR
@@ -14,7 +14,7 @@ from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
-from perfpy.cli.line.terminal import colour_start
+from perfpy.cli.output.terminal import colour_start
 from perfpy.cli.report import option_values as texts
 from perfpy.cli.report.call_graph import call_graph
 from perfpy.errors import PerfError
@@ -23,10 +23,10 @@ from perfpy.views.report.column_text import TextOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.analysis.entries.layout import ColumnOptions
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.layout import ColumnOptions
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import RecordType
 from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu
-from perfpy.cli.line.notes import notes_are_read, print_notes, rows_of
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
-from perfpy.cli.line.progress import progress_line
-from perfpy.cli.line.terminal import is_terminal, print_lines, wants_plain
+from perfpy.cli.output.notes import notes_are_read, print_notes, rows_of
+from perfpy.cli.output.progress import progress_line
+from perfpy.cli.output.terminal import is_terminal, print_lines, wants_plain
 from perfpy.cli.report.option_values import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
@@ -21,7 +21,7 @@ from perfpy.views.report.text import HEADER_HINT, report_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.perfdata.container.events import FileEvent
@@ -133,7 +133,7 @@ class ReportRun:
 
     def _explain(self, report: Report) -> None:
         """Print why there are no rows, unless perf's text already shows it and stderr is no terminal."""
-        from perfpy.cli.line.nothing_left import print_nothing_left
+        from perfpy.cli.output.nothing_left import print_nothing_left
 
         options = self._options
         is_silent = options.quiet or (self._plain and report.samples and not notes_are_read(quiet=False, verbose=options.verbose))
@@ -164,7 +164,7 @@ class ReportRun:
         if not self._plain:
             return
         if self._options.show_info and not self._options.header and self._recording.data.is_pipe:
-            from perfpy.cli.line.header import features_of_pipe
+            from perfpy.cli.output.header import features_of_pipe
 
             _print(features_of_pipe(self._recording))
         lines = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.sample_filter)}
@@ -186,7 +186,7 @@ class ReportRun:
             _print(thread_count_lines(self._recording))
 
     def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> None:
-        from perfpy.cli.line.terminal import console
+        from perfpy.cli.output.terminal import console
         from perfpy.views.report.screens.screen import ScreenOptions, show_report
 
         options = self._options
@@ -232,7 +232,7 @@ class ReportRun:
 
     @staticmethod
     def _write_json(path: str, report: Report) -> int:
-        from perfpy.cli.line.output_files import write_text
+        from perfpy.cli.output.output_files import write_text
         from perfpy.views.report.json import report_json
 
         write_text(path, report_json(report))
@@ -255,7 +255,7 @@ class ReportRun:
         return CodeScreen(self._recording.annotate(options=options, symbols=self._request.symbol_options()).function(event))
 
     def _header_lines(self) -> Iterable[str]:
-        from perfpy.cli.line.header import lines_of_header
+        from perfpy.cli.output.header import lines_of_header
 
         return lines_of_header(self._recording, full=self._options.show_info)
 

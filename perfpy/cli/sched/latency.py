@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.output.terminal import print_lines
 from perfpy.cli.sched.opening import dump_records, open_sched
 
 if TYPE_CHECKING:

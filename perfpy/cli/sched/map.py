@@ -25,7 +25,7 @@ def run(options: MapOptions) -> int:
 def _show(recording: Recording, options: MapOptions) -> None:
     from perfpy.analysis.sched.events import read_events
     from perfpy.analysis.sched.switch_map import TaskNameFilter, make_map
-    from perfpy.cli.line.terminal import is_terminal
+    from perfpy.cli.output.terminal import is_terminal
     from perfpy.untrusted.text import visible
     from perfpy.views.sched.map_lines import MapStyle, map_lines
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.output.terminal import print_lines
 from perfpy.cli.sched.latency import written_by_seven
 from perfpy.cli.sched.opening import dump_records, open_sched
 from perfpy.errors import PerfError

@@ -149,7 +149,7 @@ def _on_screen() -> Callable[[str], str] | None:
 
     if not isinstance(sys.stdout, Terminal):
         return None
-    from perfpy.cli.line.pager import finish
+    from perfpy.cli.output.pager import finish
     from perfpy.untrusted.text import visible
 
     finish()  # scripts' output is not paged
@@ -217,7 +217,7 @@ def _required_arguments(report: str) -> int:
 
 def _has_program(args: Sequence[str]) -> bool:
     """Whether a program follows the options of record."""
-    from perfpy.cli.commands import load
+    from perfpy.cli.dispatch.commands import load
 
     return bool(load("record").parser(args).words) if args else False
 

@@ -47,14 +47,14 @@ class SampleListing:
         if options.trace_fields and recording.data.record_index.type_counts[RecordType.AUXTRACE_INFO]:
             raise PerfError(f"{recording.path}: no decoder for this hardware trace; drop the option to print the samples")
         if options.header or options.header_only:
-            from perfpy.cli.line.header import print_header
+            from perfpy.cli.output.header import print_header
 
             print_header(recording, full=options.show_info)
             if options.header_only:
                 return 0
         elif options.show_info and recording.data.is_pipe:
-            from perfpy.cli.line.header import features_of_pipe
-            from perfpy.cli.line.terminal import print_lines
+            from perfpy.cli.output.header import features_of_pipe
+            from perfpy.cli.output.terminal import print_lines
 
             print_lines(features_of_pipe(recording))
         if options.gen_script:
@@ -94,7 +94,7 @@ class SampleListing:
         elif not run.write(sys.stdout.buffer):
             self._explain(run)
         if run.truncated_stacks:
-            from perfpy.cli.line.notes import print_notes
+            from perfpy.cli.output.notes import print_notes
             from perfpy.unwind.truncated_stacks import note
 
             print_notes(note(run.truncated_stacks), quiet=options.quiet, verbose=options.verbose)
@@ -105,7 +105,7 @@ class SampleListing:
         trace = None if options.dump_raw_trace or options.dump_unsorted_raw_trace or options.debug_mode else self._recording.pmcu
         if trace is None:
             return
-        from perfpy.cli.line.terminal import print_lines
+        from perfpy.cli.output.terminal import print_lines
         from perfpy.views.pmcu.table import script_lines
 
         print_lines(script_lines(trace, _cpus(options.cpu)))
@@ -115,7 +115,7 @@ class SampleListing:
         chosen = run.sample_filter()
         if self._options.quiet or (chosen.is_open and chosen.switch is None):
             return
-        from perfpy.cli.line.nothing_left import print_nothing_left  # few listings are empty
+        from perfpy.cli.output.nothing_left import print_nothing_left  # few listings are empty
 
         print_nothing_left(self._recording, chosen, self._script_options().symbols)
 

@@ -119,7 +119,7 @@ class StatOutput:
         as_text = not self.form.json and self.form.separator is None
         if not as_text or not self.stream.isatty():
             return False  # the usual case, which saves the import
-        from perfpy.cli.line.terminal import is_screen
+        from perfpy.cli.output.terminal import is_screen
 
         return is_screen(self.stream)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from perfpy.cli.line.terminal import is_screen
+from perfpy.cli.output.terminal import is_screen
 from perfpy.untrusted.terminal import control
 
 _BAR = 24

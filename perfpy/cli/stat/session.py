@@ -60,8 +60,8 @@ class Session(Hooks):
     def _explain(self, tally: Tally) -> None:
         """Print hints about events that were never scheduled: unread counts, and programs that may have owned the PMU."""
         if os.uname().machine.startswith("ppc64"):
-            from perfpy.cli.line.notes import print_notes
-            from perfpy.events.ebb import never_counted, reasons
+            from perfpy.cli.output.notes import print_notes
+            from perfpy.events.kinds.ebb import never_counted, reasons
 
             notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
             print_notes(notes, quiet=self._options.quiet, verbose=self._options.verbose)
@@ -123,7 +123,7 @@ class Session(Hooks):
 
     def describe(self, counting: Counting, option: str) -> str:
         """Return the events as text of perf's evlist."""
-        from perfpy.cli.line.control_lines import event_lines
+        from perfpy.cli.output.control_lines import event_lines
 
         return event_lines(counting.events, option)
 

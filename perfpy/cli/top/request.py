@@ -7,9 +7,9 @@ import pwd
 import sys
 from typing import TYPE_CHECKING, Any
 
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.capture.option_values import Callchain, parse_callchain, parse_pages
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, TargetOptions
 from perfpy.capture.targets import online_cpus

@@ -15,7 +15,7 @@ from perfpy.capture.output.wakeups import Wakeups
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
-from perfpy.cli.line.terminal import print_lines, wants_plain
+from perfpy.cli.output.terminal import print_lines, wants_plain
 from perfpy.cli.report.option_values import widths
 from perfpy.cli.top.request import TopRequest
 

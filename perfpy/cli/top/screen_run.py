@@ -12,7 +12,7 @@ from perfpy.errors import PerfError
 from perfpy.views.top.screen import TopScreen
 
 if TYPE_CHECKING:
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
     from perfpy.capture.output.wakeups import Wakeups
     from perfpy.cli.top.options import TopCommandOptions
     from perfpy.live.monitor import LiveMonitor

@@ -9,7 +9,7 @@ import sys
 import termios
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.cli.line.terminal import wants_colour
+from perfpy.cli.output.terminal import wants_colour
 from perfpy.untrusted.terminal import control
 from perfpy.untrusted.text import visible
 

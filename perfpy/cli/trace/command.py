@@ -29,7 +29,7 @@ def run(options: TraceCommandOptions) -> int:
 
 def _record(options: TraceCommandOptions) -> int:
     """Record the tracepoints of system calls."""
-    from perfpy.cli.commands import load  # rarely needed
+    from perfpy.cli.dispatch.commands import load  # rarely needed
 
     return load(_RECORD).run(_RECORD, [*_RECORD_OPTIONS, *options.workload[1:]])
 

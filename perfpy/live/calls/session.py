@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import RecordType
-from perfpy.capture.counter import Counter
+from perfpy.capture.self_monitoring.counter import Counter
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.calls.call_strings import CallStrings, open_strings
 from perfpy.live.calls.open_files import descriptor_name, open_files
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.live.rings import LiveRings
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.views.script.pieces import Flat
     from perfpy.views.trace.lines import LineOptions

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.abi.user_records import EventUpdate
+    from perfpy.abi.perf_records.user_records import EventUpdate
     from perfpy.perfdata.container.feature_values import EventGroup
     from perfpy.perfdata.container.preamble import Preamble
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
@@ -100,7 +100,7 @@ def _apply_updates(events: list[FileEvent], updates: Iterable[EventUpdate]) -> N
 def _apply_update(event: FileEvent, update: EventUpdate) -> None:
     """Apply an EVENT_UPDATE record to an event."""
     # loaded here because only pipes have these records
-    from perfpy.abi.user_records import EVENT_UPDATE_UNIT
+    from perfpy.abi.perf_records.user_records import EVENT_UPDATE_UNIT
 
     if isinstance(update.value, tuple):
         event.cpus = update.value

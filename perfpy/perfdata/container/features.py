@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 
-from perfpy.abi import build_id_record
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import HEADER, pad_to_words, with_header
+from perfpy.abi.perf_records import build_id_record
 from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.byte_cursor import FieldReader, FieldWriter
 from perfpy.perfdata.container import machine_features
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
 
 
 class Feature:

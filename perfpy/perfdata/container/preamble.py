@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from perfpy.abi import user_records
     from perfpy.abi.attr import EventAttr
+    from perfpy.abi.perf_records import user_records
     from perfpy.perfdata.container.header import FileSection
 
     Warn = Callable[[str], None]

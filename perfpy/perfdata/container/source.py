@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 
-from perfpy.abi.byteorder import as_number
+from perfpy.abi.framing import as_number
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.header import HEADER_SIZE, PIPE_HEADER_SIZE, PipeHeader, decode_header
 from perfpy.untrusted.files import stream_fd

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
+from perfpy.abi.perf_records.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
 from perfpy.abi.startup import NamedTuple
-from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, decode_header

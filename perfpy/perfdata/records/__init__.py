@@ -7,14 +7,12 @@ chunk                a range of records in one buffer
 stream               the records of a file, chunk by chunk
 decompression        COMPRESSED records -> the records inside them
 event_table          the event and the time of each record
-delivery_order       the order of delivery, as one key per record
-delivery_keys        chunks with events, times and keys
+delivery             the order of delivery, and parts that can be read independently
 record_index         the first pass: side-band, counts, and the order to read chunks in
 raw_records          records before they are decoded
 side_band            records other than samples, decoded in order
 batches              samples as columns, in order of delivery
 scans                all passes over the records of a recording
-delivery_spans       parts of a recording that can be read independently
 group_reads          samples with counter readings -> one row per counter
 deferred_callchains  user callchains that follow their samples
 embedded_waits       waits in the raw data of BPF output samples

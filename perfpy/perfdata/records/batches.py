@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, rows_where
 from perfpy.abi.startup import NamedTuple
-from perfpy.perfdata.records.delivery_order import delivery_order
+from perfpy.perfdata.records.delivery.order import delivery_order
 from perfpy.perfdata.records.record_index import NO_KEY
 from perfpy.plurals import plural
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.columns import Index
     from perfpy.perfdata.records.chunk import Chunk
-    from perfpy.perfdata.records.delivery_keys import KeyedSamples
+    from perfpy.perfdata.records.delivery.keys import KeyedSamples
     from perfpy.perfdata.records.event_table import EventTable
     from perfpy.perfdata.records.side_band import ChunkRead
 
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
     """A batch of samples, in order of delivery.
 
     Attributes:
-        columns: name -> array (perfpy.abi.samples).
+        columns: name -> array (perfpy.abi.samples.decoding).
         event: int32[n], indexes into PerfData.events.
         key: uint64[n], delivery keys.
         offset: int64[n], offsets of the records in the file.

@@ -12,8 +12,8 @@ import numpy as np
 
 from perfpy.abi.columns import all_but, rows_where
 from perfpy.abi.flags import RecordType
-from perfpy.abi.record_starts import RecordStarts
-from perfpy.abi.sample_cursor import realign_records
+from perfpy.abi.samples.cursor import realign_records
+from perfpy.abi.samples.record_starts import RecordStarts
 from perfpy.abi.startup import dataclass
 
 if TYPE_CHECKING:

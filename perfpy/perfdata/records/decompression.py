@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
-from perfpy.abi.framing import HEADER
+from perfpy.abi.framing import HEADER, as_number
 from perfpy.errors import PerfError
 from perfpy.perfdata.records.chunk import COMPRESSED_TYPES, make_chunk
 from perfpy.perfdata.records.walk import walk

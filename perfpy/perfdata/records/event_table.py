@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import NO_ID, IdLayout
-from perfpy.abi.samples import SampleLayout
+from perfpy.abi.samples.decoding import SampleLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi import user_records
-from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER
+from perfpy.abi.perf_records import user_records
+from perfpy.abi.perf_records.build_id_record import HeaderBuildId
 from perfpy.perfdata.container.early_features import early_features
 from perfpy.perfdata.container.features import Feature, key_of
 from perfpy.perfdata.container.header import PIPE_HEADER_SIZE, FileSection, PipeHeader
@@ -17,7 +17,7 @@ from perfpy.perfdata.container.preamble import Preamble
 from perfpy.perfdata.records.stream import RecordStream
 
 if TYPE_CHECKING:
-    from perfpy.abi.newer_records import NewerRecord
+    from perfpy.abi.perf_records.newer_records import NewerRecord
     from perfpy.perfdata.container.preamble import Warn
     from perfpy.perfdata.container.source import ByteSource
     from perfpy.perfdata.records.chunk import Chunk

@@ -9,7 +9,7 @@ import numpy as np
 from perfpy.abi.columns import slices_index
 from perfpy.abi.framing import HEADER
 from perfpy.abi.startup import NamedTuple
-from perfpy.perfdata.records.delivery_order import delivery_order
+from perfpy.perfdata.records.delivery.order import delivery_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.records.chunk import Chunk
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
 
 _HEADER_SIZE: Final = HEADER["<"].size
 _AT_ONCE: Final = 4096  # records decoded together

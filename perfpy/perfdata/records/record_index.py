@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
 
 NO_KEY: Final = 1 << 64  # higher than any key
 

@@ -16,8 +16,8 @@ from perfpy.abi.columns import Columns
 from perfpy.abi.flags import RecordType
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.perfdata.records.batches import Batch, SampleDecoder, StoredBatch, ordered_batches, stored_batches
-from perfpy.perfdata.records.delivery_keys import DeliveryKeys, KeyedSamples, OrderedChunk
-from perfpy.perfdata.records.delivery_spans import Span, spans_of
+from perfpy.perfdata.records.delivery.keys import DeliveryKeys, KeyedSamples, OrderedChunk
+from perfpy.perfdata.records.delivery.spans import Span, spans_of
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.perfdata.records.record_index import RecordIndex, RecordIndexer
 from perfpy.perfdata.records.side_band import SideBand, records_of_types

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from perfpy.abi.task_columns import TaskRecords
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.perfdata.records.event_table import EventTable
 
 #: types not kept in memory
@@ -108,7 +108,7 @@ class SideBand:
         try:
             if raw.type < _FIRST_USER_TYPE:
                 return records.decode(raw.type, raw.misc, raw.body, table.trailer(raw.event), table.endian)
-            from perfpy.abi import user_records  # a report has no need of these
+            from perfpy.abi.perf_records import user_records  # a report has no need of these
 
             return user_records.decode(raw.type, raw.misc, raw.body, table.endian)
         except ValueError as error:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.byteorder import as_number
 from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
-from perfpy.abi.framing import HEADER
+from perfpy.abi.framing import HEADER, as_number
 from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:

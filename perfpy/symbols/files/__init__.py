@@ -1,4 +1,4 @@
-"""Files with symbols: ELF files, debug files, caches and debuginfod.
+"""Files with symbols: ELF files, debug files and debuginfod. Caches: perfpy.symbols.caches.
 
 Modules:
 
@@ -7,12 +7,7 @@ elf_structures     rare structures, read with pyelftools
 elf_symbols        the symbols of code and data
 plt                names for the procedure linkage table
 elf_reduction      a small ELF file with names and unwind information
-elf_cache          symbols of large ELF files between runs
-symbol_cache       the cache of parsed symbols
-column_files       cached columns between runs
 build_id_notes     build-ids of files, the kernel and the vdso
-build_id_cache     perf's build-id cache
-build_id_archive   archives of the build-id cache
 debug_files        where files with symbols are searched
 debuginfod         debug files from servers
 compressed_files   compressed modules and .gnu_debugdata

@@ -29,7 +29,7 @@ from perfpy.untrusted.files import read_named
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.symbols.files.symbol_cache import SymbolCache
+    from perfpy.symbols.caches.symbol_cache import SymbolCache
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 _LARGEST_KALLSYMS: Final = 512 << 20  # bytes; a kernel with all its modules has 20 MB

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.symbols.caches.elf_cache import key_of
 from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
-from perfpy.symbols.files.elf_cache import key_of
 from perfpy.unwind.call_frame_info.encoded import DATA_RELATIVE, OMITTED, ByteReader
 from perfpy.unwind.call_frame_info.frame_entries import FrameSection
 from perfpy.unwind.call_frame_info.frame_program import initial_state, rows_of

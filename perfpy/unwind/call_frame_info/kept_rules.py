@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.symbols.files.column_files import ColumnFiles, folder
+from perfpy.symbols.caches.column_files import ColumnFiles, folder
 from perfpy.unwind.rules import OFFSET, REGISTER, SAME, UNDEFINED, VAL_OFFSET, FrameRules
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.perfdata.aux_pieces import AuxPieces
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.lines import DumpLines
 

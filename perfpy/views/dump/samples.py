@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import Ragged
-from perfpy.abi.fixed_fields import words_before
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
-from perfpy.abi.registers import register_name
+from perfpy.abi.samples.fixed_fields import words_before
+from perfpy.abi.samples.registers import register_name
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted.text import one_line
 from perfpy.views.records.record_text import alternate, signed_number

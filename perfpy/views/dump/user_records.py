@@ -6,11 +6,11 @@ import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.abi import auxtrace_records
-from perfpy.abi import user_records as own
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import RecordType
-from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records import auxtrace_records
+from perfpy.abi.perf_records import user_records as own
+from perfpy.abi.perf_records.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.untrusted.text import one_line
 from perfpy.views.dump.aux_data import info_text
 from perfpy.views.records.record_text import alternate

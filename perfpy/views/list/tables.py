@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from perfpy.events.event_files import MetricDefinition
-    from perfpy.events.inventory import EventInfo
+    from perfpy.events.listing.inventory import EventInfo
+    from perfpy.events.vendor.event_files import MetricDefinition
 
 _TITLES: Final = {
     "Hardware event": "Hardware events",

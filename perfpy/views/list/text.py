@@ -6,8 +6,8 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final, Protocol, TextIO
 
-    from perfpy.events.event_files import MetricDefinition
-    from perfpy.events.inventory import EventInfo
+    from perfpy.events.listing.inventory import EventInfo
+    from perfpy.events.vendor.event_files import MetricDefinition
 
     class ListView(Protocol):
         """A consumer of events; `close` ends the text."""

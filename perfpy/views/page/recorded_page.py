@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.options import ReportOptions
 from perfpy.views.page.code_data import code_data, file_data
 from perfpy.views.page.marks import MarkSource, make_marks
 from perfpy.views.page.page import PageText, render

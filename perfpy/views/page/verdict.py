@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from perfpy.abi.sampling_pace import is_sampled_each_time
+from perfpy.abi.samples.pace import is_sampled_each_time
 from perfpy.analysis.report.quality import margin, quality_notes
 from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.plurals import plural

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from perfpy.abi import cpu_map, records
+from perfpy.abi import records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
+from perfpy.abi.perf_records import cpu_map
 
 
 class _SwapRule(NamedTuple):

@@ -19,7 +19,7 @@ from perfpy.analysis.sortkeys.sort_key import ColumnCell, OutputField, SortKey, 
 from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
-    from perfpy.analysis.report.call_tree import Int64
+    from perfpy.analysis.call_trees.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
 
 _LONGEST_HEADER: Final = 1023  # the size of perf's buffer in bytes

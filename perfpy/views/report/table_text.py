@@ -14,7 +14,7 @@ from perfpy.views.report.column_text import KeyColumnText, KeyWidths, MetricColu
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.report.call_tree import Int64
+    from perfpy.analysis.call_trees.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.sortkeys.sort_key import SortKey
     from perfpy.views.report.callchain_text import ChainWriter

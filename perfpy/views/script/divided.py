@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.perfdata.records.delivery_spans import Span
+    from perfpy.perfdata.records.delivery.spans import Span
     from perfpy.symbols.symbolizer import FrameOrigins, Symbolizer
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.truncated_stacks import TruncatedStacks

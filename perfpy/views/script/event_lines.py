@@ -228,7 +228,7 @@ class EventLines:
         if not (self._with_chain and "callchain" in columns):
             ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
-        from perfpy.analysis.samples.lbr_callchains import callchains_of_event, has_callstacks
+        from perfpy.analysis.callchains.lbr_callchains import callchains_of_event, has_callstacks
 
         chains: Ragged = columns["callchain"]
         if has_callstacks(self._event.attr) and "branch_stack" in columns:
@@ -243,7 +243,7 @@ class EventLines:
 
     def _chain_lines(self, columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64]) -> list[bytes]:
         """Return the lines of each callchain."""
-        from perfpy.analysis.samples.callchains import whole_chains_of
+        from perfpy.analysis.callchains.distinct import whole_chains_of
 
         symbolizer = self._context.symbolizer
         frames, counts = whole_chains_of(columns, pid, key, symbolizer)

@@ -291,7 +291,7 @@ class ScriptRun:
         data = self._recording.data
         if not self._use_callchain or "callchain" not in columns or not data.has(SampleType.STACK_USER):
             return None
-        from perfpy.analysis.samples.user_callchains import user_callchains  # most recordings have no stack copies
+        from perfpy.analysis.callchains.user_callchains import user_callchains  # most recordings have no stack copies
 
         self._unwound = user_callchains(data, self._symbolizer, self._options.max_stack, apart=apart)
         return self._unwound

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
-from perfpy.abi.auxtrace_records import AuxtraceError
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.perf_records.auxtrace_records import AuxtraceError
+from perfpy.abi.perf_records.user_records import FinishedRound
 from perfpy.abi.sample_id import SampleId
-from perfpy.abi.user_records import FinishedRound
 from perfpy.symbols.tasks.task_states import TaskNames
 from perfpy.views.records.record_text import KernelNamer, alternate, record_text, signed_number
 from perfpy.views.records.swapped import as_perf_reads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfpy.abi import user_records
+from perfpy.abi.perf_records import user_records
 from perfpy.untrusted.text import one_line
 from perfpy.views.records.record_text import signed_number
 

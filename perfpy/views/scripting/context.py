@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.abi.byteorder import as_number
+from perfpy.abi.framing import as_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.byteorder import as_number
+from perfpy.abi.framing import as_number
 from perfpy.perfdata.tracepoints.field_columns import trace_columns
 
 if TYPE_CHECKING:

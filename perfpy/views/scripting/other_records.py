@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.abi import records, user_records
-from perfpy.abi.auxtrace_records import AuxtraceError
+from perfpy.abi import records
 from perfpy.abi.flags import RecordType
+from perfpy.abi.perf_records import user_records
+from perfpy.abi.perf_records.auxtrace_records import AuxtraceError
 from perfpy.views.script.stat_rounds import StatRounds
 
 if TYPE_CHECKING:

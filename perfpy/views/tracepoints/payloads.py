@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.byteorder import as_number
+from perfpy.abi.framing import as_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.sampling_pace import is_sampled_each_time
+from perfpy.abi.samples.pace import is_sampled_each_time
 from perfpy.analysis.report.quality import margin
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.functions import PAGE_FAULTS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.verdict.evidence import Evidence, VerdictSource
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interpreters import has_python_image

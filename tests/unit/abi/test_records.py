@@ -2,12 +2,12 @@
 
 import pytest
 
-from perfpy.abi import cpu_map
 from perfpy.abi import records as r
-from perfpy.abi import user_records as u
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.newer_records import NewerRecord
+from perfpy.abi.perf_records import cpu_map
+from perfpy.abi.perf_records import user_records as u
+from perfpy.abi.perf_records.newer_records import NewerRecord
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from tests.builders.specimens import ALL_IDS, KERNEL, SID, USER
 

@@ -9,8 +9,8 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.readings import Reading
 from perfpy.abi.ring_records import RingDecoder, RingSample
-from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.errors import UsageError
 
 USUAL = SampleType.IP | SampleType.TID | SampleType.CALLCHAIN | SampleType.RAW

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
+from perfpy.abi.perf_records import user_records as u
 from perfpy.analysis.recorded_counts import RecordedCounts
 from perfpy.counts.aggregation import Aggregation
 from perfpy.errors import BadPerfDataError

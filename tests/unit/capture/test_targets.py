@@ -11,8 +11,8 @@ from perfpy.capture import cgroups, targets
 from perfpy.capture.targets import ANY, online_cpus, parse_cpus, parse_ids, resolve
 from perfpy.errors import UsageError
 from perfpy.events.event import Event
+from perfpy.kernel.hardware.topology import Topology
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.topology import Topology
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
 from perfpy.abi.sample_id import SampleId
-from perfpy.symbols.files.build_id_cache import BuildIdCache
+from perfpy.symbols.caches.build_id_cache import BuildIdCache
 from perfpy.untrusted import expansion
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr

@@ -15,7 +15,7 @@ from perfpy.debuginfo.lines import source_lines
 from perfpy.debuginfo.lines.source_lines import KeptPaths, Paths, SourceLines
 from perfpy.debuginfo.units.index import UnitIndex
 from perfpy.debuginfo.units.sections import DebugSections
-from perfpy.symbols.files.column_files import ColumnFiles
+from perfpy.symbols.caches.column_files import ColumnFiles
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special

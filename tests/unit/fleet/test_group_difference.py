@@ -124,9 +124,9 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
     sides = [{f"host{number}": {"a": 40, "b": 20} for number in range(3)} for _ in range(2)]
     sides[1]["host2"] = {"b": 40, "idle": 39}
     before, after = (group(tmp_path / str(number), side) for number, side in enumerate(sides))
+    from perfpy.analysis.entries.layout import ColumnOptions
+    from perfpy.analysis.entries.options import ReportOptions, RowOptions
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.analysis.report.layout import ColumnOptions
-    from perfpy.analysis.report.options import ReportOptions, RowOptions
 
     options = ReportOptions(
         rows=RowOptions(rows_filtered=False, relative_percentages=True),

@@ -7,8 +7,8 @@ import pytest
 import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
 from perfpy.fleet.late_symbols import add_local_symbols
 from perfpy.fleet.merged_profile import MergedProfile

@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 import perfpy
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.merging import merge_profiles
@@ -92,7 +92,7 @@ def test_rows_of_hosts_and_recordings(folder):
 
 def test_events_are_matched_by_meaning_not_by_precision():
     from perfpy.abi.attr import EventAttr
-    from perfpy.fleet.portable import event_keys
+    from perfpy.fleet.portable.profile import event_keys
     from perfpy.perfdata.container.events import FileEvent
 
     def event(name, **fields):

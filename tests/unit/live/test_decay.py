@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.live.decay import add_window, fade
@@ -18,7 +18,7 @@ from tests.builders.perfdata import PerfDataBuilder, usual_attr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfpy.fleet.portable import PortableProfile
+    from perfpy.fleet.portable.profile import PortableProfile
 
 KERNEL_MARK, USER_MARK = -128, -512
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.abi import auxtrace_records, records, user_records
-from perfpy.abi.build_id_record import HeaderBuildId
+from perfpy.abi import records
 from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.perf_records import auxtrace_records, user_records
+from perfpy.abi.perf_records.build_id_record import HeaderBuildId
 from perfpy.abi.sample_id import SampleId
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.reader import PerfData
-from perfpy.perfdata.records.delivery_order import delivery_order
+from perfpy.perfdata.records.delivery.order import delivery_order
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:

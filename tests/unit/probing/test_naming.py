@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from perfpy.probing.grammar.points import parse_point
 from perfpy.probing.naming import LONGEST, as_event, event_of, group_of, unused_name
-from perfpy.probing.points import parse_point
 from perfpy.probing.problems import ProbeError
 
 

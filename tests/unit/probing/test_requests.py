@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.errors import PerfError
-from perfpy.probing.points import parse_request
-from perfpy.probing.program import Program, open_program
+from perfpy.probing.grammar.points import parse_request
 from perfpy.probing.requests import plan
+from perfpy.probing.sites.program import Program, open_program
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.probed import compiled
 

@@ -24,7 +24,7 @@ from perfpy.views.report.text import event_title, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.report.call_tree import CallNode, Int64
+    from perfpy.analysis.call_trees.call_tree import CallNode, Int64
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
 

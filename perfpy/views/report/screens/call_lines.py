@@ -10,9 +10,9 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.call_trees.call_tree import CallNode
+    from perfpy.analysis.call_trees.trees import Trees
     from perfpy.analysis.report.histogram import Histogram
-    from perfpy.analysis.report.trees import Trees
 
 #: appended to the name of a recursive function
 RECURSIVE: Final = " (recursive)"

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.call_trees.call_tree import CallNode
+    from perfpy.analysis.call_trees.trees import Trees
     from perfpy.analysis.report.histogram import Histogram
-    from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Int64
 
 #: files of code generated while the program ran

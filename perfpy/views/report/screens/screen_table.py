@@ -23,7 +23,7 @@ from perfpy.views.report.share_colour import style
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.analysis.report.call_tree import Int64
+    from perfpy.analysis.call_trees.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
 
 _CALLERS: Final = "Called from"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.sample_branches import BRANCH_FLAGS
+from perfpy.abi.samples.branches import BRANCH_FLAGS
 from perfpy.untrusted.text import one_line_bytes
 from perfpy.views.script.pieces import Coded, Piece, ValueTexts
 
@@ -195,7 +195,7 @@ def times(batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.uint64]:
 
 def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch: str) -> Piece:
     """Return iregs or uregs, " ABI:2    AX:0x1 ..."; empty for samples without registers."""
-    from perfpy.abi.registers import register_name
+    from perfpy.abi.samples.registers import register_name
 
     names = [register_name(arch, bit).rjust(5).encode() for bit in range(64) if mask >> bit & 1]
     form = b"".join(name + b":0x%x " for name in names)

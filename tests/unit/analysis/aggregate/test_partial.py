@@ -9,8 +9,8 @@ import signal
 import pytest
 
 from perfpy.analysis.aggregate import overflow, runs, scan
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions, TimeOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, NameOptions, ReportOptions, TimeOptions
 from perfpy.perfdata.records.stream import RecordStream
 from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions

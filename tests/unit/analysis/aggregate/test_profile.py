@@ -10,9 +10,10 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USE
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.aggregate import profile
-from perfpy.analysis.report import entries, rows, trees
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph
+from perfpy.analysis.call_trees import trees
+from perfpy.analysis.entries import entries, rows
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph
 from perfpy.perfdata.records import stream
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions

@@ -12,8 +12,8 @@ import pytest
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate import scan
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, NameOptions, ReportOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.unwind.callchains import UserCallchains

@@ -9,8 +9,8 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.options import ReportOptions
 from perfpy.cli import run
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions

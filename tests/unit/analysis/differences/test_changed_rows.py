@@ -11,8 +11,8 @@ import perfpy
 from perfpy.analysis.differences.changed_rows import Amount, baseline_share, changed_rows, has_grown_or_shrunk, totals
 from perfpy.analysis.differences.difference import Compute, Difference, differences
 from perfpy.analysis.differences.proportions import LEVEL, amount_chance
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ReportOptions
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 import perfpy
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.differences.difference import Compute, Difference, DifferenceRow, Part, differences
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ReportOptions, RowOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ReportOptions, RowOptions
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ def test_conditions_add_up(recording: perfpy.Recording) -> None:
 
 
 def test_report_refuses_options_together_with_keys(recording: perfpy.Recording) -> None:
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.entries.options import ReportOptions
 
     with pytest.raises(PerfError, match="drop them"):
         recording.report(by="comm", options=ReportOptions())

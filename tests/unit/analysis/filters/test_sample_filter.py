@@ -10,12 +10,12 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.filters.address_ranges import AddressRanges
 from perfpy.analysis.filters.event_switch import EventSwitch
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.filters.time_ranges import TimeRanges
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ReportOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.script.fields import OutputFields

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.records import Comm
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ReportOptions, RowOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ReportOptions, RowOptions
 from perfpy.analysis.report.quality import filtered_rows_notes
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder

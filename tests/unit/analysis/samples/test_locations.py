@@ -10,8 +10,8 @@ import pytest
 import perfpy
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import NameOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import NameOptions, ReportOptions
 from perfpy.cli import run
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.elf import Elf

@@ -9,9 +9,9 @@ import pytest
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Exit, Switch, SwitchCpuWide
 from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ReportOptions
 from perfpy.errors import PerfError
 from perfpy.perfdata.container.feature_values import CpuCount
 from perfpy.perfdata.container.features import Feature

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.analysis.verdict.functions import Share, sampled_functions
 from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature, encode_feature

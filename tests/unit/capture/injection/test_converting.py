@@ -10,7 +10,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXTS, RecordType, SampleType
-from perfpy.analysis.samples.user_callchains import user_callchains
+from perfpy.analysis.callchains.user_callchains import user_callchains
 from perfpy.capture.injection.converting import CallchainConverter
 from perfpy.capture.injection.injecting import inject
 from perfpy.cli import run

@@ -11,8 +11,8 @@ import pytest
 
 from perfpy import cli
 from perfpy.abi import records
-from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, RecordType
+from perfpy.abi.perf_records.build_id_record import HeaderBuildId
 from perfpy.abi.sample_id import SampleId
 from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
 from perfpy.errors import OutputFailedError, PerfError

@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.capture.dso_hits import HitDso
 from perfpy.capture.metadata import build_id_table
+from perfpy.symbols.caches.build_id_cache import BuildIdCache
 from perfpy.symbols.files import build_id_notes, live_process
-from perfpy.symbols.files.build_id_cache import BuildIdCache
 from tests.builders.elf import Elf
 
 ID = bytes(range(20))

@@ -8,8 +8,8 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, NATIVE_ENDIAN, SampleType
-from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.metadata.frame_pointer_hint import chain_ends, has_walked_chains
 from perfpy.capture.output.output import RoundStarts

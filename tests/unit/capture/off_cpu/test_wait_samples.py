@@ -7,7 +7,7 @@ import pytest
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN
-from perfpy.abi.samples import SampleLayout
+from perfpy.abi.samples.decoding import SampleLayout
 from perfpy.abi.waits import IS_WAIT, WOKEN_BY_THREAD
 from perfpy.capture.off_cpu.sources import TIME_ATTR
 from perfpy.capture.off_cpu.wait_samples import records, sum_short_waits

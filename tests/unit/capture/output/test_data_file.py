@@ -11,8 +11,8 @@ from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.records import Mmap2
-from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import NO_ID
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.output.data_file import looks_at_chains, scan_part, truncate_attr
 from perfpy.capture.output.output import OutputPart

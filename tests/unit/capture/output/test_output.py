@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.abi.sample_encoding import encode_sample
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.capture.option_values import SwitchOutput
 from perfpy.capture.output.attention import Timetable
 from perfpy.capture.output.output import RecordOutput

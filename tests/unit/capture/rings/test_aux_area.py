@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.abi import user_records
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.auxtrace_records import HISI_PMCU, Auxtrace
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType, SoftwareId
+from perfpy.abi.perf_records import user_records
+from perfpy.abi.perf_records.auxtrace_records import HISI_PMCU, Auxtrace
 from perfpy.capture.rings import aux_area
 from perfpy.capture.rings.aux_area import AuxOutput, info_record, write_user_events
 from perfpy.capture.rings.sample_attrs import configure_sampling

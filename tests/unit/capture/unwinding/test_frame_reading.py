@@ -10,7 +10,7 @@ import numpy as np
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType
-from perfpy.abi.sample_encoding import encode_sample
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
 from perfpy.capture.unwinding.frame_reading import FrameReader, SampleHeads, _KnownProcess
 from perfpy.interpreters.cpython import code_objects

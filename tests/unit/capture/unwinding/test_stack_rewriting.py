@@ -11,8 +11,8 @@ from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType
-from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.capture.unwinding.stack_rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.chunk import Chunk

@@ -15,9 +15,9 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
-from perfpy.abi.samples import SampleLayout
+from perfpy.abi.samples.decoding import SampleLayout
+from perfpy.abi.samples.encoding import encode_sample
 from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.runtimes.hotspot import java_frames
 from perfpy.capture.runtimes.hotspot.java_process import JavaProcess

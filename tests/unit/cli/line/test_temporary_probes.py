@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from perfpy.cli.commands import load
+from perfpy.cli.dispatch.commands import load
 from perfpy.cli.line.shared import events_with_filters, names_probe
 from perfpy.cli.line.temporary_probes import remove_orphans
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi.auxtrace_records import AuxtraceInfo
 from perfpy.abi.flags import SampleType
-from perfpy.cli.commands import load
+from perfpy.abi.perf_records.auxtrace_records import AuxtraceInfo
+from perfpy.cli.dispatch.commands import load
 from perfpy.cli.script.command import command
 from perfpy.cli.script.options import ScriptCommandOptions
 from perfpy.errors import PerfError, UsageError

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.entries.options import CallGraph, ReportOptions
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.top import request as module
 from perfpy.cli.top.command import command

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi import user_records
 from perfpy.abi.framing import with_header
+from perfpy.abi.perf_records import user_records
 from perfpy.perfdata.container.early_features import early_features
 from perfpy.perfdata.container.feature_values import CpuCount, NumaNode, PmuMapping
 from perfpy.perfdata.container.features import Feature, encode_feature, key_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.abi.build_id_record import HeaderBuildId
+from perfpy.abi.perf_records.build_id_record import HeaderBuildId
 from perfpy.perfdata.container.feature_values import CpuLocation, CpuTopology
 from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, decode_feature, encode_feature
 from tests.builders.specimens import FEATURES

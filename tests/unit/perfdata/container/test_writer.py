@@ -9,9 +9,9 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.perf_records.user_records import HeaderTracingData, decode
 from perfpy.abi.records import Comm, encode
 from perfpy.abi.sample_id import NO_ID
-from perfpy.abi.user_records import HeaderTracingData, decode
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.compression import Packer
 from perfpy.perfdata.container.features import Feature, encode_feature

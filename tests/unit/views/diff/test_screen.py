@@ -12,8 +12,8 @@ import perfpy
 from perfpy.abi.records import Comm
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.differences.difference import Compute, differences
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ReportOptions
 from perfpy.cli import run
 from perfpy.views.diff.screen import Side, show_differences
 from tests.builders.perfdata import PerfDataBuilder
@@ -96,7 +96,7 @@ def test_lines_fit_the_window(width: int, tmp_path: Path) -> None:
 def test_a_renamed_program_is_matched_on_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("perfpy.cli.line.terminal.is_terminal", lambda: True)
+    monkeypatch.setattr("perfpy.cli.output.terminal.is_terminal", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     paths = [str(recorded(tmp_path / name, {name: count})) for name, count in (("fast", 50), ("slow", 200))]
     assert run(["diff", "-s", "comm", *paths]) == 0
@@ -106,7 +106,7 @@ def test_a_renamed_program_is_matched_on_a_terminal(
 
 
 def test_filters_select_the_compared_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("perfpy.cli.line.terminal.is_terminal", lambda: True)
+    monkeypatch.setattr("perfpy.cli.output.terminal.is_terminal", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     paths = [str(recorded(tmp_path / name, counts)) for name, counts in (("old.data", BEFORE), ("new.data", AFTER))]
     assert run(["diff", "-s", "pid", "--comms", "slower", *paths]) == 0

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi import records, user_records
+from perfpy.abi import records
 from perfpy.abi.flags import ReadFormat
-from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records import user_records
+from perfpy.abi.perf_records.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording

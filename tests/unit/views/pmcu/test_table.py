@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.cli.commands import load
+from perfpy.cli.dispatch.commands import load
 from tests.builders import pmcu
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.abi import auxtrace_records, records, user_records
+from perfpy.abi import records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID
 from perfpy.abi.framing import HEADER
+from perfpy.abi.perf_records import auxtrace_records, user_records
 from perfpy.abi.sample_id import SampleId
 from perfpy.views.dump.user_records import user_record_text
 from perfpy.views.records.swapped import as_perf_reads, swap_record

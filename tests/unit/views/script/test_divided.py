@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.perfdata.records.delivery_spans import Span, spans_of
+from perfpy.perfdata.records.delivery.spans import Span, spans_of
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.views.script import divided

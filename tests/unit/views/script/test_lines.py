@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.abi import auxtrace_records, records, user_records
+from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
+from perfpy.abi.perf_records import auxtrace_records, user_records
 from perfpy.abi.readings import Reading
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.filters.address_ranges import AddressRanges

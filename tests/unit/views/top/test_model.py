@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ReportOptions
 from perfpy.views.top.model import CELLS, TopModel
 from perfpy.views.top.rates import WINDOW, Rates
 from tests.builders.perfdata import PerfDataBuilder

@@ -8,8 +8,8 @@ import pytest
 from rich.cells import cell_len
 
 import perfpy
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.views.top.model import CELLS, TopRow
 from perfpy.views.top.rates import WINDOW, Rates, Subject
 from perfpy.views.top.screen import Request, TopScreen, _truncate

@@ -202,7 +202,7 @@ def test_i_shows_the_header_and_capital_h_hides_the_names_of_columns(chains: Pat
 
 
 async def _strips(path: Path, root: Path, *keys: str, size: tuple[int, int] = (400, 60)) -> list[str]:
-    from perfpy.cli.line.header import lines_of_header
+    from perfpy.cli.output.header import lines_of_header
     from perfpy.views.report.screens.browser import ReportBrowser
 
     texts = []

@@ -10,8 +10,8 @@ import perfpy
 from perfpy.abi.flags import SampleType
 from perfpy.abi.records import Mmap2
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.screens.call_lines import call_lines, fold_repetitions
 from tests.builders.elf import Elf
@@ -20,7 +20,7 @@ from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.call_trees.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
-from perfpy.analysis.report.layout import ColumnOptions
-from perfpy.analysis.report.options import ChainOptions, ReportOptions
+from perfpy.analysis.entries.layout import ColumnOptions
+from perfpy.analysis.entries.options import ChainOptions, ReportOptions
 from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.recording import Recording

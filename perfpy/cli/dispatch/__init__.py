@@ -1,0 +1,12 @@
+"""From the first words of a command line to the command: the table of commands, options before it, lines without one.
+
+Modules:
+
+commands            the table of commands
+global_options      options before the command
+group               --help, and lines without a known command
+missing_commands    perf's commands that perfpy does not have, and alternatives
+start               `perfpy ./program`: record it, then report it
+complete            candidates for the shells' completions
+topics              pages of `perfpy help TOPIC`
+"""

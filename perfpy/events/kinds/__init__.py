@@ -1,0 +1,10 @@
+"""The kinds of events beside those of a PMU's files.
+
+Modules:
+
+catalog             generic hardware, software and cache events
+dynamic_probes      events of perfpy probe
+sdt                 markers of programs (SDT, USDT)
+ebb                 event-based branches of POWER
+pmcu                checks the events of a HiSilicon PMCU
+"""

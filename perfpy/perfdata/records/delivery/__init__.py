@@ -1,0 +1,8 @@
+"""The order in which records are delivered, and parts of a recording that can be delivered on their own.
+
+Modules:
+
+order            the order of delivery, as one key per record
+keys             chunks with events, times and keys
+spans            parts of a recording that can be read independently
+"""

@@ -1,0 +1,284 @@
+r"""Arguments to the kernel's fetch expressions: "it->name:string" to "name=+0(+8(%di)):string".
+
+Fetch expressions (Documentation/trace/uprobetracer.rst): %REG a register, +OFFSET(EXPRESSION) memory, @+OFFSET memory of the mapped file,
+@SYMBOL+OFFSET memory of the kernel, \VALUE a constant; each with :TYPE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.startup import NamedTuple
+from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo.units.sections import damage_of
+from perfpy.probing.grammar.arguments import ALL_PARAMETERS, ProbeArgument, shown_name
+from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, WrongTypeError
+from perfpy.probing.variables.fetch_types import (
+    COMPOUNDS,
+    POINTERS,
+    array_counts,
+    fetch_type,
+    is_character,
+    plain_type,
+    size_of,
+    type_text,
+)
+from perfpy.probing.variables.locations import Base, Location, LocationReader, memory_text
+from perfpy.probing.variables.members import SubArray, bitfield, find_member, similar_members
+from perfpy.probing.variables.scope import ScopedVariable, find_local, global_variables, local_variables
+from perfpy.symbols.files.elf import DAMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.debuginfo.units.dies import Die
+    from perfpy.probing.grammar.arguments import ArgumentField
+    from perfpy.probing.sites.program import Program
+    from perfpy.probing.sites.site_search import Site
+
+#: the constant for a variable that has no value at one of several sites; perf's lacks the 0x that kernels require
+LOST_VALUE: Final = "\\0xdeade12d"
+_STRING: Final = "string"
+
+
+class FetchedArgument(NamedTuple):
+    """One argument of a definition.
+
+    Attributes:
+        text: as in the definition: name=EXPRESSION:TYPE.
+        note: what a user should know, "" for nothing.
+    """
+
+    text: str
+    note: str = ""
+
+
+class _VariablePart(NamedTuple):
+    """A variable or a part of it: its location, type and bitfield.
+
+    `bits`: (width, offset from the lowest bit, bits of the container), None for whole values.
+    """
+
+    location: Location
+    type: Die | None
+    bits: tuple[int, int, int] | None = None
+
+
+class Fetcher:
+    """Translates the arguments of one site.
+
+    Args:
+        program: the program.
+        site: the site. The variables of an inlined call are those of its function, not those of its callers.
+        is_kernel: whether the program is a kernel.
+    """
+
+    def __init__(self, program: Program, site: Site, *, is_kernel: bool = False) -> None:
+        self._program = program
+        self._site = site
+        self._is_kernel = is_kernel
+        assert site.unit is not None
+        self._unit = site.unit
+        self._scope = site.code
+        function = site.code.function if site.code else None
+        self._reader = LocationReader(program, self._unit, function, site.address)
+
+    def fetch(self, argument: ProbeArgument) -> list[FetchedArgument]:
+        """Return the arguments of a definition for one argument of a request.
+
+        Raises NoVariableError, UnsupportedLocationError, WrongTypeError.
+        """
+        try:
+            if argument.is_group:
+                return list(self._all(argument))
+            return [self._one(argument)]
+        except DAMAGE as damage:
+            self._program.symbols.flaw(damage_of(damage))
+            raise UnsupportedLocationError(f"the debug information of '{argument.variable}' is damaged: {damage}") from None
+
+    def lost(self, argument: ProbeArgument) -> str:
+        """Return the argument for a site where its variable has no value. Raises NoVariableError if there is no such variable."""
+        variable = self._find(argument.variable)
+        kind = argument.type
+        if variable is not None:
+            try:
+                part = _VariablePart(Location(Base("%sp"), 0), variable.die.type)
+                argument_text = argument.variable
+                for field in argument.fields:
+                    part, argument_text = self._follow(part, field, argument_text), field.member or argument_text
+                kind = self._finish(part, argument, argument_text)[1]
+            except (ProbeError, *DAMAGE):
+                pass
+        return f"{shown_name(argument)}={LOST_VALUE}:{kind or 'x64'}"
+
+    def _all(self, argument: ProbeArgument) -> Iterator[FetchedArgument]:
+        """Yield all variables or parameters with a value here that the kernel can read, outer scopes first."""
+        if self._scope is None:
+            return
+        listed_names: set[str] = set()
+        chosen = []
+        for variable in local_variables(self._scope, self._site.address):
+            if variable.name in listed_names or (argument.variable == ALL_PARAMETERS and not variable.is_parameter):
+                continue
+            listed_names.add(variable.name)
+            chosen.append(variable)
+        order = {variable.die.offset: variable for variable in chosen}
+        for _, variable in sorted(order.items()):
+            if not variable.is_available(self._site.address):
+                continue
+            try:
+                yield self._of(ProbeArgument(variable.name, variable=variable.name, is_user=argument.is_user), variable)
+            except UnsupportedLocationError as error:
+                yield FetchedArgument("", f"'{variable.name}' is left out: {error}")
+
+    def _one(self, argument: ProbeArgument) -> FetchedArgument:
+        variable = self._find(argument.variable)
+        if variable is None:
+            raise NoVariableError(self._missing(argument.variable))
+        if not variable.is_available(self._site.address):
+            raise NoVariableError(
+                f"'{argument.variable}' has no value at {self._site.name} ({self._site.address:#x}): the compiler optimized it out;"
+                " --vars with --range shows where it has one"
+            )
+        return self._of(argument, variable)
+
+    def _missing(self, name: str) -> str:
+        from perfpy.probing.neighbours import nearest
+
+        names = [one.name for one in local_variables(self._scope, self._site.address)] if self._scope else []
+        similar = nearest(name, names)
+        hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--vars shows the variables"
+        return f"there is no variable '{name}' at {self._site.name}; {hint}"
+
+    def _find(self, name: str) -> ScopedVariable | None:
+        if self._scope is not None:
+            variable = find_local(self._scope, self._site.address, name)
+            if variable is not None:
+                return variable
+        short = name.rsplit("::", 1)[-1]
+        return next((variable for variable in global_variables(self._unit) if variable.name == short), None)
+
+    def _of(self, argument: ProbeArgument, variable: ScopedVariable) -> FetchedArgument:
+        part = self._begin(variable)
+        argument_text = argument.variable
+        for field in argument.fields:
+            part, argument_text = self._follow(part, field, argument_text), field.member or f"{argument_text}[{field.number}]"
+        text, kind, note = self._finish(part, argument, argument_text)
+        return FetchedArgument(f"{shown_name(argument)}={text}{':' if kind else ''}{kind}", note)
+
+    def _begin(self, variable: ScopedVariable) -> _VariablePart:
+        expression = variable.expression_at(self._site.address)
+        declared = variable.die.type
+        if not expression:
+            constant = variable.constant
+            assert constant is not None
+            return _VariablePart(Location(None, constant), declared)
+        location = variable.die.attribute(dwarf.AT_LOCATION)
+        return _VariablePart(self._reader.read(expression, location[0] if location else None), declared)
+
+    # -- parts
+
+    def _follow(self, part: _VariablePart, field: ArgumentField, argument_text: str) -> _VariablePart:
+        """Return the part that a field leads to."""
+        kind = plain_type(part.type)
+        if field.member:
+            return self._member(part, kind, field, argument_text)
+        if kind is not None and kind.tag == dwarf.TAG_ARRAY_TYPE:
+            return self._element(part, kind, field.number)
+        if kind is not None and kind.tag in POINTERS:
+            target = Location(Base(self._text(part)), field.number * size_of(kind.type))
+            return _VariablePart(target, kind.type)
+        raise WrongTypeError(f"'{argument_text}' is no array and no pointer ({type_text(part.type)}); it has no [{field.number}]")
+
+    def _element(self, part: _VariablePart, type: Die, index: int) -> _VariablePart:
+        counts = array_counts(type)
+        inner = 1
+        for count in counts[1:]:
+            inner *= count
+        size = inner * size_of(type.type)
+        location = self._memory_of(part)
+        moved = location._replace(offset=location.offset + index * size)
+        return _VariablePart(moved, SubArray(type, counts[1:]) if len(counts) > 1 else type.type)  # type: ignore[arg-type]
+
+    def _member(self, part: _VariablePart, type: Die | None, field: ArgumentField, argument_text: str) -> _VariablePart:
+        is_pointer = type is not None and type.tag in POINTERS
+        is_reference = is_pointer and type is not None and type.tag != dwarf.TAG_POINTER_TYPE
+        compound = plain_type(type.type) if is_pointer and type is not None else type
+        if compound is None or compound.tag not in COMPOUNDS:
+            raise WrongTypeError(
+                f"'{argument_text}' is no structure and no union ({type_text(part.type)}); it has no member '{field.member}'"
+            )
+        if is_pointer != field.follows_pointer and not is_reference:
+            written, right = ("->", ".") if field.follows_pointer else (".", "->")
+            raise WrongTypeError(f"write {argument_text}{right}{field.member} instead of {argument_text}{written}{field.member}")
+        found = find_member(compound, field.member)
+        if found is None:
+            raise WrongTypeError(
+                f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
+            )
+        offset, member = found
+        location = Location(Base(self._text(part)), 0) if is_pointer else self._memory_of(part)
+        bits, byte = bitfield(member)
+        return _VariablePart(location._replace(offset=location.offset + offset + byte), member.type, bits)
+
+    def _memory_of(self, part: _VariablePart) -> Location:
+        location = part.location
+        if location.base is None:
+            raise UnsupportedLocationError("the variable exists only as a constant, so that its parts cannot be read")
+        if location.is_value:
+            raise UnsupportedLocationError("the variable is in a register, so that its parts cannot be read")
+        return location
+
+    # -- text
+
+    def _finish(self, part: _VariablePart, argument: ProbeArgument, argument_text: str) -> tuple[str, str, str]:
+        """Return the fetch expression, the type and a note."""
+        kind = plain_type(part.type)
+        text = self._text(part)
+        if argument.is_user:
+            text = _as_user_memory(text) if self._is_kernel else text
+        requested = argument.type
+        if requested.startswith(_STRING) or requested == "ustring":
+            return self._as_string(kind, part, text, argument_text), requested, ""
+        if requested and requested not in ("s", "u", "x"):
+            return text, requested, ""
+        if part.bits and kind is not None:
+            width, offset, container = part.bits
+            return text, f"b{width}@{offset}/{container}", ""
+        name, truncated = fetch_type(kind, requested)
+        note = f"'{argument_text}' ({type_text(part.type)}) has more than 64 bits; the event has the first 64" if truncated else ""
+        return text, name, note
+
+    def _as_string(self, type: Die | None, part: _VariablePart, text: str, argument_text: str) -> str:
+        """Return the fetch expression of a string's first byte."""
+        if type is None or (type.tag not in POINTERS and type.tag != dwarf.TAG_ARRAY_TYPE):
+            raise WrongTypeError(f"'{argument_text}' is no string: {type_text(part.type)} is no pointer and no array")
+        if not is_character(type.type):
+            raise WrongTypeError(f"'{argument_text}' is no string: its elements ({type_text(type.type)}) are no characters")
+        return f"+0({text})" if type.tag in POINTERS else text
+
+    def _text(self, part: _VariablePart) -> str:
+        """Return the fetch expression of a part's value, of its first bytes if it has many."""
+        location = part.location
+        if location.base is None:
+            return f"\\{location.offset}"
+        if location.is_value:
+            return location.base.text
+        if location.base.text:
+            return memory_text(location.base, location.offset)
+        return self._global_text(location.offset)
+
+    def _global_text(self, address: int) -> str:
+        if self._is_kernel:
+            symbol = self._program.symbol_at(address)
+            if symbol is None:
+                raise UnsupportedLocationError(f"no symbol contains the variable at {address:#x}")
+            return f"@{symbol.name}{address - symbol.address:+d}"
+        # The kernel adds the distance of the probe's own address from its file offset, which is also right for data beyond it.
+        distance = address - self._site.address + self._program.file_offset(self._site.address)
+        return f"@+{distance:#x}"
+
+
+def _as_user_memory(text: str) -> str:
+    """Mark the reads of memory as the user's: +0 to +u0."""
+    return text.replace("+", "+u", 1) if text.startswith("+") else text.replace("-", "-u", 1) if text.startswith("-") else text

@@ -1,0 +1,133 @@
+"""Tests of the shortest way: perfpy without arguments, and perfpy PROGRAM."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.cli import run
+from perfpy.cli.dispatch import commands, start
+from perfpy.errors import KernelRefusedError, WorkloadFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class Recorded:
+    """The commands of a start, which are not run; refused: those of record that the kernel refuses."""
+
+    def __init__(self, status: int = 0, refused: int = 0) -> None:
+        self.lines: list[str] = []
+        self._status, self._refused = status, refused
+
+    def run(self, name: str, args: Sequence[str]) -> int:
+        self.lines.append(" ".join([name, *args]))
+        if name == "record" and len(self.lines) <= self._refused:
+            raise KernelRefusedError("perf_event_open", 13, cause="not allowed")
+        return self._status if name == "record" else 0
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """Return the path of an executable file."""
+    path = tmp_path / "program"
+    path.write_text("#!/bin/sh\nexit 7\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def started(monkeypatch: pytest.MonkeyPatch, recorded: Recorded, *args: str) -> tuple[int, list[str]]:
+    """Return the exit status, and the command lines."""
+    monkeypatch.setattr(commands, "load", lambda _name: recorded)
+    return run([*args]), recorded.lines
+
+
+def test_without_arguments_the_first_steps_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 1  # perf's status
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("  perfpy ./program [ARGS] ")
+    assert max(map(len, lines)) < 100
+    assert len(lines) < 12
+
+
+def test_a_program_is_recorded_and_reported(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = started(monkeypatch, Recorded(status=7), program, "-x", "1")
+    assert status == 7
+    assert lines == [f"record --unwind --off-cpu -o perf.data -- {program} -x 1", "report"]
+    assert capsys.readouterr().err.splitlines() == [f"perfpy {line}" for line in lines]
+
+
+def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, lines = started(monkeypatch, Recorded(refused=2), program)
+    assert status == 0
+    assert lines[1:] == [f"record --unwind -o perf.data -- {program}", f"record -g -o perf.data -- {program}", "report"]
+
+
+def test_the_last_refusal_is_the_error(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = started(monkeypatch, Recorded(refused=3), program)
+    assert status == 255
+    assert "report" not in lines
+    assert "not allowed" in capsys.readouterr().err
+
+
+def test_words_that_name_no_program_stay_errors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.txt").write_text("")
+    for word in ("reprot", "kmem", str(tmp_path / "data.txt"), str(tmp_path / "absent"), str(tmp_path)):
+        recorded = Recorded()
+        monkeypatch.setattr(commands, "load", lambda _name, recorded=recorded: recorded)
+        assert run([word]) == 129
+        assert not recorded.lines
+    assert "did you mean 'report'" in capsys.readouterr().err
+
+
+def test_called_as_perf_it_starts_nothing(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/perf"])
+    status, lines = started(monkeypatch, Recorded(), program)
+    assert (status, lines) == (129, [])
+
+
+@pytest.mark.parametrize(
+    ("first_line", "expected"),
+    [
+        ("#!/usr/bin/python3", "--python"),
+        ("#!/usr/bin/env python3.12", "--python"),
+        ("#!/usr/bin/env -S A=1 python3 -u", "--python"),
+        ("#!/usr/bin/env node", "--jit"),
+        ("#!/usr/bin/java --source 17", "--jit"),
+        ("#!/bin/sh", "--unwind"),
+        ("\x7fELF", "--unwind"),
+    ],
+)
+def test_the_interpreter_decides_on_stacks(first_line: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    path.write_text(f"{first_line}\n")
+    path.chmod(0o755)
+    assert start.stack_options(str(path)) == [expected]
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "python3.13").write_bytes(b"\x7fELF")
+    (tmp_path / "interpreter").symlink_to(tmp_path / "python3.13")
+    assert start.stack_options(str(tmp_path / "interpreter")) == ["--python"]
+
+
+def test_a_script_that_is_not_executable_is_run_by_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "app.py").write_text("")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}" if name == "python3" else None)
+    assert start.program_of([str(tmp_path / "app.py"), "1"]) == ["python3", str(tmp_path / "app.py"), "1"]
+
+
+def test_a_workload_that_fails_to_start_is_not_tried_again(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Recorded):
+        def run(self, name: str, args: Sequence[str]) -> int:
+            super().run(name, args)
+            raise WorkloadFailedError(program, "no such file")
+
+    status, lines = started(monkeypatch, Failing(), program)
+    assert status != 0
+    assert len(lines) == 1

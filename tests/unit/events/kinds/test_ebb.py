@@ -1,0 +1,133 @@
+"""Event-based branches of POWER: which events they are, what they need, and each rule that they can break."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType, SampleType
+from perfpy.counts.aggregation import CountedEvent, CountRow, CountState
+from perfpy.errors import NotScheduledError, UsageError
+from perfpy.events import parse_events
+from perfpy.events.kinds import ebb
+from tests.builders import sysfs_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = EventAttr(type=PerfType.RAW, config=ebb.EBB | 0x1001E, pinned=1, exclusive=1, disabled=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "means"), [("POWER9", True), ("POWER8", True), ("power10", True), ("POWER9_raw", True), ("POWER7", False)]
+)
+def test_bit_63_has_a_meaning_from_power8_on(name: str, means: bool) -> None:
+    assert ebb.means_ebb(name) is means
+
+
+@pytest.mark.parametrize(("machine", "means"), [("ppc64le", True), ("ppc64", True), ("x86_64", False), ("aarch64", False)])
+def test_where_the_pmu_says_nothing_the_machine_does(machine: str, means: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Uname:
+        pass
+
+    found = Uname()
+    found.machine = machine  # type: ignore[attr-defined]  # all that is asked for
+    monkeypatch.setattr("os.uname", lambda: found)
+    assert ebb.means_ebb() is means
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [("r800000000001001e", True), ("cpu/config=0x800000000001001e/", True), ("r1001e", False), ("cycles", False)],
+)
+def test_the_event_says_whether_it_is_one(text: str, marked: bool, tmp_path: Path) -> None:
+    (event,) = parse_events(text, machine=sysfs_tree.power9(tmp_path).machine())
+    assert event.ebb is marked
+
+
+def test_elsewhere_bit_63_is_a_bit(tmp_path: Path) -> None:
+    (event,) = parse_events("r800000000001001e", machine=sysfs_tree.arm_server(tmp_path).machine())
+    assert not event.ebb
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"pinned": 0}, "it must be pinned"),
+        ({"exclusive": 0}, "it must be exclusive"),
+        ({"pinned": 0, "exclusive": 0}, "it must be pinned and exclusive"),
+        ({"pinned": 0, "exclusive": 0}, "ebb=True sets both"),
+        ({"inherit": 1}, "it must not have inherit"),
+        ({"enable_on_exec": 1}, "it must not have enable_on_exec"),
+        ({"sample_period": 9}, "it must not have sample_period"),
+        ({"sample_freq": 9, "freq": 1}, "it must not have freq"),
+        ({"sample_type": SampleType.IDENTIFIER}, "it must not have sample_type"),
+        ({"config": ebb.EBB | 0x1E}, "its code must name a counter in bits 16 to 19"),
+    ],
+)
+def test_each_broken_rule_is_named(fields: dict[str, int], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ebb.check(GOOD.copy(**fields), 0, -1, None)
+    assert said in str(caught.value)
+    assert ";" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("pid", "cpu"), [(-1, 0), (0, 0), (5, 1)])
+def test_it_follows_a_task_on_any_cpu(pid: int, cpu: int) -> None:
+    with pytest.raises(UsageError, match="it must follow a task, on any CPU"):
+        ebb.check(GOOD, pid, cpu, None)
+
+
+def test_several_rules_are_named_together() -> None:
+    with pytest.raises(UsageError, match=r"it must be pinned .*; it must not have inherit, freq; it must follow a task"):
+        ebb.check(GOOD.copy(pinned=0, inherit=1, freq=1), -1, 0, None, "x")
+
+
+def test_of_a_group_all_or_none_and_the_leader_alone_is_pinned() -> None:
+    member = GOOD.copy(pinned=0, exclusive=0)
+    ebb.check(member, 0, -1, GOOD)
+    with pytest.raises(UsageError, match="only the leader of a group may be pinned and exclusive"):
+        ebb.check(GOOD, 0, -1, GOOD)
+    for attr, leader in ((member, EventAttr(type=PerfType.RAW, config=0x1001E)), (EventAttr(type=PerfType.RAW, config=0x20002), GOOD)):
+        with pytest.raises(UsageError, match="all events of a group must have that bit, or none"):
+            ebb.check(attr, 0, -1, leader)
+
+
+def test_what_is_needed_breaks_no_rule() -> None:
+    attr = EventAttr(
+        type=PerfType.RAW, config=0x1001E, inherit=1, enable_on_exec=1, sample_freq=4000, freq=1, sample_type=7, exclude_kernel=1
+    )
+    leader = ebb.with_needs(attr)
+    ebb.check(leader, 0, -1, None)
+    ebb.check(ebb.with_needs(attr, leads=False), 0, -1, leader)
+    assert leader.exclude_kernel == 1
+
+
+def row(event: CountedEvent, running: int, **state: Any) -> CountRow:
+    count = CountRow.__new__(CountRow)
+    count.event, count.running, count.state = event, running, CountState(**state)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("rows", "never"),
+    [
+        pytest.param([(PerfType.HARDWARE, 0, {}), (PerfType.RAW, 0, {})], True, id="none"),
+        pytest.param([(PerfType.HARDWARE, 0, {}), (PerfType.RAW, 5, {})], False, id="one was"),
+        pytest.param([(PerfType.SOFTWARE, 0, {})], False, id="software"),
+        pytest.param([(PerfType.HARDWARE, 0, {"supported": False})], False, id="no such event"),
+        pytest.param([], False, id="no event"),
+    ],
+)
+def test_when_nobody_was_ever_on_the_pmu(rows: list[tuple[int, int, dict[str, Any]]], never: bool) -> None:
+    events = [(CountedEvent("e", EventAttr(type=kind)), running, state) for kind, running, state in rows]
+    assert ebb.never_counted({event: [row(event, running, **state)] for event, running, state in events}) is never
+
+
+def test_why_there_is_no_count_is_told_once() -> None:
+    event = CountedEvent("e", GOOD)
+    why = NotScheduledError("e")
+    assert ebb.reasons({event: [row(event, 0, failed=True, why_not=why), row(event, 0, failed=True, why_not=why)]}) == [str(why)]
+    assert not ebb.never_counted({event: [row(event, 0)]})

@@ -64,8 +64,7 @@ def merge(
     segments = _segments([*ended, *(_ReadOrLeft(*frame, is_left=False) for frame in read)])
     first = _alignment(loops, segments, is_cut=is_cut)
     fits = len(segments) - sum(segment[-1].is_left for segment in segments) == len(loops) or (is_cut and first >= 0)
-    loop_frames: list[list[Frame]] = []
-    grade = EXACT
+    loop_frames, grade = list[list[Frame]](), EXACT
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from perfpy.analysis.differences.group_changes import GroupChanges
     from perfpy.analysis.differences.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
+    from perfpy.capture.counter import Counter
     from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
     from perfpy.capture.self_monitoring.all_counters import disable_all, enable_all
-    from perfpy.capture.self_monitoring.counter import Counter
     from perfpy.capture.self_monitoring.counter_group import CounterGroup, GroupReading
     from perfpy.capture.self_monitoring.event_stream import EventStream
     from perfpy.capture.self_monitoring.live_samples import LiveSample
@@ -68,7 +68,7 @@ _HOMES = {
     "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",
-    "Counter": "perfpy.capture.self_monitoring.counter",
+    "Counter": "perfpy.capture.counter",
     "CounterGroup": "perfpy.capture.self_monitoring.counter_group",
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",

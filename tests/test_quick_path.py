@@ -27,7 +27,7 @@ MEASURING = (
     "record -v -g -o y.data -e cpu-clock -- true",
 )
 REFUSED = {"perfpy.events.fallback", "perfpy.events.naming"}  # loaded, too, where the kernel refuses an event and another one is tried
-ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.output.pager"}  # these commands load it, too, but no test has a terminal
+ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 PLAIN = r"dataclass|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$"
 TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (?!{PLAIN})", re.MULTILINE)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from perfpy.analysis.callchains.distinct import ChainTable, frames_of
+from perfpy.analysis.samples.callchains import ChainTable, frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

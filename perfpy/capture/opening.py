@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC
-from perfpy.capture.self_monitoring.counter import Counter
+from perfpy.capture.counter import Counter
 from perfpy.counts.aggregation import COUNTED, CountedEvent
 from perfpy.errors import KernelRefusedError
 

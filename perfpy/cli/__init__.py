@@ -71,7 +71,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _leave_pager() -> None:
     """Show text held for a pager, or wait until the person leaves the pager."""
-    if pager := sys.modules.get("perfpy.cli.output.pager"):
+    if pager := sys.modules.get("perfpy.cli.line.pager"):
         pager.finish()
 
 
@@ -120,7 +120,7 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
 
             return list_options(name)
         if name in COMMANDS and COMMANDS[name].pages and sys.stdout.isatty():
-            from perfpy.cli.output.pager import page
+            from perfpy.cli.line.pager import page
 
             page(name)
         return load(name).run(name, args[1:])

@@ -67,10 +67,10 @@ def run(options: ExportCommandOptions) -> int:
 def _export_otlp(options: ExportCommandOptions) -> int:
     """Write one recording as OpenTelemetry profiles to a file, or send it to a collector."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.cli.line.nothing_left import print_nothing_left
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.perfconfig import load
     from perfpy.cli.line.symbol_values import symbol_options_of
-    from perfpy.cli.output.nothing_left import print_nothing_left
     from perfpy.cli.output.output_files import write_bytes
 
     paths = (*options.inputs, *options.files) or ("",)

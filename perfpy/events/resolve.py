@@ -289,7 +289,7 @@ class _Resolver:
         return position_probe(event, pmu.name, terms, self.text)
 
     def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[EventDraft]:
-        from perfpy.events.kinds.tracepoints import find_tracepoints
+        from perfpy.events.tracepoints import find_tracepoints
 
         try:
             tracepoints = find_tracepoints(target, self.machine.tracefs)

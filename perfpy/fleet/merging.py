@@ -13,7 +13,7 @@ import numpy as np
 from perfpy.analysis.aggregate.exact_sums import GroupSums
 from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.callchains.distinct import ChainTable
+from perfpy.analysis.samples.callchains import ChainTable
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.errors import UsageError
 from perfpy.fleet.portable.lines import MergedLines, identity_columns

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.capture.counter import Counter
 from perfpy.capture.python_frames.sampled_frames import open_copier
-from perfpy.capture.self_monitoring.counter import Counter
 from perfpy.capture.unwinding.frame_reader import ReaderProcess
 from perfpy.capture.unwinding.plain_attrs import has_stacks
 from perfpy.capture.unwinding.serving import chunk_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from perfpy.capture.self_monitoring.counter import Counter
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType
+from perfpy.capture.counter import Counter
 from perfpy.capture.counting.counters import Counting, CountingOptions
 from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.rings.sample_attrs import configure_sampling

@@ -18,8 +18,8 @@ from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.first_delivery import FirstDelivery
 from perfpy.analysis.aggregate.partial import LearntNames, NameMaps, PartialProfile
 from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.callchains.distinct import ChainTable, frames_of
 from perfpy.analysis.callchains.functions import Functions
+from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.samples.dimensions import DIMENSIONS, PayloadTable
 from perfpy.analysis.samples.fingerprints import kind_numbers
 from perfpy.symbols.interning import IdTable

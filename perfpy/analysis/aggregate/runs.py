@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.overflow import Stored
-    from perfpy.analysis.callchains.distinct import ChainTable
+    from perfpy.analysis.samples.callchains import ChainTable
 
 #: rows, or chains, merged at once
 _AT_ONCE: Final = 1 << 19

@@ -245,7 +245,7 @@ class SampleScan:
         if "time" in self.folding.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
-            from perfpy.analysis.callchains.branches import branch_samples
+            from perfpy.analysis.samples.branches import branch_samples
 
             samples = branch_samples(samples)
         elif self.mode is Mode.MEMORY:

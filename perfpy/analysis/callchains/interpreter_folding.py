@@ -16,7 +16,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, MISC_USER
-from perfpy.analysis.callchains.distinct import entries_of
+from perfpy.analysis.samples.callchains import entries_of
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:

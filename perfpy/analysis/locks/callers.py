@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.callchains.distinct import frames_of
+from perfpy.analysis.samples.callchains import frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, BranchSample
 from perfpy.abi.samples.branches import BRANCH_DTYPE
-from perfpy.analysis.callchains.branches import branch_frames, branch_samples
+from perfpy.analysis.samples.branches import branch_frames, branch_samples
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 
 if TYPE_CHECKING:

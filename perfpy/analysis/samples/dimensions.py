@@ -73,7 +73,7 @@ def _added_dimension(name: str, *fields: str) -> Dimension:
 
 def _branch_end(name: str) -> Dimension:
     def read(samples: SampleView) -> NDArray[Any]:
-        from perfpy.analysis.callchains.branches import branch_frames
+        from perfpy.analysis.samples.branches import branch_frames
 
         return branch_frames(samples, name)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.columns import distinct
-from perfpy.analysis.callchains.distinct import frames_of
+from perfpy.analysis.samples.callchains import frames_of
 
 if TYPE_CHECKING:
     from perfpy.perfdata.sample_source import SampleSource

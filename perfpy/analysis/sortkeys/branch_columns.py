@@ -1,7 +1,7 @@
 """Sort keys of branch records: their ends and flags.
 
 See perfpy.analysis.sortkeys.key_columns; the numbers are frame ids of the two ends of a
-branch (perfpy.analysis.callchains.branches), or the flag word (perfpy.abi.samples.branches).
+branch (perfpy.analysis.samples.branches), or the flag word (perfpy.abi.samples.branches).
 """
 
 from __future__ import annotations

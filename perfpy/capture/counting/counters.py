@@ -10,8 +10,8 @@ import os
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.abi.startup import NamedTuple
+from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, events_to_open
-from perfpy.capture.self_monitoring.counter import Counter
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel

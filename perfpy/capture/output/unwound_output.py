@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.capture.counter import Counter
     from perfpy.capture.output.stack_file import StackFile
     from perfpy.capture.python_frames.sampled_frames import FrameCopier
-    from perfpy.capture.self_monitoring.counter import Counter
     from perfpy.capture.unwinding.frame_reader import ReaderProcess
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import Slice

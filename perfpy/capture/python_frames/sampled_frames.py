@@ -22,7 +22,7 @@ from perfpy.kernel import bpf_loading
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from perfpy.capture.self_monitoring.counter import Counter
+    from perfpy.capture.counter import Counter
     from perfpy.interpreters.cpython.frames import ThreadFrames
     from perfpy.interpreters.cpython.process import PythonProcess
 

@@ -21,8 +21,8 @@ from perfpy.perfdata.container.feature_values import AuxtraceIndexEntry
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.capture.counter import Counter
     from perfpy.capture.record_options import RecordOptions
-    from perfpy.capture.self_monitoring.counter import Counter
     from perfpy.events.event import Event
     from perfpy.kernel.ring import Ring
     from perfpy.perfdata.container.writer import Slice

@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
+from perfpy.capture.counter import Counter
 from perfpy.capture.rings.sample_attrs import is_dummy
-from perfpy.capture.self_monitoring.counter import Counter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

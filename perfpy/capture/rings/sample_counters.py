@@ -11,9 +11,9 @@ from perfpy.abi.perf_records.user_records import IdIndexEntry
 from perfpy.abi.readings import decode_read, read_size
 from perfpy.abi.samples.pace import is_sampled_each_time
 from perfpy.abi.startup import NamedTuple
+from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, events_to_open
 from perfpy.capture.rings.sample_attrs import is_aux, is_dummy
-from perfpy.capture.self_monitoring.counter import Counter
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
 from perfpy.kernel.ring import PAGE_SIZE, Ring

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, overload
 
 from perfpy.abi.flags import ReadFormat
 from perfpy.abi.readings import Reading, decode_read
-from perfpy.capture.self_monitoring.counter import open_with_less
+from perfpy.capture.counter import open_with_less
 from perfpy.errors import KernelRefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.self_monitoring.counter import Counter
+    from perfpy.capture.counter import Counter
     from perfpy.kernel import Kernel
 
 _READ_FORMAT: Final = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING | ReadFormat.GROUP | ReadFormat.ID)

@@ -6,12 +6,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from perfpy.capture.counter import Counter
 from perfpy.capture.output.data_file import DataFile
 from perfpy.capture.output.output import RecordOutput
 from perfpy.capture.output.stack_file import StackFile
 from perfpy.capture.output.unwound_output import UnwoundOutput
 from perfpy.capture.record_options import STANDARD_OUTPUT
-from perfpy.capture.self_monitoring.counter import Counter
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.errors import KernelRefusedError, UsageError
 

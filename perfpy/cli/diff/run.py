@@ -129,8 +129,8 @@ class DiffRun:
 
     def _explain(self, index: int, *, always: bool) -> None:
         """Print why no samples of a recording are left. always: also if stderr is no terminal."""
+        from perfpy.cli.line.nothing_left import print_nothing_left
         from perfpy.cli.output.notes import notes_are_read
-        from perfpy.cli.output.nothing_left import print_nothing_left
 
         options, recording = self._options, self._recordings[index]
         if notes_are_read(quiet=options.quiet, verbose=options.verbose) or (always and not options.quiet):

@@ -25,7 +25,7 @@ _DEBUG_WORDS: Final = frozenset(
 
 
 def _no_pager(_value: str) -> None:
-    from perfpy.cli.output.pager import never
+    from perfpy.cli.line.pager import never
 
     never()
 

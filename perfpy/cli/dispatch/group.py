@@ -11,8 +11,8 @@ from perfpy.cli.dispatch.commands import COMMANDS, load
 from perfpy.cli.dispatch.missing_commands import ALTERNATIVES, refusal
 from perfpy.cli.dispatch.topics import TOPICS
 from perfpy.cli.line.help_text import as_click
+from perfpy.cli.line.pager import page
 from perfpy.cli.line.program_name import program
-from perfpy.cli.output.pager import page
 from perfpy.errors import UsageError
 
 

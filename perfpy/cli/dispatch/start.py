@@ -62,7 +62,7 @@ def run_program(command: Sequence[str]) -> int:
     arguments: list[str] = []
     print(f"perfpy report{_join_command(arguments)}", file=sys.stderr)
     if sys.stdout.isatty():
-        from perfpy.cli.output.pager import page
+        from perfpy.cli.line.pager import page
 
         page("report")
     report_status = _command("report").run("report", arguments)

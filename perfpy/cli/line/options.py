@@ -255,7 +255,7 @@ class PerfCommand(Generic[_O]):
 def _page(name: str) -> None:
     """Start a pager on a terminal, because help is longer than most screens."""
     if sys.stdout.isatty():
-        from perfpy.cli.output.pager import page
+        from perfpy.cli.line.pager import page
 
         page(name)
 

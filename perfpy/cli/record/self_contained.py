@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.analysis.callchains.distinct import frames_of
+from perfpy.analysis.samples.callchains import frames_of
 from perfpy.capture.runtimes.rewriting import append_section
 from perfpy.errors import PerfError
 from perfpy.perfdata.container.kept_files import DEBUG_FILE, encode

@@ -149,7 +149,7 @@ def _on_screen() -> Callable[[str], str] | None:
 
     if not isinstance(sys.stdout, Terminal):
         return None
-    from perfpy.cli.output.pager import finish
+    from perfpy.cli.line.pager import finish
     from perfpy.untrusted.text import visible
 
     finish()  # scripts' output is not paged

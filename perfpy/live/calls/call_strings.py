@@ -22,7 +22,7 @@ from perfpy.tracing.events import ENTER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfpy.capture.self_monitoring.counter import Counter
+    from perfpy.capture.counter import Counter
     from perfpy.tracing.events import CallEvents
 
 _KEY: Final = struct.Struct("=I")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import RecordType
-from perfpy.capture.self_monitoring.counter import Counter
+from perfpy.capture.counter import Counter
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.calls.call_strings import CallStrings, open_strings
 from perfpy.live.calls.open_files import descriptor_name, open_files

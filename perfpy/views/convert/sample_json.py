@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.callchains.distinct import ChainTable, frames_of
+from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.perfdata.container.header import FileHeader
 from perfpy.perfdata.records.group_reads import carries_readings, split_readings
 from perfpy.symbols.dso import short_name

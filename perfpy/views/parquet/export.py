@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Ragged
-from perfpy.analysis.callchains.distinct import ChainTable, frames_of
 from perfpy.analysis.callchains.user_callchains import user_callchains
+from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.skeleton import make_skeleton
 from perfpy.perfdata.tables_folder import MARKER, VERSION

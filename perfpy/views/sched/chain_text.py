@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.analysis.callchains.distinct import whole_chains_of
+from perfpy.analysis.samples.callchains import whole_chains_of
 from perfpy.untrusted.text import one_line_bytes
 
 if TYPE_CHECKING:

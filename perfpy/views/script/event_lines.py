@@ -243,7 +243,7 @@ class EventLines:
 
     def _chain_lines(self, columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64]) -> list[bytes]:
         """Return the lines of each callchain."""
-        from perfpy.analysis.callchains.distinct import whole_chains_of
+        from perfpy.analysis.samples.callchains import whole_chains_of
 
         symbolizer = self._context.symbolizer
         frames, counts = whole_chains_of(columns, pid, key, symbolizer)

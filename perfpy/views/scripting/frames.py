@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from perfpy.analysis.callchains.distinct import ChainTable
+from perfpy.analysis.samples.callchains import ChainTable
 from perfpy.symbols.dso import DsoKind
 
 if TYPE_CHECKING:

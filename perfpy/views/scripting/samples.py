@@ -108,7 +108,7 @@ class SampleValues:
         context, columns = self._context, batch.columns
         if not (context.use_callchain and has_callchain(self._event) and "callchain" in columns):
             return None
-        from perfpy.analysis.callchains.distinct import frames_of
+        from perfpy.analysis.samples.callchains import frames_of
 
         frames, counts = frames_of(columns["callchain"], field_text.column(batch, self._event, "pid"), batch.key, context.symbolizer)
         return context.symbolizer.expand(*truncate_chains(frames, counts, self._most_frames))

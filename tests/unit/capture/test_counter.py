@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from perfpy.capture.self_monitoring.counter import Counter
 
 from perfpy import disable_all, enable_all
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
+from perfpy.capture.counter import Counter
 from perfpy.errors import NotScheduledError, UsageError
 from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
 from tests.builders.user_page import capability, page

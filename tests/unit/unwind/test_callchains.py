@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from perfpy.analysis.callchains.distinct import frames_of, whole_chains_of
 
 import perfpy
 from perfpy import cli
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
 from perfpy.analysis.callchains.user_callchains import user_callchains
+from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.unwind.callchains import UserCallchains, append_user_frames, limit_frames
 from perfpy.unwind.truncated_stacks import TruncatedStacks, larger, note

@@ -147,7 +147,7 @@ def chain_texts(frames: NDArray[np.int32], counts: NDArray[np.int64], lines: lis
         lines: the line of each frame, by id
     """
     # imported here because only callchains need it
-    from perfpy.analysis.callchains.distinct import ChainTable
+    from perfpy.analysis.samples.callchains import ChainTable
 
     table = ChainTable()
     chains = table.add(frames, counts)

@@ -1,12 +1,12 @@
 """Samples as dimensions read them."""
 
 import numpy as np
-from perfpy.analysis.callchains.branches import branch_samples
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import SampleType
 from perfpy.abi.samples.branches import BRANCH_DTYPE
+from perfpy.analysis.samples.branches import branch_samples
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 
 

@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from perfpy.cli.output.pager import Notes, PagedScreen
 
+from perfpy.cli.line.pager import Notes, PagedScreen
 from tests.builders.perfdata import simple_recording
 from tests.builders.terminals import Shown, on_terminal
 

@@ -144,6 +144,11 @@ _perfpy_value()
     "lock -i" | "lock --input" | "lock =--input") _perfpy_recordings ;;
     "lock --output" | "lock =--output" | "lock --vmlinux" | "lock =--vmlinux" | "lock --kallsyms" | "lock =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "lock -k" | "lock --key" | "lock =--key" | "lock -F" | "lock --field" | "lock =--field" | "lock -E" | "lock --entries" | "lock =--entries" | "lock --max-stack" | "lock =--max-stack" | "lock --stack-skip" | "lock =--stack-skip" | "lock -Y" | "lock --type-filter" | "lock =--type-filter" | "lock -L" | "lock --lock-filter" | "lock =--lock-filter" | "lock -S" | "lock --callstack-filter" | "lock =--callstack-filter" | "lock -x" | "lock --field-separator" | "lock =--field-separator") : ;;
+    "why -i" | "why --input" | "why =--input") _perfpy_recordings ;;
+    "why --symfs" | "why =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "why --kallsyms" | "why =--kallsyms" | "why -k" | "why --vmlinux" | "why =--vmlinux" | "why -o" | "why --output" | "why =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "why -p" | "why --pid" | "why =--pid") _perfpy_ask "," pids ;;
+    "why -d" | "why --duration" | "why =--duration") : ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -181,7 +186,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
         return
     fi
     local options="" workload="" actions=""
@@ -228,6 +233,10 @@ _perfpy()
         options="-i --input -f --force -q --quiet -v --verbose --output -D --dump-raw-trace --vmlinux --kallsyms -h --help -k --key -F --field -t --threads -c --combine-locks -E --entries -m --map -l --lock-addr --max-stack --stack-skip -Y --type-filter -L --lock-filter -S --callstack-filter -x --field-separator"
         actions="record report info contention script"
         ;;
+    why)
+        options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration -j --json -o --output -h --help"
+        workload="yes"
+        ;;
     list)
         options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio -h --help"
         ;;
@@ -269,7 +278,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

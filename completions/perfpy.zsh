@@ -34,6 +34,7 @@ _perfpy() {
         'script:read perf.data and print every sample'
         'sched:show delays and switches of threads'
         'lock:show waits for the kernels locks'
+        'why:explain who waits for whom, and why a program takes its time'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
@@ -844,6 +845,36 @@ _perfpy() {
                 '1:action:(record report info contention script)' \
                 '*:file:_files'
             ;;
+        why)
+            _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*-p+[explain these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[explain these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-d+[seconds to record a process]:value: ' \
+                '*--duration=[seconds to record a process]:value: ' \
+                '*-j[print JSON]' \
+                '*--json[print JSON]' \
+                '*-o+[keep the recording in this file]:file:_files' \
+                '*--output=[keep the recording in this file]:file:_files' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
+            ;;
         list)
             _arguments -s -S \
                 '*-d[print event descriptions]' \
@@ -1096,7 +1127,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script sched lock list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script sched lock why list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -63,6 +63,7 @@ class SamplingOptions(NamedTuple):
         strict_freq: whether to refuse a frequency that the kernel would lower
         no_samples: record side-band only
         unwind: turn copied stacks into callchains during the recording
+        unwind_late: give the unwinding process the lowest priority, so that it uses CPUs that nothing else needs (with `unwind`)
         keep_stacks: keep the copied stacks, too (with `unwind`)
         data: sample data addresses
         period_field, time: None for perf's rule
@@ -77,6 +78,7 @@ class SamplingOptions(NamedTuple):
     no_samples: bool = False
     callchain: Callchain | None = None
     unwind: bool = False
+    unwind_late: bool = False
     keep_stacks: bool = False
     data: bool = False
     data_mmap: bool = False

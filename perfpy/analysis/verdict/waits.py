@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     OTHER,
 ) = range(18)
 
-_FUNCTIONS: Final = {
+#: the functions of each reason, as regular expressions for whole names
+FUNCTIONS: Final = {
     GIL: r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach",
     JOIN: r"_*pthread_(?:timed|clock)?join(?:_\w+)?|thrd_join|std::thread::join\(\)",
     BARRIER: r"_*pthread_barrier_wait",
@@ -66,7 +67,8 @@ _FUNCTIONS: Final = {
     FUTEX: r"(?:__)?futex_wait\w*|do_futex|__(?:x64|arm64|ia32)_sys_futex",
 }
 _TIMED: Final = r"_*pthread_cond_(?:timed|clock)wait.*"
-_USER: Final = (GIL, JOIN, BARRIER, CONDITION, LOCK)  # reasons of waits in futex()
+#: reasons of waits in futex()
+OF_FUTEX: Final = (GIL, JOIN, BARRIER, CONDITION, LOCK)
 
 
 class Wait(NamedTuple):
@@ -120,7 +122,7 @@ class Waits:
         in_futex = (mask & (1 << FUTEX)) != 0
         for reason in reversed(range(OTHER)):
             matches = (mask & (1 << reason)) != 0
-            reasons[matches & in_futex if reason in _USER else matches] = reason
+            reasons[matches & in_futex if reason in OF_FUTEX else matches] = reason
         reasons[gil & in_futex] = GIL
         if "state" in rows.dimensions:
             reasons[rows.dimensions["state"] == READY] = CPU
@@ -129,7 +131,7 @@ class Waits:
     def _masks(self) -> NDArray[np.int64]:
         """Return for each function the bits of the reasons that its name matches."""
         masks = np.zeros(len(self.functions.category_of), np.int64)
-        patterns = {reason: re.compile(pattern) for reason, pattern in _FUNCTIONS.items()}  # here, because few recordings have waits
+        patterns = {reason: re.compile(pattern) for reason, pattern in FUNCTIONS.items()}  # here, because few recordings have waits
         for number in self.functions.present.tolist():
             name = self.functions.name(number).partition("@")[0]
             masks[number] = sum(1 << reason for reason, pattern in patterns.items() if name and pattern.fullmatch(name))

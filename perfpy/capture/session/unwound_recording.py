@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _PIECE_OF_WAITS: Final = 8 << 20  # bytes; small pieces cost no more
+_LOWEST_PRIORITY: Final = 19  # nice value
 
 
 def open_output(
@@ -53,6 +55,8 @@ def open_output(
     new_reader = partial(_new_reader, events[0].attr, copier.maps if copier else None) if options.python else None
     serve = partial(_serve, plan, only, options)
     output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=options.sampling.keep_stacks, new_reader=new_reader)
+    if options.sampling.unwind_late:
+        os.setpriority(os.PRIO_PROCESS, output.others[0], _LOWEST_PRIORITY)
     output.frame_copier = copier
     output.most = options.output.max_size
     if not options.sampling.unwind:

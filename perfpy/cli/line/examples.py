@@ -30,6 +30,15 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("show the time that each thread ran", "perfpy sched timehist -s"),
         _example("show which thread each CPU ran", "perfpy sched map --compact"),
     ),
+    "why": (
+        _example("explain why a program takes its time (as root)", "perfpy why -- ./program"),
+        _example("explain a running process for five seconds", "perfpy why -d 5 -p 1234"),
+        _example(
+            "keep the recording, and look at another process in it", "perfpy why -o why.data -- ./program", "perfpy why -i why.data -p 1234"
+        ),
+        _example("show whole stacks, and all threads", "perfpy why -v -i why.data"),
+        _example("print JSON for scripts", "perfpy why -j -- ./program"),
+    ),
     "stat": (
         _example("count the events of a program", "perfpy stat -- make -j4"),
         _example("count chosen events in user space, with their spread", "perfpy stat -e cycles:u,instructions:u -r 5 -- ./program"),

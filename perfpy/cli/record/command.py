@@ -133,6 +133,7 @@ def _sampling(options: RecordCommandOptions, config: Config) -> SamplingOptions:
         no_samples=options.no_samples,
         callchain=_callchain(options, config),
         unwind=options.unwind,
+        unwind_late=options.unwind_late,
         keep_stacks=options.keep_stacks,
         data=options.data,
         data_mmap=options.data_mmap,

@@ -116,6 +116,7 @@ class ContentCommandOptions(CommandOptions):
         Flag(),
         "unwind DWARF stacks while recording; keep only callchains",
     )
+    unwind_late: bool = option("--unwind-late", Flag(), "with --unwind: unwind when CPUs are idle", hidden=True)
     keep_stacks: bool = option("--keep-stacks", Flag(), "with --unwind: also write the stacks to <output>.stacks")
     kernel_callchains: bool = option("--kernel-callchains", Flag(), "record only the kernel part of callchains")
     user_callchains: bool = option("--user-callchains", Flag(), "record only the user part of callchains")

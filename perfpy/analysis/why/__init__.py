@@ -1,0 +1,13 @@
+"""Who waits for whom: `perfpy why`.
+
+Modules, in the order of the data:
+
+kinds         what threads do, as numbers
+events        switches, wakeups, calls and samples of a recording as columns
+stacks        the meaning of callchains: reasons of waits, functions
+activities    what each thread does in each segment of its time
+targets       processes, names, and the recorded command
+causes        the tree of waits, followed from thread to thread
+cause_groups  the nodes of the tree, merged by label
+explanation   the times of threads, the critical path, and the waits of all threads
+"""

@@ -1,0 +1,178 @@
+"""The explanation of where the time of processes went: times of each thread, the critical path as a tree, and the causes in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.why.activities import Activities, make_activities
+from perfpy.analysis.why.cause_groups import CauseGroups
+from perfpy.analysis.why.causes import CauseTree
+from perfpy.analysis.why.events import numbers_of, read_why_events
+from perfpy.analysis.why.kinds import COLUMNS, KINDS
+from perfpy.analysis.why.targets import Tasks, family_of, read_tasks, workload_of
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.symbols.symbolizer import Symbolizer
+
+    Int64 = NDArray[np.int64]
+
+_NO_PROCESS: Final = "{path}: no process {wanted} in this recording; its processes: {names}"
+_IDLE: Final = (
+    reasons.EVENTS,
+    reasons.NETWORK,
+    reasons.SLEEP,
+    reasons.JOIN,
+    reasons.CONDITION,
+    reasons.SIGNAL,
+    reasons.OTHER,
+    reasons.PIPE,
+)
+
+
+class ThreadTimes(NamedTuple):
+    """What one thread did.
+
+    Attributes:
+        tid, pid, comm: of the thread.
+        wall: nanoseconds from its begin to its end.
+        columns: nanoseconds in each column of perfpy.analysis.why.kinds.COLUMNS.
+    """
+
+    tid: int
+    pid: int
+    comm: str
+    wall: int
+    columns: dict[str, int]
+
+
+class Explanation:
+    """Where the time of processes went.
+
+    Attributes:
+        activities: of all threads of the recording.
+        tasks: processes and names.
+        path: the critical path: the time of `main`, and what happened while it waited.
+        waits: the time of all threads of the processes, and what happened while they waited.
+        main: the thread whose time is explained.
+        elapsed: its time, nanoseconds.
+        threads: of the processes, those with the longest times first.
+    """
+
+    def __init__(self, activities: Activities, tasks: Tasks, family: set[int], main: int) -> None:
+        self.activities, self.tasks, self.main = activities, tasks, main
+        segments = activities.segments
+        self._comms: list[str] = []
+        comm_of = self._comm_numbers(segments.tid)
+        self.threads = self._thread_times(family)
+        begin, end = self._span(main)
+        self.elapsed = end - begin
+        self.path = self._explained(comm_of, [(main, begin, end)])
+        self.waits = self._explained(comm_of, [(thread.tid, *self._span(thread.tid)) for thread in self.threads])
+
+    def _explained(self, comm_of: Int64, windows: Sequence[tuple[int, int, int]]) -> CauseGroups:
+        tree = CauseTree(self.activities, comm_of)
+        tree.explain(*(np.array(column, np.int64) for column in zip(*windows, strict=True)))
+        return CauseGroups(tree, self._comms, self.activities.meanings)
+
+    def comm(self, tid: int) -> str:
+        """Return the last name of a thread."""
+        return self.tasks.comm_of.get(tid, f":{tid}")
+
+    def _comm_numbers(self, tid: Int64) -> Int64:
+        numbers: dict[str, int] = {}
+        distinct, which = np.unique(tid, return_inverse=True)
+        of_tid = [numbers.setdefault(self.comm(one), len(numbers)) for one in distinct.tolist()]
+        self._comms = list(numbers)
+        return np.array(of_tid, np.int64)[which.ravel()] if len(distinct) else tid
+
+    def _span(self, main: int) -> tuple[int, int]:
+        """Return the begin and the end of a thread: from its last exec, or else its first segment, to its last one."""
+        segments = self.activities.segments
+        rows = np.flatnonzero(segments.tid == main)
+        if not len(rows):
+            return 0, 0
+        execs = [time for pid, _, time in self.tasks.execs if pid == main]
+        begin, end = int(segments.begin[rows[0]]), int(segments.end[rows[-1]])
+        return (max(execs[0], begin) if execs and execs[0] < end else begin), end
+
+    def _thread_times(self, family: set[int]) -> list[ThreadTimes]:
+        activities, segments = self.activities, self.activities.segments
+        tids = np.array([tid for tid in np.unique(segments.tid).tolist() if self.tasks.pid_of.get(tid, tid) in family], np.int64)
+        rows = np.flatnonzero(np.isin(segments.tid, tids))
+        index = np.searchsorted(tids, segments.tid[rows])
+        length = (segments.end - segments.begin)[rows]
+        totals = np.zeros((len(tids), KINDS), np.int64)
+        np.add.at(totals, (index, activities.kind[rows]), length)
+        return self._rows(tids.tolist(), totals)
+
+    def _rows(self, tids: Sequence[int], totals: Int64) -> list[ThreadTimes]:
+        rows = []
+        for tid, times in zip(tids, totals.tolist(), strict=True):
+            columns = {name: sum(times[kind] for kind in kinds) for name, kinds in COLUMNS.items()}
+            rows.append(ThreadTimes(tid, self.tasks.pid_of.get(tid, tid), self.comm(tid), sum(times), columns))
+        return sorted(rows, key=lambda row: (-row.wall, row.tid))
+
+
+def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = ()) -> Explanation:
+    """Return the explanation of a recording. Raises UsageError if it lacks the events, or the process.
+
+    Args:
+        source: the samples.
+        symbolizer: of the recording.
+        pids: the processes; without any, those of the recorded command, or else of the busiest process.
+    """
+    events = read_why_events(source)
+    switches = events.switches
+    pairs = np.unique(switches.tid.astype(np.int64) << 32 | switches.pid.astype(np.int64))
+    tasks = read_tasks(source, {pair >> 32: pair & 0xFFFFFFFF for pair in pairs.tolist()})
+    machine = str(source.features.get("arch") or "x86_64")
+    present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
+    command_line = [str(word) for word in source.features.get("cmdline") or ()]
+    wanted = list(pids) or [pid for pid in [workload_of(command_line, tasks)] if pid in present]
+    if wanted:
+        family = family_of(wanted, tasks)
+        activities = make_activities(events, symbolizer, machine, [tid for tid in present if tasks.pid_of.get(tid, tid) in family])
+    else:
+        activities = make_activities(events, symbolizer, machine)
+        wanted = [_busiest(activities, tasks)]
+        family = family_of(wanted, tasks)
+    if not any(tasks.pid_of.get(tid, tid) in family for tid in present):
+        names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
+        raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, wanted)), names=names))
+    return Explanation(activities, tasks, family, _main_thread(activities, tasks, wanted[0], family))
+
+
+def _busiest(activities: Activities, tasks: Tasks) -> int:
+    """Return the process with the longest times that are no idle waits."""
+    segments = activities.segments
+    counted = ~np.isin(activities.kind, _IDLE)
+    pids = np.array([tasks.pid_of.get(tid, tid) for tid in segments.tid.tolist()], np.int64)
+    users = counted & (activities.function >= -1) & (pids > 0)
+    distinct, which = np.unique(pids[users], return_inverse=True)
+    if not len(distinct):
+        return 0
+    totals = np.bincount(which.ravel(), (segments.end - segments.begin)[users])
+    return int(distinct[int(np.argmax(totals))])
+
+
+def _main_thread(activities: Activities, tasks: Tasks, pid: int, family: set[int]) -> int:
+    """Return the thread that is explained: the first one of the process, or the busiest if that one only waits for work."""
+    segments = activities.segments
+    length = segments.end - segments.begin
+    own = segments.tid == pid
+    whole = int(length[own].sum())
+    idle = int(length[own & np.isin(activities.kind, _IDLE) & (activities.waker < 0)].sum())
+    if whole and idle < whole * 0.8:
+        return pid
+    tids = np.array([tid for tid in np.unique(segments.tid).tolist() if tasks.pid_of.get(tid, tid) in family], np.int64)
+    busy = [int(length[(segments.tid == tid) & ~np.isin(activities.kind, _IDLE)].sum()) for tid in tids.tolist()[:1000]]
+    return int(tids[int(np.argmax(busy))]) if busy and max(busy) > whole - idle else pid

@@ -1,0 +1,58 @@
+"""Record what `perfpy why` explains: switches, wakeups, futex calls and samples of all CPUs, by `perfpy record`.
+
+All CPUs are recorded, not only the process: other processes use its CPUs, and end its waits.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.system_calls.numbers import numbers_by_name
+from perfpy.cli.dispatch.commands import load
+from perfpy.cli.line.options import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.cli.why.options import WhyCommandOptions
+
+_STACK: Final = "call-graph=dwarf,stack-size=4096"
+_NO_STACK: Final = "call-graph=no"
+_FREQUENCY: Final = 499  # samples a second
+_CALLS: Final = (
+    *("futex", "nanosleep", "clock_nanosleep", "wait4", "waitid", "fsync", "fdatasync", "sync", "syncfs", "msync", "flock"),
+    *("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "recvfrom", "recvmsg", "accept", "accept4", "connect"),
+)
+
+
+def record_and_explain(options: WhyCommandOptions, pids: list[int], explain: Callable[[str], None]) -> int:
+    """Record a command or processes, explain the recording, and return the command's exit status."""
+    for pid in pids:
+        if not os.path.isdir(f"/proc/{pid}"):
+            fail(f"-p {pid}: no such process")
+    with tempfile.TemporaryDirectory(prefix="perfpy-why-") as folder:
+        path = options.output or f"{folder}/perf.data"
+        status = load("record").run("record", [*_arguments(path), *_target(options)])
+        explain(path)
+    return status
+
+
+def _target(options: WhyCommandOptions) -> list[str]:
+    if options.workload:
+        return ["--", *options.workload]
+    if options.duration:
+        return ["--", "sleep", str(options.duration)]
+    return []
+
+
+def _arguments(path: str) -> list[str]:
+    """Return the arguments of `perfpy record`, without the target."""
+    numbers = numbers_by_name(os.uname().machine)
+    filter_text = " || ".join(f"id == {numbers[name]}" for name in _CALLS if name in numbers)
+    arguments = ["-q", "-a", "-m", "1024", "--unwind", "--unwind-late", "-o", path]
+    arguments += ["-e", f"sched:sched_switch/period=1,{_STACK}/", "-e", f"sched:sched_waking/period=1,{_STACK}/"]
+    arguments += ["-e", f"sched:sched_wakeup_new/period=1,{_NO_STACK}/", "-e", f"raw_syscalls:sys_enter/period=1,{_NO_STACK}/"]
+    arguments += ["--filter", filter_text] if filter_text else []
+    return [*arguments, "-e", f"cpu-clock/freq={_FREQUENCY},{_STACK}/"]

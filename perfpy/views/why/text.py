@@ -1,0 +1,135 @@
+"""The text of `perfpy why`: the verdict, the critical path, the times of threads, and their longest waits with stacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.why.causes import ROOT
+from perfpy.analysis.why.kinds import COLUMNS, RUNNING, SPINNING
+from perfpy.plurals import plural
+from perfpy.untrusted.text import visible
+from perfpy.views.latency.text import duration_text
+from perfpy.views.verdict.sentence import function_text, percent
+from perfpy.views.why.verdict import verdict
+from perfpy.views.why.words import NAMES, activity_text, waker_function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.analysis.why.cause_groups import Cause, CauseGroups
+    from perfpy.analysis.why.explanation import Explanation, ThreadTimes
+
+_SMALLEST: Final = 0.02  # of the time: smaller parts of the path are left out
+_DEEPEST: Final = 6
+_THREADS: Final = 10
+_WAITS: Final = 5
+_FRAMES: Final = 8
+_NO_WAITS: Final = (RUNNING, SPINNING, reasons.CPU)
+
+
+def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str]:
+    """Yield all lines; stacks: show whole stacks and all threads."""
+    yield from verdict(explanation)
+    if not explanation.elapsed:
+        return
+    yield ""
+    main = f"{visible(explanation.comm(explanation.main))} ({explanation.main})"
+    yield f"Where the time of {main} went: {duration_text(explanation.elapsed)}"
+    yield from _path(explanation, [ROOT], 1)
+    yield ""
+    yield from _thread_table(explanation.threads, None if stacks else _THREADS)
+    waits = longest_waits(explanation)
+    if waits:
+        yield ""
+        yield "Longest waits of all threads"
+        for cause in waits if stacks else waits[:_WAITS]:
+            yield from _wait(explanation, cause, whole=stacks)
+    if explanation.path.tree.cut or explanation.waits.tree.cut:
+        yield ""
+        yield "note: too many waits to follow all of them; the shortest ones are not explained"
+
+
+def _path(explanation: Explanation, nodes: Sequence[int], depth: int) -> Iterator[str]:
+    """Yield the tree of the critical path."""
+    groups = explanation.path
+    for cause in groups.children(nodes):
+        if cause.time < _SMALLEST * explanation.elapsed:
+            return
+        share = percent(cause.time / explanation.elapsed)
+        by = waker_text(explanation, groups, cause)
+        yield f"{share:>10} {duration_text(cause.time):>9} {'  ' * (depth - 1)}{visible(cause.comm)} {activity_text(groups, cause)}{by}"
+        if depth < _DEEPEST:
+            yield from _path(explanation, cause.nodes, depth + 1)
+
+
+def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
+    """Return who ended a wait: " <- worker (17) in flush()", or who used the CPU."""
+    if cause.kind == reasons.CPU:
+        runner, time = groups.largest("runners", cause.nodes)
+        return f" while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
+    if cause.kind in (RUNNING, SPINNING):
+        return ""
+    waker, time = groups.largest("wakers", cause.nodes)
+    if groups.interrupted(cause.nodes) > time:
+        return " <- an interrupt" if cause.kind != reasons.SLEEP else ""
+    if not time:
+        return ""
+    function = waker_function(groups, cause)
+    return f" <- {visible(explanation.comm(waker))} ({waker}){f' in {function_text(function)}' if function else ''}"
+
+
+def _thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:
+    """Yield the table of threads; only columns with times."""
+    names = [name for name in COLUMNS if any(thread.columns[name] >= 0.001 * thread.wall and thread.columns[name] for thread in threads)]
+    width = max((len(f"{visible(thread.comm)} ({thread.tid})") for thread in threads[:most]), default=6)
+    yield f"{'Thread':<{width}} {'time':>10}" + "".join(f" {name:>{max(len(name), 8)}}" for name in names)
+    for thread in threads[:most]:
+        title = f"{visible(thread.comm)} ({thread.tid})"
+        shares = (percent(thread.columns[name] / thread.wall) if thread.columns[name] and thread.wall else "-" for name in names)
+        cells = "".join(f" {share:>{max(len(name), 8)}}" for name, share in zip(names, shares, strict=True))
+        yield f"{title:<{width}} {duration_text(thread.wall):>10}{cells}"
+    rest = len(threads) - len(threads[:most])
+    if rest:
+        yield f"{rest:,} more {plural(rest, 'thread')} (-v shows all)"
+
+
+def longest_waits(explanation: Explanation) -> list[Cause]:
+    """Return the waits of all threads by what they wait for, the longest first."""
+    groups = explanation.waits
+    return [cause for cause in groups.children([ROOT]) if cause.kind not in _NO_WAITS]
+
+
+def _wait(explanation: Explanation, cause: Cause, *, whole: bool) -> Iterator[str]:
+    groups = explanation.waits
+    count = sum(groups.all_of("counts", cause.nodes).values())
+    threads = len(groups.all_of("tids", cause.nodes))
+    who = f"{visible(cause.comm)} ({threads} {plural(threads, 'thread')})"
+    times = f"{count:,} {plural(count, 'time')}"
+    yield f"{duration_text(cause.time):>10}  {who} {activity_text(groups, cause)}, {times}{waker_text(explanation, groups, cause)}"
+    for title, detail in (("waits", "chains"), ("ended by", "waker_chains")):
+        chain, _ = groups.largest(detail, cause.nodes)
+        names = groups.meanings.names_of(chain) if chain >= 0 else []
+        if not names or (detail == "waker_chains" and groups.interrupted(cause.nodes) > groups.largest("wakers", cause.nodes)[1]):
+            continue
+        if whole:
+            yield f"              {title}:"
+            yield from (f"                  {visible(name)}" for name in names)
+        else:
+            yield f"              {title}: {' < '.join(map(visible, short_stack(names)))}"
+
+
+def short_stack(names: Sequence[str]) -> list[str]:
+    """Return the functions of a stack that fit in a line: without the kernel's entry and the scheduler.
+
+    >>> short_stack(["__schedule", "schedule", "futex_do_wait", "do_syscall_64", "entry_SYSCALL_64_after_hwframe", "hold", "main"])
+    ['futex_do_wait', 'hold', 'main']
+    """
+    left_out = ("__schedule", "schedule", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64_after_hwframe", "try_to_wake_up", "wake_up_q")
+    kept = [name for name in names if name not in left_out]
+    return kept if len(kept) <= _FRAMES else [*kept[: _FRAMES - 1], "..."]
+
+
+def kind_name(kind: int) -> str:
+    """Return the short name of a kind."""
+    return NAMES[kind]

@@ -1,0 +1,189 @@
+"""The verdict of `perfpy why`: one to three sentences that name the cause first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.why.causes import ROOT
+from perfpy.analysis.why.kinds import FOR_OTHERS, FOR_RESOURCES, LOCKS, RUNNING, SPINNING
+from perfpy.untrusted.text import visible
+from perfpy.views.verdict.sentence import beginning, percent, seconds
+from perfpy.views.why.words import activity_text, object_text, running_function, waker_function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.why.cause_groups import Cause, CauseGroups
+    from perfpy.analysis.why.explanation import Explanation
+
+MATTERS: Final = 0.1  # of the time: smaller causes are not named
+_RUNS: Final = 0.65  # of the time: programs that run for longer do not mainly wait
+_MOST: Final = 0.4  # of a wait: a part that explains it
+_OF_OTHERS: Final = 0.25  # of the time: waits of other threads that matter
+_OF_RUNNING: Final = 0.2  # of the time on CPUs of all threads
+_OF_OWN: Final = 0.4  # of the time of these threads
+_SENTENCES: Final = 3
+_DEEPEST: Final = 4  # threads in one sentence
+
+
+def verdict(explanation: Explanation) -> list[str]:
+    """Return the sentences."""
+    groups, whole = explanation.path, explanation.elapsed
+    if not whole:
+        return ["The process did not run while it was recorded."]
+    causes = [cause for cause in ranked(groups.causes(), whole) if cause.time >= MATTERS * whole][:3]
+    if not causes:
+        return [f"{_who(groups, groups.causes()[0])} has no wait longer than {percent(MATTERS)} of {seconds(whole / 1e9)}."]
+    sentences = [*_of_other_threads(explanation, causes[0]), _first(explanation, causes[0])]
+    sentences += [_further(explanation, cause) for cause in causes[1:]]
+    return sentences[:_SENTENCES]
+
+
+def _of_other_threads(explanation: Explanation, first: Cause) -> Iterator[str]:
+    """Yield the sentence of a lock or a CPU for which other threads wait, if the main thread does not wait for one itself."""
+    groups, times = explanation.waits, {thread.tid: thread.wall for thread in explanation.threads}
+    candidates = [cause for cause in groups.children([ROOT]) if cause.kind in (*LOCKS, SPINNING, reasons.CPU)]
+    for cause in candidates:
+        inversion = inverted(explanation, groups, cause)
+        if inversion and cause.time >= MATTERS * explanation.elapsed:
+            yield f"Priority inversion: {inversion}"
+            return
+    if first.kind in FOR_RESOURCES or resource_of(explanation.path, first) is not None:
+        return
+    for cause in candidates:
+        if cause.kind == SPINNING:
+            own, least = sum(one.time for one in groups.children([ROOT]) if one.kind in (RUNNING, SPINNING)), _OF_RUNNING
+        else:
+            own, least = sum(times.get(tid, 0) for tid in groups.all_of("tids", cause.nodes)), _OF_OWN
+        if cause.time >= _OF_OTHERS * explanation.elapsed and own and cause.time >= least * own:
+            amount = f"{percent(cause.time / own)} of {seconds(own / 1e9)}"
+            yield f"{beginning(_chain(explanation, groups, cause, amount, 0))}."
+            return
+
+
+def ranked(causes: list[Cause], whole: int) -> list[Cause]:
+    """Return the causes, the most important first: waits before running, unless the program runs most of the time."""
+    running = [cause for cause in causes if cause.kind == RUNNING]
+    waits = [cause for cause in causes if cause.kind != RUNNING]
+    runs = sum(cause.time for cause in running)
+    if runs >= _RUNS * whole or not waits or waits[0].time < MATTERS * whole:
+        return running + waits
+    return waits + running
+
+
+def _first(explanation: Explanation, cause: Cause) -> str:
+    groups, share = explanation.path, cause.time / explanation.elapsed
+    of = f"{percent(share)} of {seconds(explanation.elapsed / 1e9)}"
+    root = resource_of(groups, cause)
+    if root is not None and root is not cause:
+        part = f"{percent(root.time / explanation.elapsed)} of {seconds(explanation.elapsed / 1e9)}"
+        text = _chain(explanation, groups, root, part, 1)
+        return f"{beginning(text)}; {_who(groups, cause)} {activity_text(groups, cause)} meanwhile."
+    return f"{beginning(_chain(explanation, groups, cause, of, 0))}."
+
+
+def _further(explanation: Explanation, cause: Cause) -> str:
+    groups, share = explanation.path, cause.time / explanation.elapsed
+    text = f"{_who(groups, cause)} {activity_text(groups, cause)} for {percent(share)}{_by(explanation, groups, cause)}"
+    return f"{beginning(text)}."
+
+
+def resource_of(groups: CauseGroups, cause: Cause) -> Cause | None:
+    """Return the wait for a lock, a CPU or a device that explains most of a wait for another thread or process."""
+    found = cause
+    for _ in range(_DEEPEST):
+        if found.kind not in FOR_OTHERS:
+            return found if found.kind in FOR_RESOURCES else None
+        inner = [one for one in groups.children(found.nodes) if one.time >= 0.5 * cause.time]
+        if not inner:
+            return None
+        found = inner[0]
+    return None
+
+
+def inverted(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
+    """Return the sentence of a priority inversion; "" if there is none.
+
+    A thread waits for a lock whose holder waits for a CPU, which threads with priorities in between use.
+    """
+    priorities = explanation.activities.priorities
+    if cause.kind not in LOCKS:
+        return ""
+    ready = next((one for one in groups.children(cause.nodes) if one.kind == reasons.CPU and one.time >= _MOST * cause.time), None)
+    if ready is None:
+        return ""
+    waiter, holder, runner = (
+        groups.largest(name, nodes)[0] for name, nodes in (("tids", cause.nodes), ("tids", ready.nodes), ("runners", ready.nodes))
+    )
+    high, low, between = (priorities.get(tid, -1) for tid in (waiter, holder, runner))
+    if not -1 < high < between < low:  # smaller numbers are higher priorities
+        return ""
+    share = f"{percent(cause.time / explanation.elapsed)} of {seconds(explanation.elapsed / 1e9)}"
+    names = [visible(explanation.comm(tid)) for tid in (waiter, holder, runner)]
+    where = activity_text(groups, cause)
+    return (
+        f"{names[0]} (priority {high}) {where} for {share}, held by {names[1]} (priority {low}), which cannot run because"
+        f" {names[2]} (priority {between}) uses the CPU."
+    )
+
+
+def _chain(explanation: Explanation, groups: CauseGroups, cause: Cause, amount: str, depth: int) -> str:
+    """Return "A waits 41 % of 2 s for the mutex M in f(), held by B in g(), which waits for the disk"."""
+    text = f"{_who(groups, cause)} {_with_amount(activity_text(groups, cause), amount)}"
+    return text + "".join(_links(explanation, groups, cause, depth))
+
+
+def _with_amount(activity: str, amount: str) -> str:
+    verb, _, rest = activity.partition(" ")
+    if verb == "is":
+        verb, rest = activity, ""
+    return f"{verb} {amount}{f' {rest}' if rest else ''}"
+
+
+def _links(explanation: Explanation, groups: CauseGroups, cause: Cause, depth: int) -> Iterator[str]:
+    """Yield who ends the wait and what that thread does, and so on."""
+    while depth < _DEEPEST:
+        yield _by(explanation, groups, cause)
+        inner = [one for one in groups.children(cause.nodes) if one.time >= _MOST * cause.time]
+        if not inner:
+            return
+        inner_waits = [one for one in inner if one.kind != RUNNING]
+        cause = (inner_waits or inner)[0]
+        yield f", which {activity_text(groups, cause)}"
+        depth += 1
+
+
+def _by(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
+    """Return who ends a wait: ", held by worker in flush()"."""
+    if cause.kind == reasons.CPU:
+        runner, time = groups.largest("runners", cause.nodes)
+        return f", while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
+    if cause.kind in (SPINNING, RUNNING):
+        return ""
+    waker, time = groups.largest("wakers", cause.nodes)
+    if not time or time < 0.3 * cause.time:
+        return ""
+    word = "held by" if cause.kind in LOCKS else "ended by"
+    function = waker_function(groups, cause)
+    where = activity_function(function)
+    return f", {word} {visible(explanation.comm(waker))} ({waker}){where}"
+
+
+def activity_function(function: str) -> str:
+    """Return " in f()"; "" without a function."""
+    from perfpy.views.verdict.sentence import function_text
+
+    return f" in {function_text(function)}" if function else ""
+
+
+def _who(groups: CauseGroups, cause: Cause) -> str:
+    """Return the threads of a cause: "worker (4 threads)", "main (1234)"."""
+    tids = groups.all_of("tids", cause.nodes)
+    name = visible(cause.comm) or "a thread"
+    if len(tids) > 1:
+        return f"{name} ({len(tids)} threads)"
+    return f"{name} ({next(iter(tids))})" if tids else name
+
+
+__all__ = ["MATTERS", "activity_function", "inverted", "object_text", "ranked", "resource_of", "running_function", "verdict"]

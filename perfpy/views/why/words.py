@@ -1,0 +1,115 @@
+"""Words for what threads do: "waits for the mutex queue_lock in flush()"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.why.kinds import PAGE_FAULT, ROW_LOCK, RUNNING, SPINNING, STOPPED
+from perfpy.untrusted.text import visible
+from perfpy.views.verdict.sentence import function_text
+
+if TYPE_CHECKING:
+    from perfpy.analysis.why.cause_groups import Cause, CauseGroups
+
+_OBJECTS: Final = {
+    reasons.CPU: "a CPU",
+    reasons.GIL: "Python's global interpreter lock (GIL)",
+    reasons.JOIN: "the end of a thread",
+    reasons.BARRIER: "a barrier",
+    reasons.CONDITION: "a condition",
+    reasons.LOCK: "a lock",
+    reasons.CHILD: "a child process",
+    reasons.FILE_LOCK: "a file lock",
+    reasons.TERMINAL: "input from the terminal",
+    reasons.PIPE: "a pipe",
+    reasons.NETWORK: "a socket",
+    reasons.EVENTS: "events (poll)",
+    reasons.SIGNAL: "a signal",
+    reasons.KERNEL_LOCK: "a lock in the kernel",
+    reasons.DISK: "the disk",
+    reasons.FUTEX: "a futex",
+    reasons.OTHER: "an unknown reason",
+    PAGE_FAULT: "memory to be read from disk (page fault)",
+    ROW_LOCK: "a lock of the database",
+}
+_VERBS: Final = {RUNNING: "runs", SPINNING: "spins for a spinlock", reasons.SLEEP: "sleeps", STOPPED: "is stopped"}
+#: short names of kinds, for tables and JSON
+NAMES: Final = {
+    reasons.CPU: "runnable",
+    reasons.GIL: "GIL",
+    reasons.JOIN: "thread end",
+    reasons.BARRIER: "barrier",
+    reasons.CONDITION: "condition",
+    reasons.LOCK: "lock",
+    reasons.CHILD: "child",
+    reasons.SLEEP: "sleep",
+    reasons.FILE_LOCK: "file lock",
+    reasons.TERMINAL: "terminal",
+    reasons.PIPE: "pipe",
+    reasons.NETWORK: "socket",
+    reasons.EVENTS: "events",
+    reasons.SIGNAL: "signal",
+    reasons.KERNEL_LOCK: "kernel lock",
+    reasons.DISK: "disk",
+    reasons.FUTEX: "futex",
+    reasons.OTHER: "unknown",
+    RUNNING: "running",
+    SPINNING: "spinlock",
+    PAGE_FAULT: "page fault",
+    ROW_LOCK: "row lock",
+    STOPPED: "stopped",
+}
+_WITH_CALL: Final = (reasons.DISK, reasons.KERNEL_LOCK, reasons.OTHER)
+
+
+def activity_text(groups: CauseGroups, cause: Cause) -> str:
+    """Return what a cause's threads do: "waits for the disk in save(), by fsync"."""
+    if cause.kind in _VERBS:
+        where = running_function(groups, cause) if cause.kind in (RUNNING, SPINNING) else cause.function
+        return f"{_VERBS[cause.kind]}{_in(where)}"
+    return f"waits for {object_text(groups, cause)}{_in(cause.function)}{_call(groups, cause)}"
+
+
+def object_text(groups: CauseGroups, cause: Cause) -> str:
+    """Return what a cause's threads wait for: "the mutex 0x5581e00c"."""
+    if cause.kind in (reasons.LOCK, reasons.FUTEX) or (cause.lock and cause.kind == reasons.CONDITION):
+        chain, _ = groups.largest("chains", cause.nodes)
+        kind = (groups.meanings.meanings[chain].lock if chain >= 0 else "") or ("condition" if cause.kind == reasons.CONDITION else "lock")
+        kind = "futex" if cause.kind == reasons.FUTEX else kind
+        return f"the {kind} {lock_name(groups, cause.lock)}" if cause.lock else f"a {kind}"
+    return _OBJECTS.get(cause.kind, NAMES[cause.kind])
+
+
+def lock_name(groups: CauseGroups, address: int) -> str:
+    """Return the variable at a lock's address, or else the address."""
+    return visible(groups.lock_names.get(address, "")) or f"{address:#x}"
+
+
+def running_function(groups: CauseGroups, cause: Cause) -> str:
+    """Return the function in which running threads spent most time; "" without samples."""
+    wants = int(cause.kind == SPINNING)
+    samples = {value: count for value, count in groups.all_of("samples", cause.nodes).items() if value & 1 == wants}
+    if not samples:
+        return ""
+    return groups.function(max(samples, key=lambda value: (samples[value], -value)) >> 1)
+
+
+def waker_function(groups: CauseGroups, cause: Cause) -> str:
+    """Return the function of the thread that ended most of a wait's time; "" if unknown."""
+    chain, _ = groups.largest("waker_chains", cause.nodes)
+    if chain < 0 or not groups.meanings.meanings[chain].is_own:
+        return ""
+    return groups.function(groups.meanings.meanings[chain].function)
+
+
+def _in(function: str) -> str:
+    return f" in {function_text(function)}" if function else ""
+
+
+def _call(groups: CauseGroups, cause: Cause) -> str:
+    if cause.kind not in _WITH_CALL:
+        return ""
+    chain, _ = groups.largest("chains", cause.nodes)
+    call = groups.meanings.meanings[chain].call if chain >= 0 else ""
+    return f" ({visible(call)})" if call else ""

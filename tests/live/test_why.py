@@ -1,0 +1,64 @@
+"""`perfpy why` names the planted cause of ten programs first."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from tests.builders.planted_waits import CAUSES, build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.system_wide,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root"),
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here"),
+    pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc"),
+]
+PERFPY = [sys.executable, "-m", "perfpy"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not Tracefs(mount=mount_as_root).events("sched"):
+        pytest.skip("no tracefs")
+    return build(tmp_path_factory.mktemp("planted"))
+
+
+def why(*args: str, folder: Path) -> str:
+    done = subprocess.run([*PERFPY, "why", *args], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_planted_cause_is_named_first(cause: str, program: Path, tmp_path: Path):
+    if cause == "spin" and len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two threads do not spin on one CPU")
+    text = why("-o", "why.data", "--", str(program), cause, folder=tmp_path)
+    assert CAUSES[cause] in text.splitlines()[0], text
+
+
+def test_a_running_process_is_explained_and_the_file_read_again(program: Path, tmp_path: Path):
+    with subprocess.Popen(["sh", "-c", f"while :; do {program} sleep; done"], cwd=tmp_path) as process:
+        try:
+            time.sleep(0.3)
+            text = why("-d", "0.7", "-p", str(process.pid), "-o", "why.data", "-j", folder=tmp_path)
+        finally:
+            process.kill()
+    again = json.loads(why("-i", "why.data", "-j", "-p", str(process.pid), folder=tmp_path))
+    first = json.loads(text)
+    assert first["main"]["pid"] == process.pid
+    assert first["critical-path"][0]["kind"] == "child"
+    assert first["critical-path"][0]["during"][0]["kind"] == "sleep"
+    assert again == first

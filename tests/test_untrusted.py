@@ -162,7 +162,7 @@ JOINS = {
     "cli/line/perfconfig.py": "HOME",
     "events/vendor/event_files.py": "the user's folder of event files",
     "events/kinds/sdt.py": "the cache's index, whose names listdir gave",
-    "kernel/hardware/hwmon.py": "below /sys; names that listdir gave",
+    "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
     "perfdata/recording_folder.py": "a fixed name",

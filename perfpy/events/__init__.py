@@ -7,7 +7,8 @@ Modules, in the order of the data:
     event               Event and its terms
     event_terms         terms of every event; pmu_terms: terms of a PMU's format
     tracepoints         events of tracefs
-    kinds               generic events, probes, markers and other kinds
+    catalog             generic hardware, software and cache events
+    kinds               probes, markers and other kinds
     grouping            leaders of groups, and groups that several PMUs split
     machine             the sources of named events: sysfs, files, tables
     vendor              events and metrics that vendors publish

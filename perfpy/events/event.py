@@ -76,7 +76,7 @@ class Event(NamedTuple):
         led_by: the leader of the group; None for a leader and for a single event
         pmu: the PMU's name in sysfs, or "" for generic events
         unit, scale: a count times `scale` is in `unit`
-        tool: "duration_time" or another name of catalog.TOOL and MACHINE_VALUES, or a sensor (kernel.hardware.hwmon),
+        tool: "duration_time" or another name of catalog.TOOL and MACHINE_VALUES, or a sensor (kernel.hwmon),
             which perfpy measures itself
         per_pkg: whether it counts once for each package
         snapshot: whether the last reading is the count, instead of a difference

@@ -19,7 +19,7 @@ import re
 from typing import Final, NoReturn
 
 from perfpy.errors import EventSyntaxError
-from perfpy.events.kinds.catalog import cache_event, generic_event
+from perfpy.events.catalog import cache_event, generic_event
 from perfpy.events.spec import (
     Breakpoint,
     EventSpec,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfpy.events.vendor.event_files import EventFiles, MetricDefinition
     from perfpy.events.vendor.vendor_table import VendorTable
-    from perfpy.kernel.hardware.hwmon import Sensor
+    from perfpy.kernel.hwmon import Sensor
 
 #: environment variable with a folder of JSON event files, for all commands and the API
 EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
@@ -168,7 +168,7 @@ class Machine:
     @cached_property
     def all_sensors(self) -> list[Sensor]:
         """The sensors of hardware monitors, which no PMU counts."""
-        from perfpy.kernel.hardware.hwmon import sensors  # only for names without a PMU, and for lists
+        from perfpy.kernel.hwmon import sensors  # only for names without a PMU, and for lists
 
         return sensors(self.sysfs.root)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
-from perfpy.events.kinds.catalog import generic_name
+from perfpy.events.catalog import generic_name
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

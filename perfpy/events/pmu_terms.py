@@ -12,9 +12,9 @@ from perfpy.abi.flags import PerfType
 from perfpy.abi.perf_records.auxtrace_records import PMCU_NAME
 from perfpy.abi.startup import NamedTuple
 from perfpy.errors import EventSyntaxError
+from perfpy.events.catalog import cache_event, generic_event
 from perfpy.events.event_terms import apply_event_term, is_event_term, term_names
 from perfpy.events.grammar import RAW_LIMIT, is_too_long_raw, parse_terms, raw_config
-from perfpy.events.kinds.catalog import cache_event, generic_event
 
 if TYPE_CHECKING:
     from perfpy.events.draft import EventDraft

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
+from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
 from perfpy.events.draft import EventDraft, finish_drafts
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
 from perfpy.events.grammar import RAW_LIMIT, is_too_long_raw, parse, raw_config
 from perfpy.events.grouping import join_group, regroup_by_pmu
-from perfpy.events.kinds.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
 from perfpy.events.machine import Machine, this_machine
 from perfpy.events.pmu_terms import TermContext, configure
 from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, Term, TracepointName, Word

@@ -30,7 +30,7 @@ def nearest_events(name: str, machine: Machine, *, as_pmu: bool = False) -> list
         pmus = [pmu.name for pmu in machine.pmus]
         pmus += [pmu.removeprefix("uncore_") for pmu in pmus]
         return [f"{pmu}/" for pmu in nearest(name, pmus)]
-    from perfpy.events.kinds.catalog import generic_names
+    from perfpy.events.catalog import generic_names
 
     names = generic_names()
     for pmu in machine.pmus:

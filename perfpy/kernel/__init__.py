@@ -16,7 +16,8 @@ Modules:
     sysfs            PMUs: formats, aliases, CPUs
     tracefs          tracepoints: systems, ids, formats
     probe_events     dynamic probes: list, add, remove
-    hardware         CPUs, their names and topology, sensors
+    hardware         CPUs: their names and topology
+    hwmon            sensors of hardware monitors
     bpf              loaded BPF programs
     bpf_code         BPF programs as instructions
     bpf_loading      loads BPF programs and creates their maps

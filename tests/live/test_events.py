@@ -9,7 +9,7 @@ import pytest
 
 import perfpy
 from perfpy.events import parse_events
-from perfpy.events.kinds.catalog import SOFTWARE
+from perfpy.events.catalog import SOFTWARE
 from perfpy.events.listing.availability import Checker
 from perfpy.events.listing.list_filter import Selector
 from perfpy.events.machine import this_machine

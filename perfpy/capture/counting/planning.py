@@ -10,8 +10,8 @@ from perfpy.capture.counting.plan import one_package
 from perfpy.capture.targets import Target
 from perfpy.counts.aggregation import Aggregation, Grouping
 from perfpy.errors import UsageError
+from perfpy.events.catalog import generic_event
 from perfpy.events.event import Event, natural_unit
-from perfpy.events.kinds.catalog import generic_event
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) ->
 
 
 def _read_sensor(name: str) -> int:
-    from perfpy.kernel.hardware.hwmon import reading
+    from perfpy.kernel.hwmon import reading
 
     return reading(name)
 

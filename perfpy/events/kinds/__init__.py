@@ -2,7 +2,6 @@
 
 Modules:
 
-catalog             generic hardware, software and cache events
 dynamic_probes      events of perfpy probe
 sdt                 markers of programs (SDT, USDT)
 ebb                 event-based branches of POWER

@@ -6,7 +6,7 @@ Raises KernelRefusedError if tracefs is unreadable.
 from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
-from perfpy.events.kinds.catalog import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
+from perfpy.events.catalog import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
 from perfpy.kernel.sysfs import split_number
 
 TYPE_CHECKING = False  # see perfpy.cli

@@ -4,5 +4,4 @@ Modules:
 
 topology         socket, die, core, NUMA node and caches of a CPU
 cpu_identity     the CPU's name in event tables
-hwmon            sensors of hardware monitors
 """

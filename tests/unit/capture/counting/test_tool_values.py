@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.counting.tool_values import machine_values, times
-from perfpy.events.kinds.catalog import MACHINE_VALUES
+from perfpy.events.catalog import MACHINE_VALUES
 
 if TYPE_CHECKING:
     from pathlib import Path

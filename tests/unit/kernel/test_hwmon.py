@@ -11,7 +11,7 @@ from perfpy.capture.counting import tool_values
 from perfpy.errors import UnknownEventError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.listing import inventory
-from perfpy.kernel.hardware import hwmon
+from perfpy.kernel import hwmon
 from tests.builders import sysfs_tree
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, PerfType
-from perfpy.events.kinds.catalog import HARDWARE, SOFTWARE, cache_configs, cache_event, cache_event_name, generic_event, generic_name
+from perfpy.events.catalog import HARDWARE, SOFTWARE, cache_configs, cache_event, cache_event_name, generic_event, generic_name
 
 
 def test_every_hardware_and_software_event_has_its_own_number_and_every_alias_the_same() -> None:

@@ -149,6 +149,15 @@ _perfpy_value()
     "why --kallsyms" | "why =--kallsyms" | "why -k" | "why --vmlinux" | "why =--vmlinux" | "why -o" | "why --output" | "why =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "why -p" | "why --pid" | "why =--pid") _perfpy_ask "," pids ;;
     "why -d" | "why --duration" | "why =--duration") : ;;
+    "mem -t" | "mem --type" | "mem =--type" | "mem -C" | "mem --cpu" | "mem =--cpu" | "mem --ldlat" | "mem =--ldlat" | "mem -x" | "mem --field-separator" | "mem =--field-separator") : ;;
+    "mem -e" | "mem --event" | "mem =--event") _perfpy_ask "," events ;;
+    "mem -i" | "mem --input" | "mem =--input") _perfpy_recordings ;;
+    "mem -s" | "mem --sort" | "mem =--sort") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline ;;
+    "c2c -e" | "c2c --event" | "c2c =--event") _perfpy_ask "," events ;;
+    "c2c -l" | "c2c --ldlat" | "c2c =--ldlat" | "c2c -d" | "c2c --display" | "c2c =--display" | "c2c -c" | "c2c --coalesce" | "c2c =--coalesce") : ;;
+    "c2c -i" | "c2c --input" | "c2c =--input") _perfpy_recordings ;;
+    "c2c --symfs" | "c2c =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "c2c --kallsyms" | "c2c =--kallsyms" | "c2c --vmlinux" | "c2c =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -186,7 +195,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
         return
     fi
     local options="" workload="" actions=""
@@ -237,6 +246,14 @@ _perfpy()
         options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration -j --json -o --output -h --help"
         workload="yes"
         ;;
+    mem)
+        options="-v --verbose -t --type -p --phys-data --data-page-size -C --cpu -f --force -h --help -e --event -K --all-kernel -U --all-user --ldlat -i --input -D --dump-raw-samples -s --sort --hide-unresolved -x --field-separator"
+        actions="record report"
+        ;;
+    c2c)
+        options="-v --verbose -h --help -e --event -k --all-kernel -u --all-user -l --ldlat -i --input -f --force --stdio --symfs --kallsyms --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -N --node-info --show-all --stats --full-symbols --no-source -d --display -c --coalesce --double-cl"
+        actions="record report"
+        ;;
     list)
         options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio -h --help"
         ;;
@@ -278,7 +295,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

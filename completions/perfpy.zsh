@@ -35,6 +35,8 @@ _perfpy() {
         'sched:show delays and switches of threads'
         'lock:show waits for the kernels locks'
         'why:explain who waits for whom, and why a program takes its time'
+        'mem:show memory accesses  latency, data, and what served them'
+        'c2c:show cache lines that CPUs take from each other'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
@@ -875,6 +877,81 @@ _perfpy() {
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
             ;;
+        mem)
+            _arguments -s -S \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-t+[kinds of accesses  load, store]:value: ' \
+                '*--type=[kinds of accesses  load, store]:value: ' \
+                '*-p[with physical addresses of data]' \
+                '*--phys-data[with physical addresses of data]' \
+                '*--data-page-size[with page sizes of data]' \
+                '*-C+[only these CPUs]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*-e+[memory events]:events: _sequence _perfpy_ask events -' \
+                '*--event=[memory events]:events: _sequence _perfpy_ask events -' \
+                '*-K[sample only the kernel]' \
+                '*--all-kernel[sample only the kernel]' \
+                '*-U[sample only user code]' \
+                '*--all-user[sample only user code]' \
+                '*--ldlat=[sample loads that take n cycles or more]:value: ' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-D[print every access on a line]' \
+                '*--dump-raw-samples[print every access on a line]' \
+                '*-s+[sort by these keys  mem, sym, symbol_daddr, dcacheline]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by these keys  mem, sym, symbol_daddr, dcacheline]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline' \
+                '*--hide-unresolved[hide entries without a symbol]' \
+                '*-x+[separate columns with this string]:value: ' \
+                '*--field-separator=[separate columns with this string]:value: ' \
+                '1:action:(record report)' \
+                '*:file:_files'
+            ;;
+        c2c)
+            _arguments -s -S \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*-e+[memory events]:events: _sequence _perfpy_ask events -' \
+                '*--event=[memory events]:events: _sequence _perfpy_ask events -' \
+                '*-k[sample only the kernel]' \
+                '*--all-kernel[sample only the kernel]' \
+                '*-u[sample only user code]' \
+                '*--all-user[sample only user code]' \
+                '*-l+[sample loads that take n cycles or more]:value: ' \
+                '*--ldlat=[sample loads that take n cycles or more]:value: ' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*-N[show shares of nodes]' \
+                '*--node-info[show shares of nodes]' \
+                '*--show-all[also show lines that no other cache had modified]' \
+                '*--stats[show only the statistics]' \
+                '*--full-symbols[do not shorten names of functions]' \
+                '*--no-source[show no source lines]' \
+                '*-d+[sort lines by these loads  tot, lcl, rmt, peer]:value: ' \
+                '*--display=[sort lines by these loads  tot, lcl, rmt, peer]:value: ' \
+                '*-c+[one row for each of pid, tid, iaddr, dso]:value: ' \
+                '*--coalesce=[one row for each of pid, tid, iaddr, dso]:value: ' \
+                '*--double-cl[group pairs of cache lines, which some CPUs fetch together]' \
+                '1:action:(record report)' \
+                '*:file:_files'
+            ;;
         list)
             _arguments -s -S \
                 '*-d[print event descriptions]' \
@@ -1127,7 +1204,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script sched lock why list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script sched lock why mem c2c list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

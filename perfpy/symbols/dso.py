@@ -60,6 +60,11 @@ class Dso:
         return self.kind in (DsoKind.KERNEL, DsoKind.MODULE, DsoKind.BPF)
 
     @property
+    def is_anonymous(self) -> bool:
+        """Whether this is memory of one process without a file: heap, stack, anonymous mappings."""
+        return not self.kernel and (not self.name.startswith("/") or self.name.startswith("//"))
+
+    @property
     def made_code(self) -> str:
         """The common name of all code that a runtime generated in one process, "" for other files."""
         if self.short_name == PYTHON_IMAGE:

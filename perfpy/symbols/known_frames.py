@@ -129,6 +129,10 @@ class KnownFrames(Symbolizer):
         del callers_first
         return ids, counts
 
+    def spaces_of(self, ids: Ids) -> NDArray[np.int64]:
+        """Return 0: the frames are not of one recording's processes."""
+        return np.zeros(len(ids), np.int64)
+
     def files(self, number: int) -> DsoFiles:
         """Return the ELF files of a dso if files of its build are available."""
         return DsoFiles() if self._files is None else self._files.files(number)

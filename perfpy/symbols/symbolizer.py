@@ -153,6 +153,11 @@ class Symbolizer:
         ip = self.frames.ip[ids]
         return FrameOrigins((self._scene_addresses.keys[ids] ^ ip) * _UNMIX, ip)
 
+    def spaces_of(self, ids: Ids) -> NDArray[np.int64]:
+        """Return the number of the address space of each frame."""
+        view = (self.origins(ids).scene >> np.uint64(3)).view(np.int64)
+        return self._timeline.view_space[view].astype(np.int64)
+
     def intern(self, origins: FrameOrigins) -> Ids:
         """Return the frame ids of origins. New frames get ids in input order."""
         return self._intern(*origins)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
-COMMANDS_HERE: Final = ("sched", "lock", "kwork", "kmem", "timechart")
+COMMANDS_HERE: Final = ("sched", "lock", "kwork", "kmem", "timechart", "mem", "c2c", "kvm")
 #: a pattern on file and line -> why perf's answer is not ours
 UNLIKE_PERF: Final = {
     r"sched-(ls|pipe|messaging|rt)\.data 7\.3 sched latency ": "perf 7's table of a file of perf 6; ours is that of the recorder",

@@ -8,7 +8,7 @@ decide later, on the distinct numbers only, which of them share a row.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Slices
     from perfpy.analysis.samples.sample_view import SampleView
 
+#: bits of physical addresses in the dimension "physical"
+PHYSICAL_BITS: Final = 60
+
 # columns that are dimensions
 _FIELDS = (
     "tid",
@@ -37,7 +40,6 @@ _FIELDS = (
     "transaction",
     "cgroup",
     "data_src",
-    "phys_addr",
     "data_page_size",
     "code_page_size",
     "cpumode",
@@ -71,6 +73,13 @@ def _added_dimension(name: str, *fields: str) -> Dimension:
     return Dimension(fields, (name,), lambda samples: samples.columns[name], dense=True)
 
 
+def _physical(samples: SampleView) -> NDArray[Any]:
+    """Return physical addresses, below PHYSICAL_BITS, with the CPU mode of the access above."""
+    mode = samples.columns["cpumode"].astype(np.uint64) << np.uint64(PHYSICAL_BITS)
+    values: NDArray[np.uint64] = samples.column("phys_addr").astype(np.uint64) & np.uint64((1 << PHYSICAL_BITS) - 1) | mode
+    return values
+
+
 def _branch_end(name: str) -> Dimension:
     def read(samples: SampleView) -> NDArray[Any]:
         from perfpy.analysis.samples.branches import branch_frames
@@ -101,6 +110,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "state": Dimension(("ins_lat", "retire_lat"), ("ins_lat", "retire_lat"), state_of),
     "gil": Dimension(("callchain",), ("callchain",), lambda samples: gil_states(samples.chains()), dense=True),
     "waker": Dimension(("weight", "retire_lat"), ("weight", "retire_lat"), waker_of),
+    "physical": Dimension(("phys_addr", "cpumode"), ("phys_addr", "cpumode"), _physical),
     "branch_from": _branch_end("branch_from"),
     "branch_to": _branch_end("branch_to"),
     "branch_flags": Dimension(("branch_stack",), ("branch_flags",), lambda samples: samples.columns["branch_flags"]),

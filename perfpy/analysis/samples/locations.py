@@ -93,6 +93,7 @@ class Locations:
         self.map_start: NDArray[np.uint64] = table.map_start
         self.map_end: NDArray[np.uint64] = table.map_end
         self.dsos = symbolizer.dsos
+        self.spaces_of = symbolizer.spaces_of
         self.origin = symbolizer.origin
         self.symbols = symbolizer.symbols
         self.dso_names = [dso.long_name if long_names else dso.short_name for dso in self.dsos]

@@ -62,6 +62,7 @@ NO_PYTHON: Final = "[no Python function]"
 _PYTHON: Final = re.compile(r"py::(?P<name>[^:]+):(?P<path>[^:].*)", re.DOTALL)
 _ADDRESS_DIGITS = 16
 _LEVEL_WIDTH = len("[k] ")
+_NO_IPC: Final = f"{'-':<5s} {'-':>2s}".ljust(len("IPC   [IPC Coverage]"))  # padded also where the function has no name
 UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS
 _VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 
@@ -231,9 +232,7 @@ def parent(texts: KeyTexts, values: Int64) -> KeyColumn:
 def no_ipc(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return perf's column of instructions per cycle for recordings without branches: one row for each function."""
     functions = symbol(texts, locations)
-    return KeyColumn(
-        functions.same, functions.same, lambda _i: f"{'-':<5s} {'-':>2s}", compare=functions.compare, unnamed=functions.unnamed
-    )
+    return KeyColumn(functions.same, functions.same, lambda _i: _NO_IPC, compare=functions.compare, unnamed=functions.unnamed)
 
 
 def simd(_texts: KeyTexts, values: Int64) -> KeyColumn:

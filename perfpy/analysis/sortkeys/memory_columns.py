@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_HYPERVISOR, MISC_KERNEL
+from perfpy.analysis.samples.dimensions import PHYSICAL_BITS
 from perfpy.analysis.samples.locations import ranks, sample_locations
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
 from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _LEVEL_WIDTH = len("[k] ")
 _ADDRESS_WIDTH = 18
+_LEVELS = {MISC_KERNEL: "k", MISC_HYPERVISOR: "H", MISC_GUEST_KERNEL: "g", MISC_GUEST_USER: "u"}
+_LONGEST = 62  # characters of perf's texts of data_src
 _LINE = 64  # bytes of a cache line
 
 
@@ -46,7 +50,11 @@ def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
         label = column.text(i)
         return label if location_table.dso[frames[i]] >= 0 else f"[X]{label[3:]}"
 
-    rank = ranks(location_table.dso[frames].astype(np.int64), column.same)  # files have lines at equal offsets
+    dso_of = location_table.dso[frames].astype(np.int64)  # files have lines at equal offsets
+    is_anonymous = np.array([file.is_anonymous for file in location_table.dsos] + [False], bool)[dso_of]
+    owner = np.where(is_anonymous, location_table.spaces_of(frames.astype(np.int32)), 0)
+    is_user = location_table.level[frames] != ord("k")
+    rank = ranks(is_user, dso_of < 0, dso_of, owner, column.same)
     return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(location_table.symbol[frames[i]] >= 0))
 
 
@@ -77,12 +85,15 @@ def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
 
 
 def physical(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Return the column of physical addresses."""
-    rank = ranks(values)
+    """Return the column of physical addresses, with the level of the code that first used each."""
+    numbers = values.view(np.uint64)
+    addresses = numbers & np.uint64((1 << PHYSICAL_BITS) - 1)
+    rank = ranks(addresses.view(np.int64))
 
     def text(i: int) -> str:
-        address = int(values.view(np.uint64)[i])
-        return f"[.] {'0x' if address else ''}{address:016x}"
+        address = int(addresses[i])
+        level = _LEVELS.get(int(numbers[i]) >> PHYSICAL_BITS, ".")
+        return f"[{level}] {'0x' if address else ''}{address:016x}"
 
     return KeyColumn(rank, rank, text)
 
@@ -94,7 +105,7 @@ def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Cal
         rank = ranks(values >> shift & (1 << bits) - 1)
 
         def text(i: int) -> str:
-            return word(texts.memory, int(values.view(np.uint64)[i])) if texts.memory else "N/A"
+            return word(texts.memory, int(values.view(np.uint64)[i]))[:_LONGEST] if texts.memory else "N/A"
 
         return KeyColumn(rank, rank, text)
 
@@ -113,12 +124,12 @@ MEMORY_KEYS: Final = (
     SortKey("symbol_daddr", "Data Symbol", "data", data_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
     SortKey("dso_daddr", "Data Object", "data", dso, mode=Mode.MEMORY),
     SortKey("locked", "Locked", "data_src", locked, ColumnCell.CUT, 6, Mode.MEMORY),
-    SortKey("tlb", "TLB access", "data_src", tlb, ColumnCell.LEFT, 22, Mode.MEMORY),
-    SortKey("mem", "Memory access", "data_src", level, ColumnCell.LEFT, 39, Mode.MEMORY),
-    SortKey("snoop", "Snoop", "data_src", snoop, ColumnCell.LEFT, 12, Mode.MEMORY),
+    SortKey("tlb", "TLB access", "data_src", tlb, ColumnCell.PADDED, 22, Mode.MEMORY),
+    SortKey("mem", "Memory access", "data_src", level, ColumnCell.PADDED, 39, Mode.MEMORY),
+    SortKey("snoop", "Snoop", "data_src", snoop, ColumnCell.PADDED, 12, Mode.MEMORY),
     SortKey("dcacheline", "Data Cacheline", "data", cache_line, ColumnCell.CUT, 22, Mode.MEMORY),
     SortKey("symbol_iaddr", "Code Symbol", "frame", code_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
-    SortKey("phys_daddr", "Data Physical Address", "phys_addr", physical, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("phys_daddr", "Data Physical Address", "physical", physical, ColumnCell.PADDED, 22, Mode.MEMORY),
     SortKey("data_page_size", "Data Page Size", "data_page_size", page_size, ColumnCell.LEFT, 22, Mode.MEMORY),
     SortKey("blocked", "Blocked", "data_src", blocked, ColumnCell.CUT, 10, Mode.MEMORY),
 )

@@ -36,14 +36,14 @@ _PAGE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 def page_size(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of page sizes."""
+    return by_number(values, lambda i: page_size_text(int(values[i])))
 
-    def text(i: int) -> str:
-        size = int(values[i])
-        if not size:
-            return "N/A"
-        return next((f"{size // unit}{letter}" for unit, letter in _PAGE_UNITS if size >= unit), str(size))
 
-    return by_number(values, text)
+def page_size_text(size: int) -> str:
+    """Return a page's size as perf formats it; "N/A" for 0."""
+    if not size:
+        return "N/A"
+    return next((f"{size // unit}{letter}" for unit, letter in _PAGE_UNITS if size >= unit), str(size))
 
 
 _TRANSACTION_BITS = (

@@ -15,6 +15,7 @@ class ColumnCell(Enum):
     """The alignment of texts in a column."""
 
     LEFT = "left"  # truncated and padded to the width
+    PADDED = "padded"  # padded to the width
     RIGHT = "right"  # padded on the left
     CUT = "cut"  # truncated to the width, not padded
     LOOSE = "loose"  # neither

@@ -44,6 +44,8 @@ COMMANDS = {
     "sched": Entry("perfpy.cli.sched.command", "show delays and switches of threads", pages=True),
     "lock": Entry("perfpy.cli.lock.command", "show waits for the kernel's locks"),
     "why": Entry("perfpy.cli.why.command", "explain who waits for whom, and why a program takes its time", pages=True),
+    "mem": Entry("perfpy.cli.mem.command", "show memory accesses: latency, data, and what served them", pages=True),
+    "c2c": Entry("perfpy.cli.c2c.command", "show cache lines that CPUs take from each other", pages=True),
     "list": Entry("perfpy.cli.list", "list the events of this machine", pages=True),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", pages=True),
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),

@@ -10,7 +10,6 @@ from typing import Final
 #: command -> the lines to type instead; () if nothing takes its place
 ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "bench": (),
-    "c2c": ("perfpy record -d -W -e EVENT -- COMMAND", "perfpy report --mem-mode -s symbol_daddr,dcacheline"),
     "daemon": ("perfpy record -a --switch-output=1m --switch-max-files=60",),
     "ftrace": ("perfpy record -e 'raw_syscalls:*' -- COMMAND", "perfpy script"),
     "iostat": ("perfpy record -a -e 'block:*' -- sleep 1", "perfpy script"),
@@ -18,7 +17,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "kmem": ("perfpy record -a -g -e 'kmem:*' -- sleep 1", "perfpy report"),
     "kvm": ("perfpy record -a -e 'kvm:*' -- sleep 1", "perfpy script"),
     "kwork": ("perfpy record -a -e 'irq:*,workqueue:*' -- sleep 1", "perfpy script"),
-    "mem": ("perfpy record -d -W -e EVENT -- COMMAND", "perfpy report --mem-mode"),
     "test": (),
     "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
 }

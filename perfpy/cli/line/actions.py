@@ -72,6 +72,77 @@ class OtherCommand(Action):
         return self._load(self.name)
 
 
+class ForwardingAction(Action):
+    """An action with options of its own, which another command runs with its other options. Where both have a spelling, it means the
+    action's option.
+
+    Args:
+        own_options: the action's own options.
+        function: gets an instance of them and the arguments for the other command; returns the exit status.
+        name: the other command's name.
+        summary: see Action.
+        load: imports the other command.
+    """
+
+    def __init__(
+        self,
+        own_options: type[CommandOptions],
+        function: Callable[[Any, list[str]], int],
+        name: str,
+        summary: str,
+        load: Callable[[str], PerfCommand[Any]],
+    ) -> None:
+        super().__init__(own_options, _no_action, summary)
+        self.name = name
+        self._forward = function
+        self._load = load
+        self._own = {id(option) for option in self.options}
+
+    def parser(self, args: Sequence[str]) -> Parser:
+        """Parse the arguments by the action's options and those of the other command. Raises UsageError."""
+        command = self._load(self.name)
+        parser = Parser(self._all_options(), stops_at_word=command.runs_workload)
+        parser.parse(args)
+        return parser
+
+    def run(self, name: str, args: Sequence[str]) -> int:
+        """Call the function with the own options and the arguments for the other command."""
+        if is_help(args):
+            from perfpy.cli.line.help_text import help_text
+
+            print(help_text(name, self.summary, self._all_options(), self.usage))
+            return _USAGE_STATUS if args[0] == "-h" else 0
+        parser = self.parser(args)
+        own = Parser([], stops_at_word=True)
+        forwarded: list[str] = []
+        options = {option.name: option for option in reversed(self._all_options())}
+        names = {option.name for option in options.values() if id(option) in self._own}
+        own.values = {field: value for field, value in parser.values.items() if field in names}
+        for occurrence in parser.occurrences:
+            if occurrence.name in names:
+                own.occurrences.append(occurrence)
+            else:
+                forwarded.append(_respell(options[occurrence.name], occurrence.value))
+        return self._forward(self.options_class.read(own), forwarded + parser.words)
+
+    @property
+    def usage(self) -> str:
+        """The usage line after the action's name."""
+        return self._load(self.name).usage
+
+    def _all_options(self) -> list[Option]:
+        return _without_repeated_spellings([*self.options, *self._load(self.name).options])
+
+
+def _respell(option: Option, value: Any) -> str:
+    """Return one argument that sets an option to a text (None: negated)."""
+    if value is None:
+        return f"--no-{option.words[0].removeprefix('no-')}" if not option.words[0].startswith("no-") else f"--{option.words[0][3:]}"
+    if not option.kind.wants_value:
+        return f"--{option.words[0]}" if option.words else f"-{option.letters[0]}"
+    return f"--{option.words[0]}={value}" if option.words else f"-{option.letters[0]}{value}"
+
+
 def is_help(args: Sequence[str]) -> bool:
     """Whether arguments begin with a request for help."""
     return bool(args) and args[0] in ("-h", "--help")

@@ -22,6 +22,19 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("show the threads that waited most", "perfpy lock contention -t -E 10"),
         _example("show the longest waits for each lock", "perfpy lock report -k wait_max"),
     ),
+    "mem": (
+        _example(
+            "record loads of at least 50 cycles, and show what served them",
+            "perfpy mem record --ldlat 50 -- ./program",
+            "perfpy mem report",
+        ),
+        _example("show the slowest data, by symbol", "perfpy mem report -s symbol_daddr,mem"),
+        _example("print every access on a line, for scripts", "perfpy mem report -D -x,"),
+    ),
+    "c2c": (
+        _example("find false sharing between the threads of a program", "perfpy c2c record -- ./program", "perfpy c2c report"),
+        _example("show which threads use a line, with the shares of nodes", "perfpy c2c report -c tid,iaddr -N"),
+    ),
     "sched": (
         _example(
             "record what the scheduler does, and show who waited for a CPU", "perfpy sched record -- make -j8", "perfpy sched latency"

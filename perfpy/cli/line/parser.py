@@ -27,7 +27,7 @@ _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
 _NOT_OF_PERF: Final = frozenset((
     "addr2line-style", "clang-opt", "clang-path", "compare", "data-mmap", "event-files", "fold-interpreters", "folded",
     "full-names", "keep-stacks", "max-cpu", "max-summary", "off-cpu-limit", "off-cpu-thresh", "parallelism", "self-contained",
-    "show-cpu", "stdio", "summary-mode", "verdict",
+    "show-cpu", "stdio", "summary-mode", "type-profile", "verdict",
 ))  # fmt: skip
 
 

@@ -183,6 +183,8 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
         return text
     if cell is ColumnCell.CUT:
         return _truncate_bytes(text, width)
+    if cell is ColumnCell.PADDED:
+        return text + " " * (width - byte_width(text))
     if cell is ColumnCell.RIGHT_CUT:
         truncated = _truncate_bytes(text, width)
         return " " * (width - byte_width(truncated)) + truncated

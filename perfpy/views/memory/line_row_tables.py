@@ -1,0 +1,237 @@
+"""The accesses of each cache line: perf c2c report's "Shared Cache Line Distribution Pareto"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.cpu_list import cpu_list_text
+from perfpy.analysis.memory.access_kinds import Counts
+from perfpy.analysis.memory.cache_lines import displayed, group_rows
+from perfpy.views.memory.c2c_statistics import title
+from perfpy.views.memory.cache_line_table import node_text
+from perfpy.views.memory.column_table import Column, heading_lines, row_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.memory.accesses import MemoryNodes
+    from perfpy.analysis.memory.cache_lines import CacheLines
+    from perfpy.analysis.memory.line_rows import LineRows
+    from perfpy.analysis.sortkeys.key_columns import KeyColumn
+
+_RULE: Final = "  " + "-" * 70
+_NUMBER: Final = 7
+_WIDE: Final = 8
+_STORES: Final = ("store_l1", "store_l1_miss", "store_unknown")
+_LONGEST_NAME: Final = 30  # of functions, with the level, and of source lines
+_NODE_WIDTH: Final = 20  # of a node with shares
+_NODE_HEADINGS: Final = ("Node", "Node{cpus %hitms %stores}", "Node{cpu list}")
+_PEER_HEADING: Final = "Node{cpus %peers %stores}"
+
+
+class RowNames(NamedTuple):
+    """The names of rows, over the distinct frames of their code.
+
+    Attributes:
+        symbol, dso, source: the columns; source is None if lines are not shown.
+        number: int64[rows], the row's place in them.
+        address: uint64[rows], of the code.
+        comm: returns the name of a thread.
+    """
+
+    symbol: KeyColumn
+    dso: KeyColumn
+    source: KeyColumn | None
+    number: NDArray[np.int64]
+    address: NDArray[np.uint64]
+    comm: Callable[[int], str]
+
+
+class RowStyle(NamedTuple):
+    """How rows are shown.
+
+    Attributes:
+        display: tot, lcl, rmt or peer.
+        fields: of --coalesce.
+        node_info: how often -N was given: nodes; with shares; with CPUs.
+        full_symbols: whether long symbols are not cut.
+    """
+
+    display: str
+    fields: Sequence[str]
+    node_info: int
+    full_symbols: bool
+
+
+def row_tables(
+    rows: LineRows, lines: CacheLines, chosen: Sequence[int], names: RowNames, nodes: MemoryNodes, style: RowStyle
+) -> Iterator[str]:
+    """Yield a table for each chosen line."""
+    yield ""
+    yield from title("      Shared Cache Line Distribution Pareto      ")
+    if not chosen:
+        yield "#"
+        return
+    tables = _Tables(rows, lines, chosen, names, nodes, style)
+    yield from heading_lines(tables.columns(0))
+    starts = np.searchsorted(rows.line[rows.order], np.arange(len(chosen) + 1))
+    for place in range(len(chosen)):
+        yield from tables.lines_of(place, rows.order[starts[place] : starts[place + 1]])
+
+
+class _Tables:
+    def __init__(
+        self, rows: LineRows, lines: CacheLines, chosen: Sequence[int], names: RowNames, nodes: MemoryNodes, style: RowStyle
+    ) -> None:
+        self._rows = rows
+        self._lines = lines
+        self._chosen = chosen
+        self._names = names
+        self._nodes = nodes
+        self._style = style
+        self._rows_of_line = self._divided()
+        self._row_nodes = _RowNodes(rows, nodes, style)
+        self._means = rows.mean_weights()
+
+    def _divided(self) -> list[NDArray[np.int64]]:
+        starts = np.searchsorted(self._rows.line, np.arange(len(self._chosen) + 1))  # rows ascend by line
+        return [np.arange(begin, end) for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
+
+    def columns(self, place: int) -> list[Column]:
+        """Return the columns of a line's table; hidden rows widen them, too."""
+        style, fields = self._style, self._style.fields
+        is_peer = style.display == "peer"
+        first = "-- Peer Snoop --" if is_peer else "----- HITM -----"
+        columns = [
+            Column("Num", 5),
+            Column("Rmt" if is_peer else "RmtHitm", _NUMBER, first, 2),
+            Column("Lcl" if is_peer else "LclHitm", _NUMBER),
+            Column("L1 Hit", _NUMBER, "------- Store Refs ------", 3),
+            Column("L1 Miss", _NUMBER),
+            Column("N/A", _NUMBER),
+            Column("Offset", 18, "--------- Data address ---------", 3),
+            Column("Node", 4),
+            Column("PA cnt", 6),
+        ]
+        columns += [Column("Pid", _NUMBER)] if "pid" in fields else []
+        columns += [Column("Tid", self._thread_width(place), left=True)] if "tid" in fields else []
+        columns += [Column("Code address", 18)] if "iaddr" in fields else []
+        kind = "peer" if is_peer else "hitm"
+        columns += [Column(f"rmt {kind}", _WIDE, "---------- cycles ----------", 3), Column(f"lcl {kind}", _WIDE), Column("load", _WIDE)]
+        columns += [Column("records", _NUMBER, "Total"), Column("cnt", _WIDE, "cpu")]
+        columns += self._name_columns(place)
+        info = min(style.node_info, 2)
+        columns.append(Column(_PEER_HEADING if is_peer and info == 1 else _NODE_HEADINGS[info], 4, loose=True))
+        return columns
+
+    def _name_columns(self, place: int) -> list[Column]:
+        names, fields = self._names, self._style.fields
+        numbers = np.unique(names.number[self._rows_of_line[place]])
+        columns = []
+        if "iaddr" in fields:
+            columns.append(Column("Symbol", self._name_width(names.symbol, numbers, "Symbol"), left=True))
+        if "iaddr" in fields or "dso" in fields:
+            columns.append(Column("Object", max(names.dso.width_of(numbers), len("Shared")), "Shared", left=True))
+        if "iaddr" in fields and names.source is not None:
+            columns.append(Column("Source:Line", self._name_width(names.source, numbers, "Source:Line"), left=True))
+        return columns
+
+    def _name_width(self, names: KeyColumn, numbers: NDArray[np.int64], heading: str) -> int:
+        width = max(names.width_of(numbers), len(heading))
+        return width if self._style.full_symbols else min(width, _LONGEST_NAME)
+
+    def _thread_width(self, place: int) -> int:
+        rows = self._rows_of_line[place]
+        threads = np.unique(self._rows.accesses.tid[self._rows.first[rows]]).tolist()
+        return max(8 + len(self._names.comm(thread)) for thread in threads)
+
+    def lines_of(self, place: int, order: NDArray[np.int64]) -> Iterator[str]:
+        """Yield the heading of a line and its rows."""
+        line, counts = self._chosen[place], self._lines.counts
+        columns = self.columns(place)
+        totals = [int(counts[name][line]) for name in self._counters()]
+        if place:
+            yield ""
+        yield _RULE
+        yield row_line(columns[:7], [str(place), *map(str, totals), f"0x{self._lines.address[line]:x}"])
+        yield _RULE
+        for row in order.tolist():
+            if self._rows.is_shown[row]:
+                yield row_line(columns, self._cells(row, totals))
+
+    def _counters(self) -> tuple[str, ...]:
+        kinds = ("remote_peer", "local_peer") if self._style.display == "peer" else ("remote_hitm", "local_hitm")
+        return (*kinds, *_STORES)
+
+    def _cells(self, row: int, totals: Sequence[int]) -> list[str]:
+        rows, names, fields = self._rows, self._names, self._style.fields
+        access = int(rows.first[row])
+        shares = [_percent(int(rows.counts[name][row]), total) for name, total in zip(self._counters(), totals, strict=True)]
+        cells = ["", *shares, f"0x{rows.offset[row]:x}", node_text(rows.memory_nodes[row]), str(rows.physical[row])]
+        thread = int(rows.accesses.tid[access])
+        cells += [str(rows.accesses.pid[access])] if "pid" in fields else []
+        cells += [f"{thread:>7}:{names.comm(thread)}"] if "tid" in fields else []
+        number = int(names.number[row])
+        cells += [f"0x{names.address[row]:x}"] if "iaddr" in fields else []
+        means = self._means[2:4] if self._style.display == "peer" else self._means[:2]
+        cells += [str(mean[row]) for mean in (*means, self._means[4])]
+        cells += [str(rows.counts.records[row]), str(len(rows.cpus[row]))]
+        cells += [self._shorten(names.symbol.text(number))] if "iaddr" in fields else []
+        cells += [names.dso.text(number)] if "iaddr" in fields or "dso" in fields else []
+        cells += [self._shorten(names.source.text(number))] if "iaddr" in fields and names.source is not None else []
+        return [*cells, self._row_nodes.text(row)]
+
+    def _shorten(self, text: str) -> str:
+        return text if self._style.full_symbols else text[:_LONGEST_NAME]
+
+
+class _RowNodes:
+    """The nodes whose CPUs made the accesses of each row."""
+
+    def __init__(self, rows: LineRows, nodes: MemoryNodes, style: RowStyle) -> None:
+        self._rows = rows
+        self._style = style
+        self._nodes = nodes
+        self._shares: dict[tuple[int, int], tuple[int, int]] = {}
+        self._totals = displayed(rows.counts, style.display), rows.counts["store"]
+        if style.node_info == 1:
+            self._count_shares()
+
+    def _count_shares(self) -> None:
+        """Count the accesses of each row and node that --display counts, and stores."""
+        accesses = self._rows.accesses
+        node = self._nodes.of_cpus(accesses.cpu).astype(np.int64)
+        group, first = group_rows([self._rows.group, node])
+        counts = Counts(accesses.kinds, group, len(first))
+        keys = zip(self._rows.group[first].tolist(), node[first].tolist(), strict=True)
+        numbers = zip(displayed(counts, self._style.display).tolist(), counts["store"].tolist(), strict=True)
+        self._shares = dict(zip(keys, numbers, strict=True))
+
+    def text(self, row: int) -> str:
+        """Return the nodes of a row."""
+        cpus = np.array(self._rows.cpus[row], np.int32)
+        node = self._nodes.of_cpus(cpus)
+        by_node = {number: cpus[node == number].tolist() for number in np.unique(node).tolist() if number >= 0}
+        if self._style.node_info == 0:
+            return " ".join(f"{number:2d}" for number in by_node)
+        if self._style.node_info > 1:
+            return " ".join(f"{number:2d}{{{cpu_list_text(cpus)}}}" for number, cpus in by_node.items())
+        return " ".join(self._share_text(row, number, by_node.get(number, [])) for number in range(self._nodes.count))
+
+    def _share_text(self, row: int, number: int, cpus: Sequence[int]) -> str:
+        if not cpus:
+            return " " * _NODE_WIDTH
+        parts = self._shares[row, number]
+        shares = (
+            f"{100.0 * part / int(total[row]):5.1f}%" if total[row] else f"{'n/a':>6}"
+            for part, total in zip(parts, self._totals, strict=True)
+        )
+        return f"{number:2d}{{{len(cpus):2d} {' '.join(shares)}}}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100.0 * part / whole if whole else 0.0:.2f}%"

@@ -1,7 +1,8 @@
 """Selected fields of several tracepoints as columns, read in one pass over the samples.
 
-`read_tracepoints` decodes only the fields that a command needs, so that a million events cost two numbers a field. Rows come in order of
-delivery; `order` is the position among all wanted rows, by which the rows of several tracepoints can be merged.
+`read_tracepoints` takes only the fields that a command needs, in place, from the buffer that the file was read into: raw data are never
+copied. Samples are read in the order of the file and sorted once at the end. Rows come in order of delivery; `order` is the position among
+all wanted rows, by which the rows of several tracepoints can be merged.
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, rows_where
+from perfpy.abi.columns import Columns, Ragged, Slices, rows_where
 from perfpy.abi.flags import PerfType
+from perfpy.perfdata.records.delivery.order import delivery_order
 from perfpy.perfdata.tracepoints.field_columns import bytes_at, field_column
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.batches import StoredBatch
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.perfdata.tracepoints.event_format import TraceField
 
-_COLUMNS: Final = ("pid", "tid", "time", "cpu")
+TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
 _LONGEST_TEXT: Final = 64
 
@@ -36,8 +38,9 @@ class TracepointRows(NamedTuple):
         order: int64[n], positions among the rows of all tracepoints that were read.
         key: uint64[n], delivery keys.
         time: int64[n], nanoseconds.
-        pid, tid, cpu: int32[n], of the sample.
-        fields: a column for each wanted field that the tracepoint has.
+        pid, tid, cpu: int32[n], of the sample; zeros if they were not asked for.
+        fields: a column for each wanted field that the tracepoint has: int32[n] for integers of up to 32 bits, int64[n] and uint64[n]
+            for longer ones and unsigned ones of 32 bits, bytes for texts.
         chains: callchains, if they were asked for.
     """
 
@@ -71,7 +74,11 @@ def tracepoints_of(source: SampleSource) -> dict[str, FileEvent]:
 
 
 def read_tracepoints(
-    source: SampleSource, wanted: Mapping[str, Sequence[str]], *, with_chains: Collection[str] = ()
+    source: SampleSource,
+    wanted: Mapping[str, Sequence[str]],
+    *,
+    with_chains: Collection[str] = (),
+    columns: Collection[str] = TASK_COLUMNS,
 ) -> dict[str, TracepointRows]:
     """Read tracepoints as columns.
 
@@ -79,6 +86,7 @@ def read_tracepoints(
         source: the samples.
         wanted: the fields of each tracepoint. Tracepoints that the source lacks are absent from the result.
         with_chains: the tracepoints whose callchains are kept.
+        columns: which of pid, tid and cpu are read.
     """
     if source.tracing is None:
         return {}
@@ -88,36 +96,37 @@ def read_tracepoints(
         name = ":".join(event.tracepoint) if event.tracepoint else ""
         if name in wanted and name in present:
             form = source.tracing.formats[event.attr.config]
-            readers[event.index] = _FieldReader(name, [field for one in wanted[name] if (field := form.field(one))], source.tracing.endian)
-    parts: dict[str, list[TracepointRows]] = {reader.name: [] for reader in readers.values()}
-    fields = {*_COLUMNS, "raw", *(("callchain",) if set(with_chains) & set(parts) else ())}
+            fields = [field for one in wanted[name] if (field := form.field(one))]
+            readers[event.index] = _FieldReader(name, fields, source.tracing.endian, name in with_chains)
+    parts: dict[str, list[_Part]] = {reader.name: [] for reader in readers.values()}
+    names = {*columns, "tid", "time", "raw", *(("callchain",) if set(with_chains) & set(parts) else ())}
     count = 0
-    for batch in source.batches(fields):
-        count = _add_batch(batch, readers, parts, with_chains, count)
-    return {name: _concatenated(rows, list(wanted[name])) for name, rows in parts.items()}
-
-
-def _add_batch(
-    batch: Batch, readers: Mapping[int, _FieldReader], parts: Mapping[str, list[TracepointRows]], with_chains: Collection[str], count: int
-) -> int:
-    """Append the wanted rows of a batch; return the number of rows until now, wanted or not."""
-    columns = batch.columns
-    if "raw" in columns and "tid" in columns:
-        raw = columns["raw"]
-        words = _Words(raw)
+    for batch in source.stored_batches(names):
+        key = source.settled_keys(batch)
         for index, reader in readers.items():
-            rows = rows_where(batch.event == index)
-            if not len(rows):
-                continue
-            none = np.zeros(len(rows), np.int32)
-            pid, tid, cpu = (columns[name][rows] if name in columns else none for name in ("pid", "tid", "cpu"))
-            time = columns["time"][rows].astype(np.int64) if "time" in columns else np.zeros(len(rows), np.int64)
-            chains = None
-            if reader.name in with_chains:
-                chains = columns["callchain"].take(rows) if "callchain" in columns else Ragged.empty(len(rows), np.uint64)
-            read = {field.name: reader.column(field, words, raw, rows) for field in reader.fields}
-            parts[reader.name].append(TracepointRows(count + rows.astype(np.int64), batch.key[rows], time, pid, tid, cpu, read, chains))
-    return count + len(batch)
+            if part := reader.part(batch, key, index, count, columns):
+                parts[reader.name].append(part)
+        count += len(batch.event)
+    return _in_order({name: _joined(rows, list(wanted[name]), with_chains=name in with_chains) for name, rows in parts.items()})
+
+
+class _Part(NamedTuple):
+    """The rows of one event in one batch, or all rows of one tracepoint in the order of the file; see TracepointRows.
+
+    Attributes:
+        arrival: int64[n], positions in the file.
+        stored: uint64[n], keys by which rows are sorted.
+    """
+
+    arrival: NDArray[np.int64]
+    stored: NDArray[np.uint64]
+    key: NDArray[np.uint64]
+    time: NDArray[np.int64]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    cpu: NDArray[np.int32]
+    fields: dict[str, Any]
+    chains: Ragged | None
 
 
 class _FieldReader(NamedTuple):
@@ -126,66 +135,147 @@ class _FieldReader(NamedTuple):
     name: str
     fields: list[TraceField]
     endian: str
+    has_chains: bool
 
-    def column(self, field: TraceField, words: _Words, raw: Ragged, rows: NDArray[np.intp]) -> Any:
-        """Return a field of some rows.
+    def part(self, batch: StoredBatch, key: NDArray[np.uint64], index: int, count: int, names: Collection[str]) -> _Part | None:
+        """Return the event's rows of a batch; None if there are none.
 
-        Integers come as int64 (unsigned 64-bit ones as uint64), texts of fixed size as bytes (S16), other fields as in trace_columns.
+        Args:
+            batch: in the order of the file.
+            key: settled delivery keys.
+            index: of the event.
+            count: the samples before the batch.
+            names: which of pid, tid and cpu to read.
         """
+        columns = batch.columns
+        if "raw" not in columns or "tid" not in columns:
+            return None
+        rows = rows_where(batch.event == index)
+        if not len(rows):
+            return None
+        raw = columns["raw"].take(rows)
+        stored, time = batch.key[rows], batch.time[rows].view(np.int64)
+        same = key is batch.key
+        pid, tid, cpu = (_task_column(columns, name, rows, wanted=name in names) for name in TASK_COLUMNS)
+        chains = None
+        if self.has_chains:
+            chains = _gathered(columns["callchain"].take(rows)) if "callchain" in columns else Ragged.empty(len(rows), np.uint64)
+        words = _Words(raw)
+        fields = {field.name: self._column(field, words, raw) for field in self.fields}
+        return _Part(count + rows.astype(np.int64), stored, stored if same else key[rows], time, pid, tid, cpu, fields, chains)
+
+    def _column(self, field: TraceField, words: _Words, raw: Ragged | Slices) -> Any:
+        """Return a field of some rows; see TracepointRows."""
+        if not field.is_array and not field.is_dynamic and field.size in (_HALF, 2 * _HALF) and words.fits and not field.offset % _HALF:
+            return words.numbers(field, self.endian)
+        copied = _gathered(raw)
         if field.is_string and not field.is_dynamic and 0 < field.size <= _LONGEST_TEXT:
-            return bytes_at(raw.take(rows), field.offset, field.size).copy().view(f"S{field.size}").ravel()
-        if field.is_array or field.is_dynamic or field.size not in (1, 2, 4, 8):
-            return field_column(field, raw.take(rows), self.endian)
-        if words.fits and field.size in (4, 8) and not field.offset % _HALF:
-            return words.numbers(field, rows, self.endian)
-        column = field_column(field, raw.take(rows), self.endian)
-        return column if field.size == 8 and not field.is_signed else column.astype(np.int64)
+            return bytes_at(copied, field.offset, field.size).copy().view(f"S{field.size}").ravel()
+        column = field_column(field, copied, self.endian)
+        if field.is_array or field.is_dynamic or field.size not in (1, 2, _HALF) or column.ndim != 1:
+            return column
+        return column.astype(np.int32 if field.size < _HALF or field.is_signed else np.int64)
 
 
 class _Words:
     """Raw data as 32-bit words, which is how the kernel aligns it."""
 
-    def __init__(self, raw: Ragged) -> None:
-        self._raw = raw
-        self.fits = len(raw.values) % _HALF == 0 and not (raw.offsets & (_HALF - 1)).any()
-
-    def numbers(self, field: TraceField, rows: NDArray[np.intp], endian: str) -> NDArray[Any]:
-        """Return a number of each row; 0 where the row is too short."""
-        raw = self._raw
-        begin = raw.offsets[:-1][rows]
-        is_inside = begin + field.offset + field.size <= raw.offsets[1:][rows]
-        index = (begin + field.offset) >> 2
-        if not is_inside.all():
-            if not len(raw.values):
-                return np.zeros(len(rows), np.int64)
-            index = np.where(is_inside, index, 0)
-        if field.size == _HALF:
-            values = raw.values.view(f"{endian}{'i' if field.is_signed else 'u'}4")[index].astype(np.int64)
+    def __init__(self, raw: Ragged | Slices) -> None:
+        if isinstance(raw, Slices):
+            self._words, self._begins, self._lengths = raw.words, raw.starts, raw.lengths
         else:
-            halves = raw.values.view(f"{endian}u4")
-            last = np.minimum(index + 1, len(halves) - 1)
-            low, high = (halves[index], halves[last]) if endian == "<" else (halves[last], halves[index])
-            unsigned = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+            self._words, self._begins, self._lengths = raw.values, raw.offsets[:-1], raw.lengths
+        self._words = self._words[: len(self._words) & -_HALF]
+        self.fits = self._words.itemsize == 1 and not int(np.bitwise_or.reduce(self._begins, initial=0)) & (_HALF - 1)
+
+    def numbers(self, field: TraceField, endian: str) -> NDArray[Any]:
+        """Return a number of each row; 0 where the row is too short."""
+        is_inside = self._lengths >= field.offset + field.size
+        index = (self._begins + field.offset) >> 2
+        if not is_inside.all():
+            if not len(self._words):
+                return np.zeros(len(index), np.int32)
+            index = np.where(is_inside, index, 0)
+        words = self._words.view(f"{endian}u4")
+        index = np.minimum(index, len(words) - 1)
+        if field.size == _HALF:
+            column = words.take(index).astype(np.uint32, copy=False)
+            values = column.view(np.int32) if field.is_signed else column.astype(np.int64)
+        else:
+            following = np.minimum(index + 1, len(words) - 1)
+            low, high = (index, following) if endian == "<" else (following, index)
+            unsigned = words.take(low).astype(np.uint64) | words.take(high).astype(np.uint64) << np.uint64(32)
             values = unsigned.view(np.int64) if field.is_signed else unsigned
         numbers: NDArray[Any] = values if is_inside.all() else np.where(is_inside, values, values.dtype.type(0))
         return numbers
 
 
-def _concatenated(parts: Sequence[TracepointRows], fields: Iterable[str]) -> TracepointRows:
+def _task_column(columns: Columns, name: str, rows: NDArray[np.intp], *, wanted: bool) -> NDArray[np.int32]:
+    if not wanted or name not in columns:
+        return np.broadcast_to(np.int32(0), len(rows))
+    column: NDArray[np.int32] = columns[name][rows]
+    return column
+
+
+def _gathered(rows: Ragged | Slices) -> Ragged:
+    return rows.gather() if isinstance(rows, Slices) else rows
+
+
+def _joined(parts: Sequence[_Part], fields: Iterable[str], *, with_chains: bool) -> _Part:
+    """Return the rows of one tracepoint in the order of the file."""
     if not parts:
         none = np.zeros(0, np.int64)
-        some = none.astype(np.int32)
-        return TracepointRows(none, none.astype(np.uint64), none, some, some, some, dict.fromkeys(fields, none))
+        some, keys = none.astype(np.int32), none.astype(np.uint64)
+        chains = Ragged.empty(0, np.uint64) if with_chains else None
+        return _Part(none, keys, keys, none, some, some, some, dict.fromkeys(fields, some), chains)
     if len(parts) == 1:
         return parts[0]
-    columns = [np.concatenate(column) for column in zip(*(part[:6] for part in parts), strict=True)]
-    read = {name: _joined([part.fields[name] for part in parts]) for name in parts[0].fields}
+    stored = np.concatenate([part.stored for part in parts])
+    key = stored if all(part.key is part.stored for part in parts) else np.concatenate([part.key for part in parts])
+    time = np.concatenate([part.time for part in parts])
+    if bool((time == stored.view(np.int64)).all()):
+        time = stored.view(np.int64)
+    columns = [_joined_column([part[number] for part in parts]) for number in (4, 5, 6)]
+    read = {name: _joined_column([part.fields[name] for part in parts]) for name in parts[0].fields}
     chains = None if parts[0].chains is None else Ragged.concat([part.chains for part in parts if part.chains is not None])
-    rows = TracepointRows._make([*columns, read, chains])
-    if (np.diff(rows.order) < 0).any():
-        return rows.take(np.argsort(rows.order, kind="stable"))
+    return _Part(np.concatenate([part.arrival for part in parts]), stored, key, time, columns[0], columns[1], columns[2], read, chains)
+
+
+def _joined_column(columns: Sequence[Any]) -> Any:
+    if isinstance(columns[0], Ragged):
+        return Ragged.concat(columns)
+    if columns[0].strides == (0,):  # zeros that need no memory
+        return np.broadcast_to(np.int32(0), sum(map(len, columns)))
+    return np.concatenate(columns)
+
+
+def _in_order(tables: Mapping[str, _Part]) -> dict[str, TracepointRows]:
+    """Return the tables in order of delivery."""
+    orders = _orders([table for table in tables.values() if len(table.arrival)])
+    rows = {}
+    for name, table in tables.items():
+        order = next(orders) if len(table.arrival) else table.arrival
+        _, _, key, time, pid, tid, cpu, fields, chains = table
+        unsorted = TracepointRows(order, key, time, pid, tid, cpu, fields, chains)
+        is_sorted = not len(order) or bool((order[1:] > order[:-1]).all())
+        rows[name] = unsorted if is_sorted else unsorted.take(np.argsort(order, kind="stable"))
     return rows
 
 
-def _joined(columns: Sequence[Any]) -> Any:
-    return Ragged.concat(columns) if isinstance(columns[0], Ragged) else np.concatenate(columns)
+def _orders(tables: Sequence[_Part]) -> Iterator[NDArray[np.int64]]:
+    """Yield for each table the position of its rows among those of all tables, in order of delivery."""
+    if not tables:
+        return
+    arrival = np.concatenate([table.arrival for table in tables])
+    by_arrival = np.argsort(arrival, kind="stable")
+    keys = np.concatenate([table.stored for table in tables])[by_arrival]
+    times = np.concatenate([table.time for table in tables]).view(np.uint64)[by_arrival]
+    delivered = delivery_order(keys, times)
+    rows = by_arrival if delivered is None else by_arrival[delivered]
+    del keys, times, arrival
+    positions = np.empty(len(rows), np.int64)
+    positions[rows] = np.arange(len(rows))
+    begin = 0
+    for table in tables:
+        yield positions[begin : begin + len(table.arrival)]
+        begin += len(table.arrival)

@@ -8,7 +8,7 @@ state before each arrival on a CPU follows from the last arrival or departure be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,9 @@ CAME: Final = 4  #: the thread came to a CPU
 MIGRATED: Final = 5  #: the thread moved to another CPU's run queue
 
 _THREAD_BITS: Final = np.uint64(32)
+_SPARSE: Final = 8  # the largest number, by the number of rows, up to which a table of all numbers is cheaper than sorting
+_LARGEST_TABLE: Final = 1 << 24
+_SHORT: Final = 1 << 16
 
 
 class QueueTransitions(NamedTuple):
@@ -50,24 +53,45 @@ class Delays(NamedTuple):
     end: NDArray[np.int64]
 
 
-def thread_order(tid: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indexes that sort rows by thread, then by order (below 2**32)."""
+def thread_order(tid: NDArray[np.integer[Any]], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indexes that sort rows by thread, then by order (distinct, below 2**32)."""
+    if not len(tid):
+        return np.zeros(0, np.int64)
+    if int(order.max()) < _SPARSE * len(order) and int(tid.min()) >= 0 and int(tid.max()) < _LARGEST_TABLE:
+        rows = _by_slot(order)
+        is_present = np.zeros(int(tid.max()) + 1, bool)
+        is_present[tid] = True
+        rank = np.cumsum(is_present, dtype=np.int32)
+        if int(rank[-1]) <= _SHORT:  # sorting 16-bit numbers is a radix sort
+            return rows[np.argsort((rank - 1).astype(np.uint16)[tid[rows]], kind="stable")]
     keys = tid.astype(np.uint32).astype(np.uint64) << _THREAD_BITS | order.astype(np.uint64)
     return np.argsort(keys)
+
+
+def _by_slot(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indexes that sort distinct numbers that are not far apart."""
+    slots: NDArray[np.int64] = np.full(int(order.max()) + 1, -1, np.int64)
+    slots[order] = np.arange(len(order))
+    return slots[slots >= 0]
+
+
+def sorted_by_thread(transitions: QueueTransitions) -> QueueTransitions:
+    """Return the transitions sorted by thread, then by order."""
+    rows = thread_order(transitions.tid, transitions.order)
+    return QueueTransitions._make(column[rows] for column in transitions)
 
 
 def run_queue_delays(transitions: QueueTransitions, *, one_cpu: bool = False) -> Delays:
     """Return the delays between readiness and the CPU.
 
     Args:
-        transitions: of all threads.
+        transitions: of all threads, sorted by thread (see sorted_by_thread).
         one_cpu: perf's rules for a recording of a single CPU, where transitions are missing: every wakeup counts, and a migration
             restarts the wait.
     """
-    rows = thread_order(transitions.tid, transitions.order)
-    tid, kind, time = transitions.tid[rows], transitions.kind[rows], transitions.time[rows]
-    position = np.arange(len(rows))
-    first = np.ones(len(rows), bool)
+    tid, kind, time = transitions.tid, transitions.kind, transitions.time
+    position = np.arange(len(tid))
+    first = np.ones(len(tid), bool)
     first[1:] = tid[1:] != tid[:-1]
     first_row = np.maximum.accumulate(np.where(first, position, 0))
     ends = np.flatnonzero(kind == CAME)
@@ -84,12 +108,14 @@ def run_queue_delays(transitions: QueueTransitions, *, one_cpu: bool = False) ->
 
 
 def count_wakeups(transitions: QueueTransitions, *, one_cpu: bool = False) -> int:
-    """Return the number of wakeups of sleeping threads; with one_cpu of all wakeups and migrations."""
+    """Return the number of wakeups of sleeping threads; with one_cpu of all wakeups and migrations.
+
+    The transitions are sorted by thread.
+    """
     if one_cpu:
         return int(((transitions.kind == WOKEN) | (transitions.kind == MIGRATED)).sum())
-    rows = thread_order(transitions.tid, transitions.order)
-    tid, kind = transitions.tid[rows], transitions.kind[rows]
-    first = np.ones(len(rows), bool)
+    tid, kind = transitions.tid, transitions.kind
+    first = np.ones(len(tid), bool)
     first[1:] = tid[1:] != tid[:-1]
     kept = (kind != RAN) & (kind != CAME) | first
     tid, kind, first = tid[kept], kind[kept], first[kept]

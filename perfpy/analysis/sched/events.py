@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.errors import UsageError
-from perfpy.perfdata.tracepoint_rows import TracepointRows, read_tracepoints, tracepoints_of
+from perfpy.perfdata.tracepoint_rows import TASK_COLUMNS, TracepointRows, read_tracepoints, tracepoints_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from perfpy.perfdata.sample_source import SampleSource
 
 SWITCH: Final = "sched:sched_switch"
@@ -51,7 +53,9 @@ class SchedEvents(NamedTuple):
         return self.switches.chains is not None
 
 
-def read_events(source: SampleSource, *, runtimes: bool = True, chains: bool = False, comms: bool = False) -> SchedEvents:
+def read_events(
+    source: SampleSource, *, runtimes: bool = True, chains: bool = False, comms: bool = False, columns: Collection[str] = TASK_COLUMNS
+) -> SchedEvents:
     """Read the scheduler's events. Raises UsageError if the recording has no switches.
 
     Args:
@@ -59,6 +63,7 @@ def read_events(source: SampleSource, *, runtimes: bool = True, chains: bool = F
         runtimes: whether to read sched_stat_runtime.
         chains: whether to keep the callchains of switches.
         comms: whether to read prev_comm and next_comm of switches.
+        columns: which of pid, tid and cpu of the samples to read.
     """
     present = tracepoints_of(source)
     if SWITCH not in present:
@@ -68,7 +73,7 @@ def read_events(source: SampleSource, *, runtimes: bool = True, chains: bool = F
     wanted = {name: _FIELDS[name] for name in names}
     if comms:
         wanted[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
-    rows = read_tracepoints(source, wanted, with_chains=(SWITCH,) if chains else ())
+    rows = read_tracepoints(source, wanted, with_chains=(SWITCH,) if chains else (), columns=columns)
     wakeups = [rows[name] for name in (waking, NEW) if name in rows]
     none = _without_rows()
     return SchedEvents(rows[SWITCH], _merged(wakeups), rows.get(RUNTIME, none), rows.get(MIGRATE, none))

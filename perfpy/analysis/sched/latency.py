@@ -17,6 +17,7 @@ from perfpy.scheduling.run_queue import (
     QueueTransitions,
     count_wakeups,
     run_queue_delays,
+    sorted_by_thread,
 )
 from perfpy.scheduling.switch_times import previous_of
 
@@ -78,30 +79,32 @@ class Problems(NamedTuple):
     records: int
 
 
-def problems(events: SchedEvents, source: SampleSource, *, one_cpu: bool = False) -> Problems:
-    """Return what makes the delays of a recording doubtful."""
+def problems(events: SchedEvents, transitions: QueueTransitions, source: SampleSource, *, one_cpu: bool = False) -> Problems:
+    """Return what makes the delays of a recording doubtful. transitions: of the events."""
     switches = events.switches
     before = previous_of(switches.cpu.astype(np.int64))
     known = before >= 0
     wrong = switches.fields["next_pid"][before[known]] != switches.fields["prev_pid"][known]
     lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
     records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) if lost else 0
-    wakeups = count_wakeups(_transitions(events, one_cpu=one_cpu), one_cpu=one_cpu)
+    wakeups = count_wakeups(transitions, one_cpu=one_cpu)
     return Problems(int(wrong.sum()), wakeups, sum(lost), len(lost), records)
 
 
-def task_delays(events: SchedEvents, comm_of: Callable[[int], str], *, one_cpu: bool = False) -> list[TaskDelays]:
+def task_delays(
+    events: SchedEvents, transitions: QueueTransitions, comm_of: Callable[[int], str], *, one_cpu: bool = False
+) -> list[TaskDelays]:
     """Return the delays of each task, by descending tid.
 
     Args:
         events: of the recording.
+        transitions: of the events (transitions_of).
         comm_of: returns the name of a thread.
         one_cpu: see run_queue_delays.
     """
-    transitions = _transitions(events, one_cpu=one_cpu)
     delays = run_queue_delays(transitions, one_cpu=one_cpu)
-    tids = np.sort(transitions.tid)
-    tids = tids[np.append(True, tids[1:] != tids[:-1])] if len(tids) else tids
+    tids = transitions.tid
+    tids = np.sort(tids[np.append(True, tids[1:] != tids[:-1])]) if len(tids) else tids
     runtimes = _totals(tids, events.runtimes.fields["pid"], events.runtimes.fields["runtime"].astype(np.int64))
     lengths = delays.end - delays.begin
     totals, counts = _totals(tids, delays.tid, lengths), _totals(tids, delays.tid, np.ones(len(lengths), np.int64))
@@ -144,19 +147,20 @@ def sorted_delays(rows: Iterable[TaskDelays], keys: Iterable[str]) -> list[TaskD
     return sorted(rows, key=lambda row: tuple(-value(row) for value in chosen))
 
 
-def _transitions(events: SchedEvents, *, one_cpu: bool) -> QueueTransitions:
+def transitions_of(events: SchedEvents, *, one_cpu: bool = False) -> QueueTransitions:
+    """Return the transitions of all threads, sorted by thread. Migrations matter for a recording of one CPU only."""
     switches, wakeups, runtimes, migrations = events
-    left = np.where(switches.fields["prev_state"] & _STATE_BITS, LEFT_BLOCKED, LEFT_READY)
+    left = np.where(switches.fields["prev_state"] & _STATE_BITS, np.uint8(LEFT_BLOCKED), np.uint8(LEFT_READY))
     parts = [
         (switches.fields["prev_pid"], left, switches.time, 2 * switches.order),
-        (switches.fields["next_pid"], np.full(len(switches.order), CAME), switches.time, 2 * switches.order + 1),
-        (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN), wakeups.time, 2 * wakeups.order),
-        (runtimes.fields["pid"], np.full(len(runtimes.order), RAN), runtimes.time, 2 * runtimes.order),
+        (switches.fields["next_pid"], np.full(len(switches.order), CAME, np.uint8), switches.time, 2 * switches.order + 1),
+        (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN, np.uint8), wakeups.time, 2 * wakeups.order),
+        (runtimes.fields["pid"], np.full(len(runtimes.order), RAN, np.uint8), runtimes.time, 2 * runtimes.order),
     ]
     if one_cpu:
-        parts.append((migrations.fields["pid"], np.full(len(migrations.order), MIGRATED), migrations.time, 2 * migrations.order))
+        parts.append((migrations.fields["pid"], np.full(len(migrations.order), MIGRATED, np.uint8), migrations.time, 2 * migrations.order))
     tid, kind, time, order = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    return QueueTransitions(tid, kind.astype(np.uint8), time, order)
+    return sorted_by_thread(QueueTransitions(tid, kind, time, order))
 
 
 def _totals(tids: NDArray[np.int64], tid: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -30,16 +30,17 @@ def run(options: LatencyOptions) -> int:
 
 def _show(recording: Recording, options: LatencyOptions, keys: list[str]) -> None:
     from perfpy.analysis.sched.events import read_events
-    from perfpy.analysis.sched.latency import merged_by_comm, problems, sorted_delays, task_delays
+    from perfpy.analysis.sched.latency import merged_by_comm, problems, sorted_delays, task_delays, transitions_of
     from perfpy.views.sched.latency_table import latency_lines, problem_lines
 
     dump_records(recording, options)
-    events = read_events(recording.data)
+    events = read_events(recording.data, columns=("cpu",))
     one_cpu = options.cpu >= 0
-    rows = task_delays(events, last_comms(recording), one_cpu=one_cpu)
+    transitions = transitions_of(events, one_cpu=one_cpu)
+    rows = task_delays(events, transitions, last_comms(recording), one_cpu=one_cpu)
     if not options.pids:
         rows = merged_by_comm(rows)
-    below = problem_lines(problems(events, recording.data, one_cpu=one_cpu))
+    below = problem_lines(problems(events, transitions, recording.data, one_cpu=one_cpu))
     print_lines(latency_lines(sorted_delays(rows, keys), below, is_seven=written_by_seven(recording)))
 
 

@@ -15,6 +15,8 @@ from perfpy.scheduling.run_queue import (
     QueueTransitions,
     count_wakeups,
     run_queue_delays,
+    sorted_by_thread,
+    thread_order,
 )
 
 
@@ -25,7 +27,7 @@ def transitions(*rows: tuple[int, int, int]) -> QueueTransitions:
 
 
 def delays(*rows: tuple[int, int, int], one_cpu: bool = False) -> list[tuple[int, int, int]]:
-    found = run_queue_delays(transitions(*rows), one_cpu=one_cpu)
+    found = run_queue_delays(sorted_by_thread(transitions(*rows)), one_cpu=one_cpu)
     return list(zip(found.tid.tolist(), found.begin.tolist(), found.end.tolist(), strict=True))
 
 
@@ -64,10 +66,19 @@ def test_clocks_that_go_back_give_no_negative_delay():
 
 def test_wakeups_of_sleeping_threads_are_counted():
     rows = transitions((1, LEFT_BLOCKED, 1), (1, WOKEN, 2), (1, WOKEN, 3), (1, CAME, 4), (1, WOKEN, 5), (2, WOKEN, 6))
-    assert count_wakeups(rows) == 2
-    assert count_wakeups(rows, one_cpu=True) == 4
+    assert count_wakeups(sorted_by_thread(rows)) == 2
+    assert count_wakeups(sorted_by_thread(rows), one_cpu=True) == 4
 
 
 def test_no_transitions_have_no_delays():
     none = np.zeros(0, np.int64)
     assert len(run_queue_delays(QueueTransitions(none, none.astype(np.uint8), none, none)).tid) == 0
+
+
+@pytest.mark.parametrize("tids", [[5, 3, 5, 3], [5, -1, 5, -1], [1 << 30, 2, 1 << 30, 2]])
+@pytest.mark.parametrize("orders", [[7, 2, 0, 5], [1 << 31, 2, 0, 5]])
+def test_rows_are_sorted_by_thread_then_by_order(tids, orders):
+    rows = thread_order(np.array(tids), np.array(orders)).tolist()
+    keys = [(tids[row] & 0xFFFFFFFF, orders[row]) for row in rows]
+    assert keys == sorted(keys)
+    assert sorted(rows) == [0, 1, 2, 3]

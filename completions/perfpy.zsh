@@ -374,10 +374,16 @@ _perfpy() {
                 '*--expr=[calls]:value: ' \
                 '*--filter=[filter the tracepoints of the last -e]:value: ' \
                 '*--syscalls[print system calls]' \
+                '*-F+[print page faults]:value:(all maj min)' \
+                '*--pf=[print page faults]:value:(all maj min)' \
                 '*--strings[read file names and other strings, as root]' \
                 '*--failure[print only calls that failed]' \
                 '*--duration=[print only calls that took more than n milliseconds]:value: ' \
                 '*--max-events=[stop after n lines]:value: ' \
+                '*--call-graph=[print callchains  fp or dwarf(,bytes)]:value: ' \
+                '*--kernel-syscall-graph[print the kernels frames of system calls, too]' \
+                '*--max-stack=[print at most n frames of a callchain]:value: ' \
+                '*--min-stack=[print only calls with at least n frames]:value: ' \
                 '*-T[print times of the clock, not since the first event]' \
                 '*--time[print times of the clock, not since the first event]' \
                 '*--comm[print the comm of the thread]' \
@@ -386,6 +392,7 @@ _perfpy() {
                 '*--summary[print only tables of calls and times by thread]' \
                 '*-S[print the calls, then the tables]' \
                 '*--with-summary[print the calls, then the tables]' \
+                '*--sched[print the time on a CPU of each thread in the tables]' \
                 '*--errno-summary[print the errors of each call in the tables]' \
                 '*--summary-mode=[a table for each thread, or one for all]:value:(thread total)' \
                 '*--max-summary=[print at most n rows of a table]:value: ' \

@@ -168,7 +168,7 @@ class CallColumns:
         count = len(event)
         kind, number = np.full(count, OTHER, np.uint8), np.full(count, NO_CALL, np.int64)
         arguments, result = np.zeros((count if self._has_arguments else 0, MOST_ARGUMENTS), np.uint64), np.zeros(count, np.int64)
-        raw = _in_buffer(columns["raw"]) if "raw" in columns else None
+        raw = slices_of(columns["raw"]) if "raw" in columns else None
         for index, form in self._forms.items():
             rows = rows_where(event == index)
             if raw is None or not len(rows):
@@ -203,7 +203,7 @@ def call_events(columns: Columns, key: NDArray[np.uint64]) -> CallEvents:
     return CallEvents(kind, tid, columns["pid"].astype(np.int32, copy=False), cpu, time, key, number, arguments, result, np.arange(count))
 
 
-def _in_buffer(raw: Ragged | Slices) -> Slices:
+def slices_of(raw: Ragged | Slices) -> Slices:
     """Return the rows of a column without a copy."""
     return Slices(raw.values, raw.offsets[:-1], raw.lengths) if isinstance(raw, Ragged) else raw
 

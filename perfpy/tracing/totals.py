@@ -116,12 +116,16 @@ class Totals:
 
     Attributes:
         events: tid -> number of its samples of system calls.
-        samples: the number of all samples of system calls, those without a number included.
+        samples: the number of all samples of system calls, those without a number included, and of page faults.
+        faults: name of a kind of page faults -> tid -> count.
+        run_times: tid -> time on a CPU, in nanoseconds.
     """
 
     def __init__(self) -> None:
         self.events: dict[int, int] = {}
         self.first_time = self.last_time = self.samples = 0
+        self.faults: dict[str, dict[int, int]] = {}
+        self.run_times: dict[int, int] = {}
         self._indexes: dict[int, int] = {}  # tid << 32 | number -> index
         self._calls, self._errors = Growing(np.int64), Growing(np.int64)
         self._total, self._least, self._most = Growing(np.int64), Growing(np.int64), Growing(np.int64)
@@ -145,6 +149,19 @@ class Totals:
         _count(self._errnos, index[failed], -events.result[rows][failed])
         whole = rows_where(entry != NO_ROW)
         _count(self._buckets, index[whole], bucket_of(duration[whole]))
+
+    def add_faults(self, name: str, tid: NDArray[np.int32]) -> None:
+        """Add page faults of one kind, by their threads."""
+        counts = self.faults.setdefault(name, {})
+        self.samples += len(tid)
+        for one, count in zip(*(column.tolist() for column in np.unique(tid, return_counts=True)), strict=True):
+            counts[one] = counts.get(one, 0) + count
+            self.events[one] = self.events.get(one, 0) + count
+
+    def add_run_times(self, tid: NDArray[np.int64], took: NDArray[np.int64]) -> None:
+        """Add times on a CPU, by their threads."""
+        for one, nanoseconds in zip(tid.tolist(), took.tolist(), strict=True):
+            self.run_times[one] = self.run_times.get(one, 0) + nanoseconds
 
     def _count_events(self, paired: PairedEvents) -> None:
         events = paired.events

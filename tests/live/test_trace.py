@@ -71,6 +71,46 @@ def test_other_events_stand_between_the_calls():
     assert any("sched:sched_switch(prev_comm:" in line for line in lines)
 
 
+def test_page_faults_name_the_code_and_the_file():
+    """-F prints faults only; the tables count them."""
+    lines = trace("-F", "all", "-S", "--", "true")
+
+    faults = [line for line in lines if " minfault [" in line or " majfault [" in line]
+    assert any(re.search(r"true/\d+ m\w\wfault \[[\w.@]+\+0x[0-9a-f]+\] => /.*@0x[0-9a-f]+ \(d\.\)$", line) for line in faults)
+    assert not any("mmap(" in line for line in lines)
+    assert any(re.search(rf"true \(\d+\), {len(faults)} events, 100.0%(, \d+ m\w\wfaults)+$", line) for line in lines)
+
+
+@pytest.mark.parametrize("words", [["--call-graph", "dwarf"], ["--max-stack", "2"], ["--min-stack", "3"], ["--kernel-syscall-graph"]])
+def test_callchains_follow_the_calls(words):
+    """A call has its callers below it; limits of frames ask for callchains, too."""
+    lines = trace(*words, "-e", "openat", "--", "cat", "/etc/passwd")
+
+    calls = [index for index, line in enumerate(lines) if "openat(" in line]
+    frames = [
+        [line for line in lines[begin + 1 : end] if line.startswith(" " * 39)] for begin, end in zip(calls, [*calls[1:], None], strict=True)
+    ]
+    assert calls
+    assert all(re.match(r" {39}\S.* \(.*\)$", frame) for chain in frames for frame in chain)
+    assert any("([kernel.kallsyms])" in chain[0] for chain in frames if chain) == (words == ["--kernel-syscall-graph"])
+    depths = [len(chain) for chain in frames]
+    assert min(depths) >= 3 if "--min-stack" in words else max(depths) <= 2 or "--max-stack" not in words
+
+
+def test_tables_have_the_time_on_a_cpu():
+    """--sched adds the run time of each thread."""
+    lines = trace("--sched", "-s", "--", sys.executable, "-c", "sum(range(3_000_000))")
+
+    (took,) = (float(line.split()[-2]) for line in lines if re.search(r", \d+\.\d{3} msec$", line))
+    assert 5 < took < 5000
+
+
+def test_a_limit_of_frames_below_the_minimum_is_refused():
+    """--min-stack beyond --max-stack prints nothing, so it is an error."""
+    done = subprocess.run([*TRACE, "--min-stack", "5", "--max-stack", "2", "true"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (129, 1)
+
+
 def test_recorded_calls_are_printed_again(tmp_path):
     path = tmp_path / "calls.data"
     subprocess.run([*TRACE, "record", "-o", path, "--", "true"], check=True, capture_output=True, timeout=60)

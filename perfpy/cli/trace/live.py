@@ -9,22 +9,25 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.option_values import parse_pages
+from perfpy.capture.option_values import parse_callchain, parse_pages
 from perfpy.capture.output.wakeups import Wakeups
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, TargetOptions
 from perfpy.capture.workload import Workload
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
-from perfpy.cli.trace.replay import line_options, output_path, summary_of, wants_lines, wants_summary
+from perfpy.cli.trace.replay import line_options, output_path, stack_options, summary_of, wants_lines, wants_summary
 from perfpy.cli.trace.selection import Selection, parse_selection
 from perfpy.live.calls.session import LiveCalls
 from perfpy.live.rings import LiveRings
+from perfpy.views.trace.event_sums import RUN_TIME
 from perfpy.views.trace.recorded_calls import CallFilter
 
 if TYPE_CHECKING:
+    from perfpy.capture.option_values import Callchain
     from perfpy.cli.trace.options import TraceCommandOptions
 
+_FAULTS: Final = {"maj": ("major-faults",), "min": ("minor-faults",), "all": ("major-faults", "minor-faults")}
 _RAW: Final = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KILLED: Final = 128  # plus the signal's number: the exit status
@@ -41,6 +44,8 @@ class LiveTrace:
         self._options = options
         machine = os.uname().machine
         self._selection = parse_selection(options.event, machine)
+        is_usual = not options.faults or any(options.event)
+        self._has_calls = (is_usual if options.syscalls is None else options.syscalls) and self._selection.has_calls
         self._numbers = self._selection.numbers(machine)
         self._ends = False  #: a signal has arrived
         self._left: int | None = options.max_events or None
@@ -54,11 +59,13 @@ class LiveTrace:
             events, filters = self._events(self._selection)
             rings = LiveRings(events, filters, self._record_options(), _tell, workload=workload.pid if workload else 0)
             stack.callback(rings.close)
-            form = line_options(options) if wants_lines(options) else None
+            form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
             calls = LiveCalls(
                 *(rings, form, CallFilter(self._numbers, excluded=self._excluded()), _tell),
                 workload=workload.pid if workload else 0,
                 wants_strings=options.strings,
+                stacks=stack_options(options)._replace(has_kernel=options.kernel_chains) if self._callchain() else None,
+                unprinted=() if RUN_TIME in self._selection.events else (RUN_TIME,),
             )
             stack.callback(calls.close)
             output = stack.enter_context(TraceOutput(output_path(options)))
@@ -66,6 +73,7 @@ class LiveTrace:
                 workload.start()
             else:
                 rings.counters.enable()
+            calls.learn(calls.drain)
             rings.watch(signals.fileno())
             return self._loop(rings, calls, output, signals)
 
@@ -78,8 +86,11 @@ class LiveTrace:
     def _events(self, selection: Selection) -> tuple[list[str], list[tuple[int, str]]]:
         """Return the texts of the events, and the filters with the number of events before each."""
         options = self._options
-        has_calls = options.syscalls and selection.has_calls
-        events = list(_RAW) if has_calls else []
+        chain = options.call_graph is not None or options.max_stack or options.min_stack
+        events = [_RAW[0] + ("/call-graph=no/" if chain else ""), _RAW[1]] if self._has_calls else []
+        has_calls = self._has_calls
+        events += _FAULTS.get(options.faults, ())
+        events += [RUN_TIME] if options.sched else []
         events += selection.events
         if not events:
             fail("-e names no system call and no event")
@@ -90,10 +101,23 @@ class LiveTrace:
         filters += [(len(events), text) for text in options.filter]
         return events, filters
 
+    def _callchain(self) -> Callchain | None:
+        """Return how to record callchains; None without. A limit of frames asks for perf trace's default, copied stacks."""
+        options = self._options
+        if options.call_graph is None and not (options.max_stack or options.min_stack or options.kernel_chains):
+            return None
+        return parse_callchain(options.call_graph or "dwarf")._replace(addresses=False)
+
     def _record_options(self) -> RecordOptions:
         options = self._options
         return RecordOptions(
-            sampling=SamplingOptions(period=1),
+            sampling=SamplingOptions(
+                period=1,
+                callchain=self._callchain(),
+                user_callchains=not options.kernel_chains and not options.faults,
+                data=bool(options.faults),
+                data_mmap=bool(options.faults),
+            ),
             target=TargetOptions(
                 pid=options.pid,
                 tid=options.tid,

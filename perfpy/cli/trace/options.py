@@ -20,12 +20,6 @@ _LACKING: Final = {
     "--show-on-off-events": "use perfpy record, then perfpy script --switch-on",
     "--bpf-summary": _BPF,
     "-D,--delay": "use perfpy trace record -D, then perfpy trace -i",
-    "-F,--pf": "use perfpy record -e page-faults -d, then perfpy script",
-    "--call-graph": "use perfpy trace record -g, then perfpy script",
-    "--kernel-syscall-graph": "use perfpy trace record -g, then perfpy script",
-    "--max-stack": "use perfpy trace record -g, then perfpy script --max-stack",
-    "--min-stack": "use perfpy trace record -g, then perfpy script",
-    "--sched": "use perfpy record --off-cpu, then perfpy report --with-off-cpu",
 }
 
 
@@ -63,13 +57,23 @@ class TraceEventOptions(CommandOptions):
         "-e,--event,--expr", Listed(), "calls (openat,mmap*), groups (file), !LIST, events", metavar="<list>", negatable=False
     )
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
-    syscalls: bool = option("--syscalls", Flag(default=True), "print system calls (default)")
+    syscalls: bool | None = option("--syscalls", Flag(default=None), "print system calls (default without -F or events in -e)")
+    faults: str = option("-F,--pf", Value(Choice("all", "maj", "min"), default=""), "print page faults", metavar="<all|maj|min>")
     strings: bool = option("--strings", Flag(default=True), "read file names and other strings, as root (default)")
     failure: bool = option("--failure", Flag(), "print only calls that failed")
     duration: float = option(
         "--duration", Value(milliseconds, default=0.0), "print only calls that took more than n milliseconds", metavar="<n>"
     )
     max_events: int = option("--max-events", Value(parse_unsigned, default=0), "stop after n lines", metavar="<n>")
+
+
+class TraceStackLimits(CommandOptions):
+    """Callchains."""
+
+    call_graph: str | None = option("--call-graph", Value(), "print callchains: fp or dwarf[,bytes]", metavar="<mode>")
+    kernel_chains: bool = option("--kernel-syscall-graph", Flag(), "print the kernel's frames of system calls, too")
+    max_stack: int = option("--max-stack", Value(parse_unsigned, default=0), "print at most n frames of a callchain", metavar="<n>")
+    min_stack: int = option("--min-stack", Value(parse_unsigned, default=0), "print only calls with at least n frames", metavar="<n>")
 
 
 class TraceTextOptions(CommandOptions):
@@ -80,6 +84,7 @@ class TraceTextOptions(CommandOptions):
     show_cpu: bool = option("--show-cpu", Flag(), "print the CPU")
     summary: bool = option("-s,--summary", Flag(), "print only tables of calls and times by thread")
     with_summary: bool = option("-S,--with-summary", Flag(), "print the calls, then the tables")
+    sched: bool = option("--sched", Flag(), "print the time on a CPU of each thread in the tables")
     errno_summary: bool = option("--errno-summary", Flag(), "print the errors of each call in the tables")
     summary_mode: str = option(
         "--summary-mode", Value(Choice("thread", "total"), default=""), "a table for each thread, or one for all", metavar="<mode>"
@@ -96,6 +101,7 @@ class TraceCommandOptions(
     InputOptions,
     TraceTargetOptions,
     TraceEventOptions,
+    TraceStackLimits,
     TraceTextOptions,
     lacks=_LACKING,
 ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
@@ -12,6 +12,7 @@ from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
 from perfpy.views.trace.percentile_text import percentile_lines
 from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
+from perfpy.views.trace.stack_text import StackLimits
 from perfpy.views.trace.summary_text import CallTables, SummaryOptions
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from perfpy.cli.trace.options import TraceCommandOptions
     from perfpy.tracing.totals import Totals
+
+
+_MOST_FRAMES: Final = 127
 
 
 def line_options(options: TraceCommandOptions) -> LineOptions:
@@ -33,6 +37,13 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
     )
 
 
+def stack_options(options: TraceCommandOptions) -> StackLimits:
+    """Return which callchains to print."""
+    if options.min_stack > (options.max_stack or _MOST_FRAMES):
+        fail("--min-stack exceeds --max-stack: no call can be printed")
+    return StackLimits(options.max_stack or _MOST_FRAMES, options.min_stack)
+
+
 def output_path(options: TraceCommandOptions) -> str:
     """Return where to write: standard error, or standard output for JSON."""
     return options.output or ("-" if options.json else "")
@@ -40,13 +51,14 @@ def output_path(options: TraceCommandOptions) -> str:
 
 def wants_lines(options: TraceCommandOptions) -> bool:
     """Whether to print calls, not only tables."""
-    return options.with_summary or not wants_summary(options)
+    return options.with_summary or not wants_summary(options.replace(sched=False))
 
 
 def wants_summary(options: TraceCommandOptions) -> bool:
     """Whether to print tables."""
     return bool(
         options.percentiles
+        or options.sched
         or options.histogram
         or options.summary
         or options.with_summary
@@ -68,6 +80,8 @@ def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[
 
 def replay(options: TraceCommandOptions) -> int:
     """Print the calls of a recording; return the exit status."""
+    if options.faults or options.sched or options.kernel_chains:
+        fail("-F, --sched and --kernel-syscall-graph choose what is traced; a recording (-i) has what it has")
     with (
         open_recording(options.input, force=options.force, verbose=options.verbose) as recording,
         TraceOutput(output_path(options)) as output,
@@ -75,7 +89,7 @@ def replay(options: TraceCommandOptions) -> int:
         form = line_options(options) if wants_lines(options) else None
         timeline = recording.make_timeline(keep_exited=wants_summary(options))
         call_filter = _filter(options, str(recording.header.get("arch") or "x86_64"))
-        calls = RecordedCalls(recording, timeline, form, call_filter, wants_totals=wants_summary(options))
+        calls = RecordedCalls(recording, timeline, form, call_filter, wants_totals=wants_summary(options), stacks=stack_options(options))
         left = options.max_events or None
         for _, lines in calls.batches():
             output.write_lines(lines, left)

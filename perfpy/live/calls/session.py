@@ -12,6 +12,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.capture.counter import Counter
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.calls.call_strings import CallStrings, open_strings
+from perfpy.live.calls.live_code import LiveCode
 from perfpy.live.calls.open_files import descriptor_name, open_files
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
@@ -23,21 +24,27 @@ from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
 from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
+from perfpy.views.trace.event_sums import EventSums
 from perfpy.views.trace.json_lines import JsonCalls
 from perfpy.views.trace.lines import NO_LINES, TraceLines
-from perfpy.views.trace.other_events import OtherEvents
+from perfpy.views.trace.other_events import OtherEvents, fault_name
 from perfpy.views.trace.recorded_calls import ending_numbers
+from perfpy.views.trace.stack_text import JoinedColumns, StackTexts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
+
+    from numpy.typing import NDArray
 
     from perfpy.abi.attr import EventAttr
     from perfpy.live.rings import LiveRings
+    from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.views.script.pieces import Flat
     from perfpy.views.trace.lines import LineOptions
     from perfpy.views.trace.recorded_calls import CallFilter
+    from perfpy.views.trace.stack_text import StackLimits
 
 _FIELDS: Final = ("pid", "tid", "time", "cpu", "raw")
 _TASKS: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
@@ -73,6 +80,8 @@ class LiveCalls:
         tell: called with each line for the user.
         workload: the process of a program that has not started yet; 0 for none.
         wants_strings: read the strings of arguments.
+        stacks: which callchains to print; None for none.
+        unprinted: names of events whose samples are only added up.
 
     Attributes:
         machine: this machine, as uname(2) has it.
@@ -90,11 +99,13 @@ class LiveCalls:
         *,
         workload: int = 0,
         wants_strings: bool = True,
+        stacks: StackLimits | None = None,
+        unprinted: Collection[str] = (),
     ) -> None:
         self._rings = rings
         self._filter = call_filter
         self.machine = os.uname().machine
-        tracing = Tracing(decode_tracing(rings.tracing_data()))
+        tracing = Tracing(decode_tracing(data)) if (data := rings.tracing_data()) else None
         events = rings.events(tracing)
         self._window = LiveWindow(events, rings.features, tracing, own=os.getpid())
         self._fields = call_fields(events, tracing)
@@ -105,20 +116,26 @@ class LiveCalls:
         self.lost = 0
         ending = ending_numbers(self.machine)
         self._pairing = Pairing(ending)
-        others = OtherEvents(events, tracing, self.comms)
-        self._lines: TraceLines | JsonCalls | None = None
-        if options is not None:
-            plain = TraceLines(options, self.calls, self.comms, ending, others.texts)
-            self._lines = JsonCalls(options, self.calls, self.comms) if options.as_json else plain
-        self._others = others
+        self._event_totals = EventSums(events, tracing, self.totals)
+        self._unprinted = [event.index for event in events if event.name in unprinted]
+        self._stacks = StackTexts(self._window, stacks, has_faults=any(map(fault_name, events)))
+        self._code = LiveCode(rings, self._window) if options is not None and self._stacks.fields else None
+        self._others = OtherEvents(events, tracing, self.comms, self._stacks)
+        self._lines = None if options is None else self._make_lines(options, ending)
         self._descriptors = Descriptors(self.machine, open_files, descriptor_name) if options is not None else None
-        self._strings = self._open_strings(tracing, tell) if wants_strings and options is not None and self._fields else None
-        self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
+        wants_strings = wants_strings and options is not None and bool(self._fields)
+        self._strings = self._open_strings(tracing, tell) if wants_strings and tracing is not None else None
         if workload and self._descriptors is not None:
             self._descriptors.table(workload)
+        self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
         self._queue: list[tuple[bytes, int]] = []
         self._forks: list[tuple[int, int, int]] = []
         self._ended: list[int] = []
+
+    def _make_lines(self, options: LineOptions, ending: NDArray[np.int64]) -> TraceLines | JsonCalls:
+        if options.as_json:
+            return JsonCalls(options, self.calls, self.comms)
+        return TraceLines(options, self.calls, self.comms, ending, self._others, self._stacks)
 
     def _open_strings(self, tracing: Tracing, tell: Callable[[str], None]) -> CallStrings | None:
         """Return the source of strings; tell why there is none, if a person reads it."""
@@ -152,13 +169,30 @@ class LiveCalls:
             ordered = self._window.begin(data, until)
             self.lost += self._window.counts.lost
             self._follow_tasks(ordered)
-            for batch in self._window.batches(_FIELDS, self._columns):
+            more = self._further_columns(ordered)
+            for batch in self._window.batches((*_FIELDS, *(self._stacks.fields if self._code is not None else ())), more):
+                self._stacks.begin_batch(batch)
+                self._event_totals.add(batch)
                 events = call_events(batch.columns, batch.key)
+                if self._unprinted:
+                    events = events.take(~np.isin(batch.event, self._unprinted))
                 paired = self._pairing.pair(self._filter.apply(events))
                 self.totals.add(paired)
                 self._others.begin_batch(batch)
                 yield LiveBatch(paired, self._printed(paired))
             self._forget()
+
+    def _further_columns(self, ordered: OrderedChunk) -> FurtherColumns:
+        """Return what computes the columns of calls, and unwinds stacks with the mappings of an interval."""
+        if self._code is None:
+            return self._columns
+        unwinding = self._stacks.begin(self._code.follow(ordered))
+        return self._columns if unwinding is None else JoinedColumns([self._columns, unwinding])
+
+    def learn(self, draining: Callable[[], None]) -> None:
+        """Learn the mappings of running tasks, if addresses become symbols; draining: called now and then."""
+        if self._code is not None:
+            self._code.learn(draining)
 
     def _printed(self, paired: PairedEvents) -> Flat:
         if self._lines is None:

@@ -3,12 +3,16 @@
 Modules:
 
 lines             the lines of calls
+line_heads        their beginnings: time, CPU, duration
+known_lines       the texts of lines that occur again
+stack_text        callchains below the lines, and page faults
 call_text         a call's name, arguments and result
 kinds             kinds of arguments to what makes them text
 argument_texts    the texts of numbers, names, descriptors and processes
 special_texts     the texts of modes, sockets, futexes and dependent arguments
 unused_arguments  arguments that a call does not use
 other_events      samples of other events between the calls
+event_sums        page faults and run times of threads
 summary_text      the tables of -s
 percentile_text   tables with percentiles, histograms
 json_lines        calls and tables as JSON

@@ -24,7 +24,8 @@ _MOST_TEXTS: Final = 1 << 16  # milliseconds of one batch that are made to text 
 _LONG: Final = 100_000  # microseconds: a duration that is wider than usual
 _THOUSAND: Final = np.array([b"%03d" % number for number in range(1000)], "S3")
 _HUNDRED: Final = np.array([b"%2d." % number for number in range(100)], "S3")
-_NO_TIME, _NO_DURATION = b"         ? ", b"(         ): "
+_NO_TIME: Final = b"         ? "
+NO_DURATION: Final = b"(         ): "
 
 
 def _microseconds(times: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -60,7 +61,12 @@ def _time_columns(times: NDArray[np.int64]) -> list[NDArray[np.bytes_] | bytes] 
 
 
 def line_heads(
-    times: NDArray[np.int64], durations: NDArray[np.int64] | None, cpus: NDArray[np.int32] | None, unknown: NDArray[np.bool_] | None = None
+    times: NDArray[np.int64],
+    durations: NDArray[np.int64] | None,
+    cpus: NDArray[np.int32] | None,
+    unknown: NDArray[np.bool_] | None = None,
+    *,
+    without: bytes = NO_DURATION,
 ) -> Texts:
     """Return the beginnings of lines.
 
@@ -69,11 +75,12 @@ def line_heads(
         durations: ns; None for lines without one.
         cpus: to print; None for none.
         unknown: the lines whose time and duration are unknown.
+        without: the text in place of durations.
     """
     columns = _time_columns(times) if len(times) and (durations is None or _are_usual(durations)) else None
-    heads = _slow_heads(times, durations, cpus) if columns is None else _usual_heads(columns, times, durations, cpus)
+    heads = _slow_heads(times, durations, cpus, without) if columns is None else _usual_heads(columns, times, durations, cpus, without)
     for row in () if unknown is None else rows_where(unknown).tolist():
-        heads[row] = _NO_TIME + (b"" if cpus is None else b"[%03d] " % cpus[row]) + _NO_DURATION
+        heads[row] = _NO_TIME + (b"" if cpus is None else b"[%03d] " % cpus[row]) + NO_DURATION
     return heads
 
 
@@ -86,30 +93,31 @@ def _usual_heads(
     times: NDArray[np.int64],
     durations: NDArray[np.int64] | None,
     cpus: NDArray[np.int32] | None,
+    without: bytes,
 ) -> Texts:
     if cpus is not None:
         if len(cpus) and not 0 <= int(cpus.min()) <= int(cpus.max()) < len(_THOUSAND):
-            return _slow_heads(times, durations, cpus)
+            return _slow_heads(times, durations, cpus, without)
         columns += [b"[", _THOUSAND[cpus], b"] "]
     if durations is None:
-        return _joined([*columns, _NO_DURATION], len(times))
+        return _joined([*columns, without] if without else columns, len(times))
     micros = _microseconds(durations)
     short = np.minimum(micros, _LONG - 1)
     whole = short // _MICROSECOND
     heads = _joined([*columns, b"(", _HUNDRED[whole], _THOUSAND[short - whole * _MICROSECOND], b" ms): "], len(times))
     wide = rows_where(micros >= _LONG)
     if len(wide):
-        heads[wide] = _slow_heads(times[wide], durations[wide], None if cpus is None else cpus[wide])
+        heads[wide] = _slow_heads(times[wide], durations[wide], None if cpus is None else cpus[wide], without)
     return heads
 
 
-def _slow_heads(times: NDArray[np.int64], durations: NDArray[np.int64] | None, cpus: NDArray[np.int32] | None) -> Texts:
+def _slow_heads(times: NDArray[np.int64], durations: NDArray[np.int64] | None, cpus: NDArray[np.int32] | None, without: bytes) -> Texts:
     """Return heads of any width, a line at a time."""
     parts = [map(b"%10.3f ".__mod__, (times / _MILLISECOND).tolist())]
     if cpus is not None:
         parts.append(map(b"[%03d] ".__mod__, cpus.tolist()))
     if durations is None:
-        parts.append(map(_NO_DURATION.__add__, [b""] * len(times)))
+        parts.append(map(without.__add__, [b""] * len(times)))
     else:
         parts.append(map(b"(%6.3f ms): ".__mod__, (durations / _MILLISECOND).tolist()))
     heads = np.empty(len(times), object)

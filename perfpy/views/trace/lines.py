@@ -20,17 +20,17 @@ from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
 from perfpy.views.script.pieces import Flat
 from perfpy.views.trace.known_lines import KnownLines, LineKeys
-from perfpy.views.trace.line_heads import line_heads
+from perfpy.views.trace.line_heads import NO_DURATION, line_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from perfpy.tracing.events import CallEvents
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
     from perfpy.views.trace.call_text import CallTexts
+    from perfpy.views.trace.other_events import OtherEvents
+    from perfpy.views.trace.stack_text import StackTexts
 
 _MILLISECOND: Final = 1e6  # nanoseconds
 _LONGEST_COMM: Final = 14
@@ -50,6 +50,7 @@ class LineOptions(NamedTuple):
         failures_only: print only calls that failed.
         longer_than: print only calls that took more than this many milliseconds; 0 for all.
         as_json: print an object for each return instead (perfpy.views.trace.json_lines).
+        has_calls: system calls are traced; without them, lines of other events have no duration.
     """
 
     absolute_time: bool = False
@@ -58,6 +59,7 @@ class LineOptions(NamedTuple):
     failures_only: bool = False
     longer_than: float = 0.0
     as_json: bool = False
+    has_calls: bool = True
 
     @property
     def has_interruptions(self) -> bool:
@@ -78,6 +80,10 @@ class _PlacedLines(NamedTuple):
     heads: NDArray[np.object_]
     bodies: NDArray[np.object_]
 
+    def with_stacks(self, stacks: NDArray[np.object_]) -> _PlacedLines:
+        """Return the lines followed by callchains."""
+        return self._replace(bodies=self.bodies + stacks)
+
 
 class TraceLines:
     """The lines of a stream of events, batch after batch.
@@ -87,7 +93,8 @@ class TraceLines:
         calls: the texts of calls.
         names: the comms of threads.
         ending: numbers of calls that do not return.
-        event_texts: returns the texts of samples of other events, by rows of a batch.
+        others: the texts of samples of other events.
+        stacks: the texts of callchains.
     """
 
     def __init__(
@@ -96,13 +103,15 @@ class TraceLines:
         calls: CallTexts,
         names: ThreadNames,
         ending: NDArray[np.int64],
-        event_texts: Callable[[PairedEvents, NDArray[np.int64]], Sequence[str]] | None = None,
+        others: OtherEvents | None = None,
+        stacks: StackTexts | None = None,
     ) -> None:
         self._options = options
         self._calls = calls
         self._names = names
         self._ending = ending.tolist() or [NO_CALL]
-        self._event_texts = event_texts
+        self._others_of = others
+        self._stacks = stacks if stacks is not None and stacks.has_stacks else None
         self._base: int | None = None
         self._threads: dict[int, str] = {}
         self._keys = LineKeys()
@@ -142,9 +151,15 @@ class TraceLines:
         if self._options.has_interruptions:
             is_rest |= paired.was_interrupted[entry]
         rows, entry, is_rest = self._chosen(events, rows, entry, is_rest)
-        whole = rows_where(~is_rest)
-        rest = rows_where(is_rest)
-        return self._returned(paired, rows[whole], entry[whole]), self._continued(paired, rows[rest], entry[rest])
+        stacks = np.zeros(0, object)
+        if self._stacks is not None:
+            stacks, is_deep = self._stacks.stacks(events.row[rows], are_calls=True)
+            rows, entry, is_rest, stacks = rows[is_deep], entry[is_deep], is_rest[is_deep], stacks[is_deep]
+        whole, rest = rows_where(~is_rest), rows_where(is_rest)
+        returned, continued = self._returned(paired, rows[whole], entry[whole]), self._continued(paired, rows[rest], entry[rest])
+        if self._stacks is None:
+            return returned, continued
+        return returned.with_stacks(stacks[whole]), continued.with_stacks(stacks[rest])
 
     def _returned(self, paired: PairedEvents, rows: NDArray[np.int64], entry: NDArray[np.int64]) -> _PlacedLines:
         """Return the lines of calls that were not interrupted."""
@@ -208,17 +223,23 @@ class TraceLines:
         """Return the samples of other events."""
         events = paired.events
         rows = rows_where(events.kind == OTHER)
-        event_texts = self._event_texts
-        if event_texts is None or not len(rows):
+        others = self._others_of
+        if others is None or not len(rows):
             return _PlacedLines(np.zeros(0, np.int64), np.zeros(0, object), np.zeros(0, object))
 
         def make(chosen: NDArray[np.intp]) -> list[str]:
             threads = self._thread_texts(events, rows[chosen], rows[chosen])
-            return list(map("%s%s".__mod__, zip(threads, event_texts(paired, rows[chosen]), strict=True)))
+            return list(map("%s%s".__mod__, zip(threads, others.texts(paired, rows[chosen]), strict=True)))
 
         varies = np.ones(len(rows), np.bool_)
         bodies = self._known.texts(np.zeros(len(rows), np.uint64), varies, make)
-        return _PlacedLines(2 * rows, self._heads(events, rows, None, rows), bodies)
+        times, cpus = events.time[rows] - (self._base or 0), events.cpu[rows] if self._options.shows_cpu else None
+        heads = line_heads(times, None, cpus, without=NO_DURATION if self._options.has_calls else b"")
+        faults = rows_where(others.are_faults(events.row[rows]))
+        if len(faults):
+            heads[faults] = line_heads(times[faults], np.zeros(len(faults), np.int64), None if cpus is None else cpus[faults])
+        lines = _PlacedLines(2 * rows, heads, bodies)
+        return lines if self._stacks is None else lines.with_stacks(self._stacks.stacks(events.row[rows], are_calls=False)[0])
 
     def _chosen(
         self, events: CallEvents, rows: NDArray[np.int64], entry: NDArray[np.int64], is_rest: NDArray[np.bool_]

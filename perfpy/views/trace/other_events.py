@@ -5,12 +5,12 @@ As in perf trace, fields that are 0 are omitted, strings stand between quotes, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged, rows_where
-from perfpy.abi.flags import PerfType
+from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.perfdata.tracepoints.field_columns import trace_columns
 from perfpy.untrusted.text import one_line
 from perfpy.views.trace.argument_texts import ArgumentRows, Process
@@ -26,8 +26,15 @@ if TYPE_CHECKING:
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
+    from perfpy.views.trace.stack_text import StackTexts
 
+_FAULTS: Final = {SoftwareId.PAGE_FAULTS_MAJ: "majfault", SoftwareId.PAGE_FAULTS_MIN: "minfault"}
 _PROCESS = "pid"  # the end of the names of fields that are processes
+
+
+def fault_name(event: FileEvent) -> str:
+    """Return how perf trace calls a page fault of this event; "" for other events."""
+    return _FAULTS.get(event.attr.config, "") if event.attr.type == PerfType.SOFTWARE else ""
 
 
 class OtherEvents:
@@ -37,9 +44,12 @@ class OtherEvents:
         events: of the source.
         tracing: the formats of its tracepoints.
         names: the comms of threads.
+        stacks: the texts of page faults; None without.
     """
 
-    def __init__(self, events: Sequence[FileEvent], tracing: Tracing | None, names: ThreadNames) -> None:
+    def __init__(self, events: Sequence[FileEvent], tracing: Tracing | None, names: ThreadNames, stacks: StackTexts | None = None) -> None:
+        self._stacks = stacks
+        self._faults = np.array([fault_name(event) != "" for event in events], np.bool_)
         self._events = events
         self._tracing = tracing
         self._names = names
@@ -48,6 +58,11 @@ class OtherEvents:
     def begin_batch(self, batch: Batch) -> None:
         """Take the samples of the next batch."""
         self._batch = batch
+
+    def are_faults(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which samples are page faults."""
+        assert self._batch is not None
+        return self._faults[self._batch.event[samples]] if self._stacks is not None else np.zeros(len(samples), np.bool_)
 
     def texts(self, paired: PairedEvents, rows: NDArray[np.int64]) -> list[str]:
         """Return the text of each row. rows: of samples of other events."""
@@ -63,6 +78,9 @@ class OtherEvents:
         return texts
 
     def _of_event(self, event: FileEvent, paired: PairedEvents, rows: NDArray[np.int64], samples: NDArray[np.int64]) -> Sequence[str]:
+        name = fault_name(event)
+        if name and self._stacks is not None:
+            return self._stacks.faults(samples, name)
         form = self._format(event)
         if form is None or self._batch is None or "raw" not in self._batch.columns:
             return [f"{event.name}()"] * len(rows)

@@ -8,19 +8,22 @@ import numpy as np
 
 from perfpy.abi.system_calls.numbers import numbers_by_name
 from perfpy.errors import PerfError
+from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.tracing.events import ENTER, EXIT, CallColumns, CallEvents, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls
 from perfpy.views.trace.lines import NO_LINES, LineOptions, TraceLines
-from perfpy.views.trace.other_events import OtherEvents
+from perfpy.views.trace.other_events import OtherEvents, fault_name
+from perfpy.views.trace.stack_text import JoinedColumns, StackLimits, StackTexts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
     from perfpy.views.recorded import Recorded
@@ -76,6 +79,7 @@ class RecordedCalls:
         options: the form of the lines; None without lines.
         call_filter: which calls count.
         wants_totals: compute the sums.
+        stacks: which callchains to print.
 
     Attributes:
         machine: the recorded machine, as uname(2) has it.
@@ -83,7 +87,14 @@ class RecordedCalls:
     """
 
     def __init__(
-        self, recording: Recorded, names: ThreadNames, options: LineOptions | None, call_filter: CallFilter, *, wants_totals: bool = True
+        self,
+        recording: Recorded,
+        names: ThreadNames,
+        options: LineOptions | None,
+        call_filter: CallFilter,
+        *,
+        wants_totals: bool = True,
+        stacks: StackLimits | None = None,
     ) -> None:
         self._recording = recording
         self.machine = str(recording.header.get("arch") or "x86_64")
@@ -96,17 +107,24 @@ class RecordedCalls:
         self._pairing = Pairing(ending, wants_interruptions=options is not None and options.has_interruptions)
         self.totals = Totals()
         self._wants_totals = wants_totals
-        self._others = OtherEvents(recording.events, recording.data.tracing, names)
+        has_faults = any(map(fault_name, recording.events))
+        self._stacks = StackTexts(recording.data, stacks if options is not None else None, has_faults=has_faults)
+        self._others = OtherEvents(recording.events, recording.data.tracing, names, self._stacks)
         self._lines: TraceLines | JsonCalls | None = None
         if options is not None:
-            plain = TraceLines(options, self.calls, names, ending, self._others.texts)
+            plain = TraceLines(options, self.calls, names, ending, self._others, self._stacks)
             self._lines = JsonCalls(options, self.calls, names) if options.as_json else plain
 
     def batches(self) -> Iterator[tuple[PairedEvents, Flat]]:
         """Yield the events of each batch and their lines."""
         fields = (*_FIELDS, "raw") if self._lines is not None and len(self._fields) < len(self._recording.events) else _FIELDS
-        more = CallColumns(self._fields, self._recording.data.endian, has_arguments=self._lines is not None)
+        more: FurtherColumns = CallColumns(self._fields, self._recording.data.endian, has_arguments=self._lines is not None)
+        if self._lines is not None and self._stacks.fields:
+            unwinding = self._stacks.begin(self._recording.symbolizer(SymbolOptions(inline=Inline.ALL_AS_PERF)))
+            more = JoinedColumns([more, unwinding]) if unwinding is not None else more
+            fields = (*fields, *self._stacks.fields)
         for batch in self._recording.batches(fields, more):
+            self._stacks.begin_batch(batch)
             events = call_events(batch.columns, batch.key)
             paired = self._pairing.pair(self._filter.apply(events))
             if self._wants_totals:

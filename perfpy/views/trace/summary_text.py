@@ -60,8 +60,16 @@ class CallTables:
             return
         by_thread = self._totals.by_thread()
         for tid, own in sorted(events.items(), key=lambda item: item[1]):
-            yield f" {self._comm_of(tid)} ({tid}), {own} events, {100 * own / max(count, 1):.1f}%"
+            yield f" {self._comm_of(tid)} ({tid}), {own} events, {100 * own / max(count, 1):.1f}%{self._further_sums(tid)}"
             yield from self._table(by_thread.get(tid, []))
+
+    def _further_sums(self, tid: int) -> str:
+        """Return the page faults and the run time of a thread."""
+        faults = ((name, self._totals.faults.get(name, {}).get(tid, 0)) for name in ("majfault", "minfault"))
+        texts = [f", {count} {name}s" for name, count in faults if count]
+        if self._totals.run_times:
+            texts.append(f", {self._totals.run_times.get(tid, 0) / _MILLISECOND:.3f} msec")
+        return "".join(texts)
 
     def _table(self, calls: list[CallTotals]) -> Iterator[str]:
         yield ""

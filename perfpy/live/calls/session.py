@@ -102,9 +102,7 @@ class LiveCalls:
         stacks: StackLimits | None = None,
         unprinted: Collection[str] = (),
     ) -> None:
-        self._rings = rings
-        self._filter = call_filter
-        self.machine = os.uname().machine
+        self._rings, self._filter, self.machine = rings, call_filter, os.uname().machine
         tracing = Tracing(decode_tracing(data)) if (data := rings.tracing_data()) else None
         events = rings.events(tracing)
         self._window = LiveWindow(events, rings.features, tracing, own=os.getpid())
@@ -129,8 +127,7 @@ class LiveCalls:
             self._descriptors.table(workload)
         self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
         self._queue: list[tuple[bytes, int]] = []
-        self._forks: list[tuple[int, int, int]] = []
-        self._ended: list[int] = []
+        self._forks, self._ended = list[tuple[int, int, int]](), list[int]()
 
     def _make_lines(self, options: LineOptions, ending: NDArray[np.int64]) -> TraceLines | JsonCalls:
         if options.as_json:

@@ -8,8 +8,8 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import SampleType
+from perfpy.analysis.callchains.user_callchains import user_callchains
 from perfpy.analysis.samples.callchains import whole_chains_of
-from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.debuginfo.inlined_frames import give_inlined
 from perfpy.symbols.dso import UNKNOWN_NAME
 from perfpy.untrusted.text import one_line

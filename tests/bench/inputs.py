@@ -1,17 +1,17 @@
-"""What the benchmarks read: recordings that the real perf makes here, of a busy program of several threads or a recursive one.
-
-What enters: a folder and how many samples are wanted. What leaves: paths of
-perf.data files, made once a run.
-"""
+"""Recordings for the benchmarks, made here by the real perf: of a busy program of several threads, a recursive one, and Python."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
+
+from tests.bench.many_hosts import Hosts
 
 FUNCTIONS = 150
 PERIOD_NS = 25_000  # of cpu-clock: 40,000 samples a second and CPU
+STACK_PERIOD_NS = 250_000  # of copied stacks, of which a sample has 8 KB
 THREADS = 4
 _RECURSION = Path(__file__).with_name("recursion.c")
 _WORK = {"busy": 1.0, "recursion": 20.0}  # how much to do at first
@@ -37,25 +37,53 @@ class Inputs:
             subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", program, source], check=True)
         return program
 
-    def recording(self, samples: int, *options: str, program: str = "busy") -> Path:
-        """A perf.data with at least so many samples. options: of perf record, besides event and period."""
+    def recording(self, samples: int, *options: str, program: str = "busy", period: int = PERIOD_NS) -> Path:
+        """Return a perf.data with at least a number of samples. options: of perf record, besides event and period."""
         path = self.folder / f"{program}{samples}{''.join(options)}.data"
         work = _WORK[program]
         while not path.exists() or (have := self._count(path)) < samples:
             if path.exists():
                 work *= 1.2 * samples / max(have, 1)
-            self._record(path, options, [str(self.program(program)), f"{work:.0f}"])
+            self._record(path, [*options, "-c", str(period)], [str(self.program(program)), f"{work:.0f}"])
         return path
 
-    def _record(self, path: Path, options: tuple[str, ...], workload: list[str]) -> None:
-        event = ["-e", "cpu-clock", "-c", str(PERIOD_NS), "-m", "4M"]
-        command = [self._perf, "record", "-q", *event, *options, "-o", str(path), "--", *workload]
+    def small(self, samples: int) -> Path:
+        """Return a perf.data with exactly a number of samples, drawn from a larger one."""
+        path = self.folder / f"small{samples}.data"
+        if not path.exists():
+            Hosts(self.recording(20_000).read_bytes(), per_mille=0).write(self.folder, 0, samples).rename(path)
+        return path
+
+    def stacks(self, samples: int) -> Path:
+        """Return a perf.data with at least a number of copied stacks."""
+        return self.recording(samples, "--call-graph", "dwarf", period=STACK_PERIOD_NS)
+
+    def interpreter(self) -> Path:
+        """Return a perf.data of this Python at work."""
+        path = self.folder / "interpreter.data"
+        if not path.exists():
+            self._record(path, ["-c", "1000000"], [sys.executable, "-S", "-c", _PYTHON_WORK])
+        return path
+
+    def _record(self, path: Path, options: list[str], workload: list[str]) -> None:
+        command = [self._perf, "record", "-q", "-e", "cpu-clock", "-m", "4M", *options, "-o", str(path), "--", *workload]
         subprocess.run(command, check=True, capture_output=True)
 
     def _count(self, path: Path) -> int:
         stats = subprocess.run([self._perf, "report", "--stats", "-i", path], capture_output=True, text=True, check=True).stdout
         match = re.search(r"SAMPLE events: +(\d+)", stats)
         return int(match[1]) if match else 0
+
+
+_PYTHON_WORK = """
+import json, re
+words = [str(number) for number in range(2000)]
+for number in range(60):
+    text = json.dumps({word: [word, number, {"key": word}] for word in words})
+    values = json.loads(text)
+    re.findall("[0-9]+", text)
+    sorted(values, key=lambda word: word[::-1])
+"""
 
 
 def _source() -> str:

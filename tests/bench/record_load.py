@@ -102,8 +102,19 @@ def peak(pid: int) -> int:
         time.sleep(0.05)
 
 
+def run_in_turns(case: str, recorders: dict[str, list[str]], *, seconds: float, rounds: int) -> dict[str, list[Measured]]:
+    """Return the measurements of each recorder beside the load of a case."""
+    program, options = CASES[case]
+    results: dict[str, list[Measured]] = {name: [] for name in recorders}
+    with tempfile.TemporaryDirectory() as folder, load(program):
+        for _ in range(rounds):
+            for name, recorder in recorders.items():
+                results[name].append(measure(recorder, options, seconds, Path(folder) / "perf.data"))
+    return results
+
+
 def main() -> None:
-    """One line a case."""
+    """Print one line for each case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
@@ -111,12 +122,7 @@ def main() -> None:
     options = parser.parse_args()
     recorders = {"perf": ["perf"], "perfpy": [sys.executable, "-m", "perfpy"]}
     for case in options.cases:
-        program, words = CASES[case]
-        results: dict[str, list[Measured]] = {name: [] for name in recorders}
-        with tempfile.TemporaryDirectory() as folder, load(program):
-            for _ in range(options.rounds):
-                for name, recorder in recorders.items():
-                    results[name].append(measure(recorder, words, options.seconds, Path(folder) / "perf.data"))
+        results = run_in_turns(case, recorders, seconds=options.seconds, rounds=options.rounds)
         print(f"{case}: {'; '.join(f'{name} {told(runs)}' for name, runs in results.items())}; CPU {ratio(results):.2f}", flush=True)
 
 

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 
 #: families of Dask's serialization that the client accepts for results: no pickle
 _DESERIALIZERS: Final = ("msgpack", "error")
-#: the most recordings per task; the least number of tasks per thread of the cluster
-_GROUP: Final = 4
+#: the most bytes of recordings per task; the size that a file is taken for if this process cannot see it
+_BUNDLE_BYTES: Final = 64 << 20
+_UNKNOWN_BYTES: Final = 16 << 20
+#: the least number of tasks per thread of the cluster
 _TURNS: Final = 4
 #: profiles merged per task
 _FAN_IN: Final = 8
@@ -166,6 +168,33 @@ class _Bundle:
         self.result = pack(FoldedGroup(None, [RecordingProblem(public_name(path), reason) for path in self.paths]))
 
 
+def bundles_of(paths: Sequence[str], threads: int) -> Iterator[list[str]]:
+    """Yield neighbouring recordings for one task each: few large ones or many small ones, in at least _TURNS tasks for each thread.
+
+    A task has its own costs, a fraction of a second, whatever it reads.
+    """
+    most = max(1, len(paths) // (_TURNS * threads))
+    bundle: list[str] = []
+    total = 0
+    for path in paths:
+        size = _file_size(path)
+        if bundle and (len(bundle) == most or total + size > _BUNDLE_BYTES):
+            yield bundle
+            bundle, total = [], 0
+        bundle.append(path)
+        total += size
+    if bundle:
+        yield bundle
+
+
+def _file_size(path: str) -> int:
+    """Return the size of a file; _UNKNOWN_BYTES if only the workers can see it."""
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return _UNKNOWN_BYTES
+
+
 class _Folding:
     """The folding of all recordings of one report on a cluster."""
 
@@ -177,8 +206,7 @@ class _Folding:
         self._suspects: list[_Bundle] = []
         self._killed = import_module("distributed.scheduler").KilledWorker
         threads = sum(client.nthreads().values()) or 1
-        size = max(1, min(_GROUP, len(paths) // (_TURNS * threads)))
-        self._parts = [_Bundle(paths[begin : begin + size]) for begin in range(0, len(paths), size)]
+        self._parts = [_Bundle(bundle) for bundle in bundles_of(paths, threads)]
         self._longest = 0.0  # the longest time between two results
         self._news = time.monotonic()  # the time of the last result
 

@@ -6,13 +6,14 @@ import json
 import lzma
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from perfpy.analysis.entries.options import ReportOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet import cluster
-from perfpy.fleet.cluster import _await_task, _fold_on_worker, _Folding, _seconds_each, cluster_address
+from perfpy.fleet.cluster import _await_task, _fold_on_worker, _Folding, _seconds_each, bundles_of, cluster_address
 from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merge_groups
 from perfpy.fleet.portable.profile import RecordingProblem
 from perfpy.fleet.recordings import Recordings
@@ -200,3 +201,22 @@ def test_groups_without_readable_recordings():
     assert merge_groups([nothing, FoldedGroup(None, [RecordingProblem("b", "why")])]) == FoldedGroup(
         None, [RecordingProblem("a", "why"), RecordingProblem("b", "why")]
     )
+
+
+def test_small_recordings_share_a_task_and_large_ones_do_not(tmp_path: Path) -> None:
+    small = [str(tmp_path / f"small{number}") for number in range(40)]
+    large = [str(tmp_path / f"large{number}") for number in range(3)]
+    for path in small:
+        Path(path).write_bytes(b"x")
+    for path in large:
+        with open(path, "wb") as file:
+            file.truncate(60 << 20)
+    assert [len(bundle) for bundle in bundles_of(small, 2)] == [5] * 8
+    assert [len(bundle) for bundle in bundles_of([*large, *small], 1)] == [1, 1, 10, 10, 10, 10, 1]
+    assert [path for bundle in bundles_of([*large, *small], 1) for path in bundle] == [*large, *small]
+
+
+def test_recordings_that_only_workers_see_are_taken_for_16_mb() -> None:
+    paths = [f"s3://bucket/{number}" for number in range(100)]
+    assert {len(bundle) for bundle in bundles_of(paths, 2)} == {4}
+    assert {len(bundle) for bundle in bundles_of(paths, 50)} == {1}

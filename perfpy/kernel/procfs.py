@@ -86,6 +86,16 @@ class ProcFs:
             kernel_thread=b"\nVmPeak:" not in data,
         )
 
+    def parents(self) -> dict[int, tuple[int, int]]:
+        """Return the parent and the CPU time (in clock ticks) of every process."""
+        processes = {}
+        for pid in self.processes():
+            # 42 (name) S 1 ...: fields 4 (ppid), 14 (utime) and 15 (stime); the name may contain anything
+            fields = self._read(f"{pid}/stat", 4096).rpartition(b")")[2].split()
+            if len(fields) > 12:
+                processes[pid] = (int(fields[1]), int(fields[11]) + int(fields[12]))
+        return processes
+
     def command_line(self, pid: int) -> str:
         """Return a process's command line, separated by spaces; its name in brackets if it has none."""
         words = os.fsdecode(self._read(f"{pid}/cmdline", 4096)).rstrip("\0").replace("\0", " ")

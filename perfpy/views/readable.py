@@ -30,7 +30,7 @@ def readable(name: str) -> str:
     ('parse (app.js:12)', '(anonymous) (app.js:1)', 'next (node:internal/queue:69)')
     """
     if "py::" in name:
-        return _PYTHON.sub(lambda match: f"{match[1]} ({_short(match[2])})", name)
+        return _PYTHON.sub(lambda match: f"{match[1]} ({short_path(match[2])})", name)
     return without_tier(_V8.sub(_script, name)) if ":" in name else name
 
 
@@ -55,11 +55,11 @@ def source_file(name: str) -> str:
 
 
 def _script(match: re.Match[str]) -> str:
-    file = match[2] if match[2].startswith("node:") else _short(match[2])
+    file = match[2] if match[2].startswith("node:") else short_path(match[2])
     return f"{match[1] or '(anonymous)'} ({file}:{match[3]})"
 
 
-def _short(path: str) -> str:
+def short_path(path: str) -> str:
     """Return the name of the file, with its folder for names that many files have."""
     folder, _, file = path.rpartition("/")
     return f"{folder.rpartition('/')[2]}/{file}" if file in _PACKAGE and folder else file or path

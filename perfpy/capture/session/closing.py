@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.samples.pace import are_sampled_each_time, option_for_fewer
 from perfpy.capture.record_options import DEFAULT_FREQ
+from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.ring import PAGE_SIZE
 from perfpy.plurals import plural
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _MEGABYTE: Final = 1 << 20
 _FEW: Final = 400  # samples: a share of 10 % has an error of 3 points
+_MOST_PIDS: Final = 20  # in a note
 _SURE: Final = 1.96  # standard deviations: 19 times out of 20
 _LARGER: Final = 4  # times the ring buffer that was too small
 _MOST_RING: Final = 64 << 20
@@ -37,8 +39,8 @@ def captured_line(name: str, size: int, samples: int | None, packer: Packer | No
     return f"[ perf record: Captured and wrote {size / _MEGABYTE:.3f} MB {name}{counted}{packed} ]"
 
 
-def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str]:
-    """Yield notes on the recording's quality, with remedies. ring is the size of a ring buffer in bytes."""
+def judgement(file: DataFile, options: RecordOptions, ring: int, procfs: ProcFs | None = None) -> Iterator[str]:
+    """Yield notes on the recording's quality, with remedies. ring is the size of a ring buffer in bytes; procfs: where processes are."""
     samples = file.samples
     if file.hint:
         yield f"note: {file.hint}"
@@ -48,6 +50,8 @@ def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str
         return
     if runs_python(file, options):
         yield "note: this is a Python program; record --python has its functions and lines"
+    if samples < _FEW:
+        yield from busy_children(options, procfs or ProcFs())
     if not samples:
         yield "note: no samples; nothing ran on the target, or the events did not occur (-a records the whole machine)"
     elif are_sampled_each_time(file.attrs):
@@ -68,6 +72,23 @@ def runs_python(file: DataFile, options: RecordOptions) -> bool:
     if options.python or options.jit or target.all_cpus or target.cpu or target.cgroups:
         return False
     return any(_PYTHON.fullmatch(os.path.basename(name)) for name in file.hit_files)
+
+
+def busy_children(options: RecordOptions, procfs: ProcFs) -> Iterator[str]:
+    """Tell that processes which the chosen ones started earlier do the work: they are not recorded."""
+    chosen = {int(pid) for pid in options.target.pid.split(",") if pid.strip().isdecimal()}
+    if not chosen or options.target.all_cpus:
+        return
+    processes = procfs.parents()
+    descendants: set[int] = set()
+    generation = chosen
+    while generation := {pid for pid, (parent, _) in processes.items() if parent in generation} - descendants - chosen:
+        descendants |= generation
+    used = sum(processes[pid][1] for pid in descendants)
+    if used > sum(processes[pid][1] for pid in chosen if pid in processes):
+        count, added = len(descendants), ",".join(map(str, sorted(chosen | descendants)[:_MOST_PIDS]))
+        work = plural(count, "child process, which does", "child processes, which do")
+        yield f"note: -p leaves out {count} {work} most of the work: record -p {added}"
 
 
 def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int, attrs: Sequence[EventAttr]) -> str:

@@ -16,3 +16,13 @@ def test_the_main_thread_comes_first_when_numbers_began_again(tmp_path: Path) ->
         (tmp_path / "31045" / "task" / str(tid)).mkdir(parents=True)
     assert ProcFs(str(tmp_path)).threads(31045) == [31045, 817, 31046]
     assert ProcFs(str(tmp_path)).threads(1) == []
+
+
+def test_parents_and_cpu_times_are_read_behind_any_name(tmp_path: Path) -> None:
+    fields = "4 4 4 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 100"
+    for pid, name, parent in ((7, "a) R 1 (b", 3), (8, "x", 7)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} {fields}\n")
+    (tmp_path / "9").mkdir()
+    (tmp_path / "9" / "stat").write_text("9 (cut")
+    assert ProcFs(str(tmp_path)).parents() == {7: (3, 42), 8: (7, 42)}

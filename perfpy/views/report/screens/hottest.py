@@ -10,8 +10,9 @@ import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.locations import ROLE_BITS
+from perfpy.untrusted.paths import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
-from perfpy.views.readable import at_a_glance
+from perfpy.views.readable import at_a_glance, short_path, source_file
 from perfpy.views.report.screens.call_lines import call_names
 from perfpy.views.report.screens.fitting import fitted_path
 from perfpy.views.report.screens.screen_table import file_name
@@ -37,6 +38,7 @@ _OF_LIBRARIES: Final = re.compile(r"_|(?:<&?|operator )?(?:std|core|alloc|hashbr
 _SCHEDULER: Final = ("__schedule", "schedule")  # functions of waiting threads
 _OF_FUNCTION: Final = ("dso", "symbol")
 _COMM: Final = 15  # characters of a command that the kernel keeps
+_PYTHON_CODE: Final = ("Python", PYTHON_IMAGE)  # dsos of Python functions: their source files are shown instead
 _SMALL: Final = 0.1  # of the path's first share: smaller shares are not followed
 
 
@@ -85,7 +87,25 @@ def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
     _, first, groups = np.unique(values.same[entries], return_index=True, return_inverse=True)
     periods = sum_by(groups, histogram.entries.measures["period"][entries, 0], len(first)).tolist()
     texts = histogram.texts(key, entries[first])
-    return sorted(((histogram.share(period), file_name(text)) for period, text in zip(periods, texts, strict=True)), reverse=True)
+    shares = dict[str, float]()
+    for number, (period, text) in enumerate(zip(periods, texts, strict=True)):
+        is_python = key == "dso" and text.strip() in _PYTHON_CODE
+        of_files = _source_files(histogram, entries[groups == number], text) if is_python else {file_name(text): period}
+        for name, part in of_files.items():
+            shares[name] = shares.get(name, 0.0) + histogram.share(part)
+    return sorted(((share, name) for name, share in shares.items()), reverse=True)
+
+
+def _source_files(histogram: Histogram, entries: Int64, image: str) -> dict[str, int]:
+    """Return the source files of Python functions, and the period of each; image: the file in place of unknown ones."""
+    periods = histogram.entries.measures["period"][entries, 0].tolist()
+    names = histogram.texts("symbol", entries) if "symbol" in histogram.keys else [""] * len(periods)
+    files: dict[str, int] = {}
+    for text, period in zip(names, periods, strict=True):
+        path = source_file(text[_LEVEL:].strip())
+        name = visible(short_path(path)) if path else file_name(image)
+        files[name] = files.get(name, 0) + period
+    return files
 
 
 class NamedShare(NamedTuple):

@@ -57,6 +57,36 @@ def test_people_are_told_of_the_option_for_python_programs(file):
     assert not any("Python" in line for line in lines(10_000, hit_files=["/usr/lib/python3/dist-packages/a.so", "/opt/python"]))
 
 
+class Processes:
+    """A /proc with parents and CPU times."""
+
+    def __init__(self, **processes: tuple[int, int]) -> None:
+        self._processes = {int(name[1:]): process for name, process in processes.items()}
+
+    def parents(self) -> dict[int, tuple[int, int]]:
+        return self._processes
+
+
+def children(target: dict[str, Any], **processes: tuple[int, int]) -> list[str]:
+    options = PEOPLE._replace(target=PEOPLE.target._replace(**target))
+    return [*closing.busy_children(options, cast("Any", Processes(**processes)))]
+
+
+def test_people_are_told_of_children_that_do_the_work():
+    family = {"p1": (0, 900), "p10": (1, 5), "p11": (10, 40), "p12": (11, 50), "p13": (1, 70)}
+    assert children({"pid": "10"}, **family) == ["note: -p leaves out 2 child processes, which do most of the work: record -p 10,11,12"]
+    assert children({"pid": "10,11"}, **family) == ["note: -p leaves out 1 child process, which does most of the work: record -p 10,11,12"]
+    assert not children({"pid": "1"}, **family), "the chosen one uses more"
+    assert not children({"pid": "12"}, **family), "no children"
+    assert not children({"pid": "99"}, **family)
+    assert not children({}, **family)
+    assert not children({"pid": "10", "all_cpus": True}, **family)
+
+
+def test_processes_that_are_their_own_parents_end():
+    assert not children({"pid": "10"}, p10=(11, 50), p11=(10, 2), p12=(12, 3))
+
+
 def test_few_samples_come_with_a_remedy():
     (line,) = lines(100, options=PEOPLE._replace(sampling=PEOPLE.sampling._replace(freq=99)))
     assert "100 samples are few" in line

@@ -6,6 +6,7 @@ memory.
 Modules:
 
     syscalls         perf_event_open(2), its ioctls and prctls
+    system_call      syscall(2) without importing ctypes
     refusals         errno, request and settings -> KernelRefusedError with a cause and a remedy
     ring             ring buffers and AUX areas
     user_page        counts read from a counter's page, without a system call
@@ -74,6 +75,6 @@ if TYPE_CHECKING:
 
 def this_kernel() -> Kernel:
     """Return the real kernel."""
-    from perfpy.kernel import syscalls  # loads ctypes, which reading a file never needs
+    from perfpy.kernel import syscalls  # reading a file never needs it
 
     return syscalls

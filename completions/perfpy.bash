@@ -159,6 +159,10 @@ _perfpy_value()
     "c2c -i" | "c2c --input" | "c2c =--input") _perfpy_recordings ;;
     "c2c --symfs" | "c2c =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "c2c --kallsyms" | "c2c =--kallsyms" | "c2c --vmlinux" | "c2c =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "kvm -i" | "kvm --input" | "kvm =--input") _perfpy_recordings ;;
+    "kvm -o" | "kvm --output" | "kvm =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "kvm --event" | "kvm =--event" | "kvm --vcpu" | "kvm =--vcpu" | "kvm -k" | "kvm --key" | "kvm =--key") : ;;
+    "kvm -p" | "kvm --pid" | "kvm =--pid") _perfpy_ask "," pids ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -196,7 +200,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
         return
     fi
     local options="" workload="" actions=""
@@ -255,6 +259,10 @@ _perfpy()
         options="-v --verbose -h --help -e --event -k --all-kernel -u --all-user -l --ldlat -i --input -f --force --stdio --symfs --kallsyms --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -N --node-info --show-all --stats --full-symbols --no-source -d --display -c --coalesce --double-cl"
         actions="record report"
         ;;
+    kvm)
+        options="-i --input -f --force -v --verbose -o --output -h --help --stdio --event --vcpu -k --key -p --pid"
+        actions="stat"
+        ;;
     list)
         options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio -h --help"
         ;;
@@ -296,7 +304,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

@@ -37,6 +37,7 @@ _perfpy() {
         'why:explain who waits for whom, and why a program takes its time'
         'mem:show memory accesses  latency, data, and what served them'
         'c2c:show cache lines that CPUs take from each other'
+        'kvm:show why virtual machines leave to the host, and for how long'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
@@ -959,6 +960,28 @@ _perfpy() {
                 '1:action:(record report)' \
                 '*:file:_files'
             ;;
+        kvm)
+            _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-o+[write the recording to this file]:file:_files' \
+                '*--output=[write the recording to this file]:file:_files' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--event=[report these events  vmexit, mmio, ioport]:value: ' \
+                '*--vcpu=[only this virtual CPU]:value: ' \
+                '*-k+[sort by sample, time, max_t, min_t or mean_t]:value: ' \
+                '*--key=[sort by sample, time, max_t, min_t or mean_t]:value: ' \
+                '*-p+[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '1:action:(stat)' \
+                '*:file:_files'
+            ;;
         list)
             _arguments -s -S \
                 '*-d[print event descriptions]' \
@@ -1211,7 +1234,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script sched lock why mem c2c list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

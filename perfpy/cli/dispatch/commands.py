@@ -46,6 +46,7 @@ COMMANDS = {
     "why": Entry("perfpy.cli.why.command", "explain who waits for whom, and why a program takes its time", pages=True),
     "mem": Entry("perfpy.cli.mem.command", "show memory accesses: latency, data, and what served them", pages=True),
     "c2c": Entry("perfpy.cli.c2c.command", "show cache lines that CPUs take from each other", pages=True),
+    "kvm": Entry("perfpy.cli.kvm.command", "show why virtual machines leave to the host, and for how long", pages=True),
     "list": Entry("perfpy.cli.list", "list the events of this machine", pages=True),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", pages=True),
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),

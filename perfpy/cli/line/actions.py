@@ -148,17 +148,18 @@ def is_help(args: Sequence[str]) -> bool:
     return bool(args) and args[0] in ("-h", "--help")
 
 
-class CommandWithActions(PerfCommand["Any"]):
-    """A command whose first word is the name of an action.
+class CommandWithActions(Action):
+    """A command whose first word is the name of an action. An action can be one, too.
 
     Args:
         options_class: the options that may stand before the action.
         actions: by name, in the order of the help.
         help: the text of --help.
+        summary: see Action.
     """
 
-    def __init__(self, options_class: type[CommandOptions], actions: Mapping[str, Action], help: str) -> None:
-        super().__init__(options_class, _no_action)
+    def __init__(self, options_class: type[CommandOptions], actions: Mapping[str, Action], help: str, summary: str = "") -> None:
+        super().__init__(options_class, _no_action, summary)
         self.own_options = self.options
         self.actions = actions
         self.help = help + "".join(f"\n\n{name}: {action.summary}" for name, action in actions.items())
@@ -201,7 +202,8 @@ class CommandWithActions(PerfCommand["Any"]):
         matches = [name for name in self.actions if name.startswith(word)] if len(word) >= _SHORTEST else []
         if len(matches) == 1:
             return matches[0]
-        raise UsageError(f"unknown action '{word}'; expected {', '.join(list(self.actions)[:-1])} or {list(self.actions)[-1]}")
+        *first, last = self.actions
+        raise UsageError(f"unknown action '{word}'; expected {', '.join(first)}{' or ' if first else ''}{last}")
 
 
 def _no_action(_options: CommandOptions) -> int:

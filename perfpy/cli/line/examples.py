@@ -22,6 +22,10 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("show the threads that waited most", "perfpy lock contention -t -E 10"),
         _example("show the longest waits for each lock", "perfpy lock report -k wait_max"),
     ),
+    "kvm": (
+        _example("record the exits of all virtual machines for a second", "perfpy kvm stat record -a -- sleep 1", "perfpy kvm stat report"),
+        _example("show the slowest accesses to ports", "perfpy kvm stat report --event ioport -k time"),
+    ),
     "mem": (
         _example(
             "record loads of at least 50 cycles, and show what served them",

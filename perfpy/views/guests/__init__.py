@@ -1,0 +1,6 @@
+"""Tables of virtual machines.
+
+Modules:
+
+exit_table   the durations of exits
+"""

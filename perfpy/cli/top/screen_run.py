@@ -51,17 +51,13 @@ class ScreenRun:
         with terminal:
             while terminal.is_open and not self._ends:
                 terminal.draw(screen.lines(*terminal.size()))
-                while (left := due - time.monotonic()) > 0 and not signals.arrived:
-                    rings.wait(left)
-                    self._monitor.drain()
-                    if self._press():
-                        break
+                pressed = self._wait(due, signals)
                 numbers = signals.read()
                 if signal.SIGWINCH in numbers:
                     terminal.redraw()
                 if stopping := numbers - {signal.SIGWINCH}:
                     return 0 if signal.SIGINT in stopping else _KILLED + min(stopping)
-                if time.monotonic() >= due:
+                if time.monotonic() >= due and not pressed:
                     update = self._monitor.update(last=rings.has_ended)
                     screen.update(update.rates, update.report)
                     count += 1
@@ -71,6 +67,21 @@ class ScreenRun:
                     if count == self._most:
                         break
         return 0
+
+    def _wait(self, due: float, signals: Wakeups) -> bool:
+        """Empty the ring buffers until a time, a signal or a key; return whether there was a key.
+
+        Keys are read at least once, also if updates take longer than the delay.
+        """
+        while not signals.arrived:
+            left = due - time.monotonic()
+            self._rings.wait(max(left, 0))
+            self._monitor.drain()
+            if self._press():
+                return True
+            if left <= 0:
+                break
+        return False
 
     def _press(self) -> bool:
         """Apply the keys that were pressed; return whether there were any, or the terminal is gone."""
@@ -96,7 +107,7 @@ class ScreenRun:
             elif request.name == "callers":
                 self._turn_trees()
             elif request.name == "rows":
-                self._next_rows()
+                self._next_rows(request.text)
             elif request.name == "zoom":
                 self._zoom(request.text)
         except PerfError as error:
@@ -117,11 +128,12 @@ class ScreenRun:
         self._change(options._replace(chains=options.chains._replace(call_graph=graph._replace(order=order))))
         self._screen.message = "callers below their callees" if order == "callee" else "callees below their callers"
 
-    def _next_rows(self) -> None:
+    def _next_rows(self, wanted: str) -> None:
+        """Show the next kind of rows; wanted: the sort keys of a certain kind."""
         options = self._monitor.options
         names = [keys for keys, _ in self._rows]
         now = options.columns.sort
-        keys, name = self._rows[(names.index(now) + 1) % len(names) if now in names else 0]
+        keys, name = self._rows[names.index(wanted) if wanted else (names.index(now) + 1) % len(names) if now in names else 0]
         self._change(options._replace(columns=options.columns._replace(sort=keys, fields=None)))
         self._screen.message = f"rows: {name}"
 

@@ -133,6 +133,7 @@ class KeyTerminal:
         for number, text in enumerate(texts):
             if number >= len(self._lines) or self._lines[number] != text:
                 pieces.append(f"{_ESC}[{number + 1};1H{text}{_ESC}[K")
+        pieces += [f"{_ESC}[{number + 1};1H{_ESC}[K" for number in range(len(texts), len(self._lines))]
         if not pieces:
             return
         self._lines = texts

@@ -34,6 +34,7 @@ _KEYS: Final = (
     ("/", "show only rows that contain a text (empty: all)"),
     ("o", "sort by Self or by Children"),
     ("s", "rows: functions, commands, processes, threads ..."),
+    ("p t", "rows: processes, threads"),
     ("c", "call trees from callers or from callees"),
     ("Space", "freeze the screen; again: go on"),
     ("z", "only the last interval, or the fading minute, too"),
@@ -51,7 +52,12 @@ _NARROW: Final = 60  # columns, below which there are no sparklines
 
 
 class Request(NamedTuple):
-    """What a key asks of the program. name: quit, write, rows, callers, zero, kernel, user or zoom; text: the row's for zoom."""
+    """What a key asks of the program.
+
+    Attributes:
+        name: quit, write, rows, callers, zero, kernel, user or zoom.
+        text: the row's for zoom, sort keys for rows.
+    """
 
     name: str
     text: str = ""
@@ -150,7 +156,7 @@ class TopScreen:
         elif key in ("?", "h", "f1"):
             self._shows_help = True
         elif key in _REQUESTS:
-            return Request(_REQUESTS[key])
+            return _REQUESTS[key]
         return None
 
     def _turn_order(self) -> None:
@@ -311,7 +317,18 @@ class TopScreen:
 
 
 _MOVES: Final = ("up", "down", "pageup", "pagedown", "end")
-_REQUESTS: Final = {"q": "quit", "ctrl+c": "quit", "w": "write", "s": "rows", "c": "callers", "z": "zero", "K": "kernel", "U": "user"}
+_REQUESTS: Final = {
+    "q": Request("quit"),
+    "ctrl+c": Request("quit"),
+    "w": Request("write"),
+    "s": Request("rows"),
+    "p": Request("rows", "tgid"),
+    "t": Request("rows", "pid"),
+    "c": Request("callers"),
+    "z": Request("zero"),
+    "K": Request("kernel"),
+    "U": Request("user"),
+}
 
 
 def _call_lines(table: Histogram, entry: int) -> Iterator[str]:

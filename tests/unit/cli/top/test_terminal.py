@@ -35,3 +35,13 @@ def test_texts_of_lines_do_not_command_the_terminal(style: str) -> None:
     terminal._coloured = True
     shown = terminal._paint([(f"{ESC}]0;title\x07 \u202e\n", style)])
     assert shown.removeprefix(f"{ESC}[{style}m").removesuffix(f"{ESC}[0m") == "^[]0;title^G \\u202e^J"
+
+
+def test_lines_of_a_longer_screen_are_cleared(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help is shorter than the screen that it replaces."""
+    terminal = object.__new__(KeyTerminal)
+    terminal._coloured, terminal._lines = False, []
+    terminal.draw([[("one", "")], [("two", "")], [("three", "")]])
+    capsys.readouterr()
+    terminal.draw([[("one", "")]])
+    assert capsys.readouterr().out == f"{ESC}[2;1H{ESC}[K{ESC}[3;1H{ESC}[K"

@@ -217,3 +217,8 @@ def test_names_of_wide_characters_stay_on_their_line(shown: Shown, width: int, i
     assert sum(cell_len(text) for text, _ in line) <= width
     shown.screen.message = "喵" * 100
     assert all(sum(cell_len(text) for text, _ in line) <= width for line in shown.screen.lines(width, 24))
+
+
+@pytest.mark.parametrize(("key", "rows"), [("p", "tgid"), ("t", "pid")])
+def test_keys_choose_processes_and_threads(shown: Shown, key: str, rows: str) -> None:
+    assert shown.screen.press(key) == Request("rows", rows)

@@ -71,6 +71,8 @@ def _beneath(functions: SampledFunctions, pattern: re.Pattern[str], rows: Int64)
 def _in_one_function(periods: Int64, depths: list[tuple[Int64, Int64, int]], size: int) -> BlockedTime:
     """Return the time of rows, and the innermost function that has most of it; periods: of each row, 0 outside of callbacks."""
     total = int(periods.sum())
+    if not total:
+        return BlockedTime(0)
     columns = [(rows, numbers, np.full(len(rows), depth)) for rows, numbers, depth in depths]
     row, function, depth = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*columns, strict=True))
     # a function that calls itself counts once for a row
@@ -78,7 +80,7 @@ def _in_one_function(periods: Int64, depths: list[tuple[Int64, Int64, int]], siz
     row, function, depth = row[first], function[first], depth[first]
     totals = sum_by(function, periods[row], size)
     most = np.flatnonzero(totals > MOST * total)
-    if not total or not len(most):
+    if not len(most):
         return BlockedTime(total)
     mean_depth = sum_by(function, periods[row] // 1000 * depth, size)[most] / totals[most]
     best = int(most[np.argmin(mean_depth)])

@@ -203,6 +203,11 @@ class Evidence:
         return begins([function]).get(function) if begins is not None and function >= 0 else None
 
     @property
+    def read_python(self) -> bool:
+        """Whether the recorder read Python functions (record --python), of this program or of others."""
+        return "--python" in self._recording.data.features.get("cmdline", ())
+
+    @property
     def is_program(self) -> bool:
         """Whether a command was started, and recorded from its beginning."""
         return any(event.attr.enable_on_exec for event in self._recording.data.events)

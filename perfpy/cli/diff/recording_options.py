@@ -80,11 +80,15 @@ def sample_filter(options: DiffCommandOptions, times: TimeRanges | None) -> Samp
     )
 
 
-def symbol_options(options: DiffCommandOptions, config: Config, recording: Recording) -> SymbolOptions:
-    """Return the symbol options of one recording."""
+def symbol_options(options: DiffCommandOptions, config: Config, recording: Recording, *, folds: bool = False) -> SymbolOptions:
+    """Return the symbol options of one recording.
+
+    folds: count samples for the functions that interpreters ran, unless an option decides.
+    """
     from perfpy.cli.line.symbol_values import symbol_options_of
 
-    return symbol_options_of(options, config, recording, force=options.force)
+    symbols = symbol_options_of(options, config, recording, force=options.force)
+    return symbols._replace(fold_interpreters=folds) if options.fold_interpreters is None else symbols
 
 
 def compute_of(text: str | None, config: Config) -> Compute:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.diff.recording_options import compute_of, is_verbose, report_options, sample_filter, symbol_options
@@ -182,7 +183,14 @@ class DiffRun:
         return ranges_of(text, self._recordings[index].times()) if text else None
 
     def _symbols(self, recording: Recording) -> SymbolOptions:
-        return symbol_options(self._options, self._config, recording)
+        return symbol_options(self._options, self._config, recording, folds=self._folds_interpreters)
+
+    @cached_property
+    def _folds_interpreters(self) -> bool:
+        """Whether samples count for the functions that interpreters ran by default: on screens, if all recordings are of Python."""
+        from perfpy.symbols.interpreters import has_python_image  # not needed for plain text
+
+        return self._for_people and all(has_python_image(recording.data.kept_files) for recording in self._recordings)
 
     def _flame_graph(self, path: str) -> int:
         from perfpy.cli.output.output_files import write_bytes

@@ -14,7 +14,9 @@ from rich.text import Text
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.analysis.differences.changed_rows import Amount, changed_rows, has_grown_or_shrunk, totals
 from perfpy.analysis.differences.proportions import LEVEL
+from perfpy.untrusted.paths import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import readable
 from perfpy.views.verdict.change_rules import change_verdict
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ class _Event:
             (f"{change}{'*' if row.by_amount else ' '} ", _style(row.change) if row.by_amount else ""),
             (f"{points:+{_SHARE_WIDTH - 1}.1f}%{'*' if row.by_share else ' '}", _style(points) if row.by_share else ""),
             "   ",
-            "  ".join(visible(name or _NO_NAME) for name in row.names[::-1]),
+            "  ".join(visible(_readable(name) or _NO_NAME) for name in row.names[::-1]),
         )
         _line(self._console, text)
 
@@ -144,6 +146,10 @@ class _Event:
                     style="dim",
                 ),
             )
+
+
+def _readable(name: str | None) -> str:
+    return "Python" if name == PYTHON_IMAGE else readable(name or "")
 
 
 def _percent(part: Amount, whole: Amount) -> float:

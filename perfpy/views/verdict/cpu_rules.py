@@ -188,7 +188,8 @@ def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: Char
         if number == KERNEL and work and work.share >= HALF * share:
             numbers["kernel work"] = work.share
             where += f", most of it in {'page faults' if work.name == PAGE_FAULTS else f'the system call {visible(work.name)}()'}"
-        advice = "; record --python names its functions" if number == INTERPRETER and "python" in hot.file else ""
+        is_python = number == INTERPRETER and "python" in hot.file and not evidence.read_python
+        advice = "; record --python names its functions" if is_python else ""
         yield Sentence("category", f"{_start(share, functions)} of {measure} in {where}{process}{advice}.", numbers)
     elif not hot.name:
         yield from _without_symbols(evidence, functions, hot)

@@ -121,6 +121,16 @@ def test_an_interpreter_is_told_with_the_option_that_names_its_functions(tmp_pat
     assert first == "90 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
 
 
+def test_the_option_is_not_advised_to_those_who_used_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sampled_program(tmp_path, [Stack(("_PyEval_EvalFrameDefault@python3.11", "PyObject_Call@python3.11"), 900)])
+    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+    options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    with Recording(str(path)) as recording:
+        monkeypatch.setitem(recording.data.features, "cmdline", ["perfpy", "record", "--python", "./app"])
+        first = profile_verdict(recording.report(options=options, symbols=symbols), recording)[0].text
+    assert first == "100 % of the CPU time is in the interpreter (python3.11)."
+
+
 def test_many_functions_of_an_interpreter_are_told_together(tmp_path: Path) -> None:
     """Otherwise a report of a Python program says that no function stands out."""
     python = [Stack((f"helper{number}@python3.11",), 80) for number in range(10)]

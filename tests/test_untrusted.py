@@ -224,6 +224,7 @@ READERS = {
     "cli/output/output_files.py": "it writes: a new file beside what an option names",
     "views/page/page.py": "files of the package",
     "kernel/procfs.py": "/proc",
+    "kernel/thread_states.py": "/proc",
     "kernel/refusals.py": "/proc",
     "kernel/ring.py": "/proc",
     "kernel/sysfs.py": "/sys",

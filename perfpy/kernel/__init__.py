@@ -14,6 +14,7 @@ Modules:
     signals          signals of file descriptors
     closed_kernel    the kernel of a closed counter
     procfs           tasks, mappings, namespaces, kernel symbols of /proc
+    thread_states    what threads do at this moment, from /proc
     sysfs            PMUs: formats, aliases, CPUs
     tracefs          tracepoints: systems, ids, formats
     probe_events     dynamic probes: list, add, remove

@@ -10,5 +10,6 @@ symbolizing   symbols across windows: files are searched and read once
 snapshot      the last minute as a perf.data
 decay         the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval
+thread_watch  states of threads through /proc (why without access to tracepoints)
 calls         system calls of running tasks, for `perfpy trace`
 """

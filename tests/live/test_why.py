@@ -62,3 +62,22 @@ def test_a_running_process_is_explained_and_the_file_read_again(program: Path, t
     assert first["critical-path"][0]["kind"] == "child"
     assert first["critical-path"][0]["during"][0]["kind"] == "sleep"
     assert again == first
+
+
+AS_USER = """
+import sys
+from perfpy.cli.why import watching
+watching.can_record = lambda: False
+from perfpy.cli import main
+sys.exit(main())
+"""
+SEEN = {"mutex": "for a lock (futex", "pipe": "for a pipe (read)", "sleep": "sleeps", "child": "for a child process (wait4)"}
+
+
+@pytest.mark.parametrize("cause", SEEN)
+def test_without_tracepoints_the_kind_of_the_wait_is_named(cause: str, program: Path, tmp_path: Path):
+    line = [sys.executable, "-c", AS_USER, "why", "--", str(program), cause]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert SEEN[cause] in done.stdout.splitlines()[0], done.stdout
+    assert "watched through /proc" in done.stderr

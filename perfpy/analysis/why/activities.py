@@ -30,7 +30,7 @@ _SOFT_INTERRUPT: Final = 0x10
 _DEEPEST: Final = 12  # threads in a row that end each other's waits
 _STOPPED_BITS: Final = 4 | 8
 #: reasons by system call, for recordings without the kernel's symbols
-_OF_CALLS: Final = {
+OF_CALLS: Final = {
     reasons.FUTEX: ("futex",),
     reasons.SLEEP: ("nanosleep", "clock_nanosleep"),
     reasons.CHILD: ("wait4", "waitid", "waitpid"),
@@ -177,7 +177,7 @@ def _last_calls(events: WhyEvents, segments: Segments, machine: str) -> tuple[In
     if not len(calls.order) or not has_table(machine):
         return none, no_address
     numbers = numbers_by_name(machine)
-    of_call = {numbers[name]: reason for reason, names in _OF_CALLS.items() for name in names if name in numbers}
+    of_call = {numbers[name]: reason for reason, names in OF_CALLS.items() for name in names if name in numbers}
     ids = numbers_of(calls, "id")
     reason_of = np.full(len(ids), reasons.OTHER, np.int64)
     for number, reason in of_call.items():

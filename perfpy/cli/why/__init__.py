@@ -3,4 +3,5 @@
 options    the options
 command    checks, and the output
 measuring  the recording
+watching   threads seen through /proc, without access to tracepoints
 """

@@ -21,9 +21,13 @@ def run(options: WhyCommandOptions) -> int:
     if options.workload and pids:
         fail("why takes either -p PID or a command")
     if options.workload or (pids and not options.input):
-        from perfpy.cli.why.measuring import record_and_explain
+        from perfpy.cli.why.measuring import check_processes, record_and_explain
+        from perfpy.cli.why.watching import can_record, watch
 
-        return record_and_explain(options, pids, lambda path: explain_file(options, path, pids))
+        check_processes(pids)
+        if not can_record():
+            return watch(options, pids)
+        return record_and_explain(options, lambda path: explain_file(options, path, pids))
     explain_file(options, options.input, pids)
     return 0
 

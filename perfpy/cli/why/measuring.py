@@ -27,11 +27,15 @@ _CALLS: Final = (
 )
 
 
-def record_and_explain(options: WhyCommandOptions, pids: list[int], explain: Callable[[str], None]) -> int:
-    """Record a command or processes, explain the recording, and return the command's exit status."""
+def check_processes(pids: list[int]) -> None:
+    """Reject processes that do not exist."""
     for pid in pids:
         if not os.path.isdir(f"/proc/{pid}"):
             fail(f"-p {pid}: no such process")
+
+
+def record_and_explain(options: WhyCommandOptions, explain: Callable[[str], None]) -> int:
+    """Record a command or processes, explain the recording, and return the command's exit status."""
     with tempfile.TemporaryDirectory(prefix="perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
         status = load("record").run("record", [*_arguments(path), *_target(options)])

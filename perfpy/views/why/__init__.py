@@ -4,4 +4,5 @@ words    words for activities, locks and functions
 verdict  the sentences
 text     the tables
 as_json  JSON
+watched  threads seen through /proc
 """

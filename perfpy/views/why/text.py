@@ -38,7 +38,7 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
     yield f"Where the time of {main} went: {duration_text(explanation.elapsed)}"
     yield from _path(explanation, [ROOT], 1)
     yield ""
-    yield from _thread_table(explanation.threads, None if stacks else _THREADS)
+    yield from thread_table(explanation.threads, None if stacks else _THREADS)
     waits = longest_waits(explanation)
     if waits:
         yield ""
@@ -79,7 +79,7 @@ def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> s
     return f" <- {visible(explanation.comm(waker))} ({waker}){f' in {function_text(function)}' if function else ''}"
 
 
-def _thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:
+def thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:
     """Yield the table of threads; only columns with times."""
     names = [name for name in COLUMNS if any(thread.columns[name] >= 0.001 * thread.wall and thread.columns[name] for thread in threads)]
     width = max((len(f"{visible(thread.comm)} ({thread.tid})") for thread in threads[:most]), default=6)

@@ -12,7 +12,7 @@ from perfpy.views.verdict.sentence import function_text
 if TYPE_CHECKING:
     from perfpy.analysis.why.cause_groups import Cause, CauseGroups
 
-_OBJECTS: Final = {
+OBJECTS: Final = {
     reasons.CPU: "a CPU",
     reasons.GIL: "Python's global interpreter lock (GIL)",
     reasons.JOIN: "the end of a thread",
@@ -33,7 +33,7 @@ _OBJECTS: Final = {
     PAGE_FAULT: "memory to be read from disk (page fault)",
     ROW_LOCK: "a lock of the database",
 }
-_VERBS: Final = {RUNNING: "runs", SPINNING: "spins for a spinlock", reasons.SLEEP: "sleeps", STOPPED: "is stopped"}
+VERBS: Final = {RUNNING: "runs", SPINNING: "spins for a spinlock", reasons.SLEEP: "sleeps", STOPPED: "is stopped"}
 #: short names of kinds, for tables and JSON
 NAMES: Final = {
     reasons.CPU: "runnable",
@@ -65,9 +65,9 @@ _WITH_CALL: Final = (reasons.DISK, reasons.KERNEL_LOCK, reasons.OTHER)
 
 def activity_text(groups: CauseGroups, cause: Cause) -> str:
     """Return what a cause's threads do: "waits for the disk in save(), by fsync"."""
-    if cause.kind in _VERBS:
+    if cause.kind in VERBS:
         where = running_function(groups, cause) if cause.kind in (RUNNING, SPINNING) else cause.function
-        return f"{_VERBS[cause.kind]}{_in(where)}"
+        return f"{VERBS[cause.kind]}{_in(where)}"
     return f"waits for {object_text(groups, cause)}{_in(cause.function)}{_call(groups, cause)}"
 
 
@@ -78,7 +78,7 @@ def object_text(groups: CauseGroups, cause: Cause) -> str:
         kind = (groups.meanings.meanings[chain].lock if chain >= 0 else "") or ("condition" if cause.kind == reasons.CONDITION else "lock")
         kind = "futex" if cause.kind == reasons.FUTEX else kind
         return f"the {kind} {lock_name(groups, cause.lock)}" if cause.lock else f"a {kind}"
-    return _OBJECTS.get(cause.kind, NAMES[cause.kind])
+    return OBJECTS.get(cause.kind, NAMES[cause.kind])
 
 
 def lock_name(groups: CauseGroups, address: int) -> str:

@@ -304,6 +304,15 @@ _TAILS: Final[dict[type, _Encode]] = {
     CallchainDeferred: lambda r, e: record_tails.pack_u64s(r.ips, e),
 }
 
+# class -> its fixed fields, for classes whose first fields are others
+_FIXED_FIELDS: Final[dict[type, Callable[[Any], tuple[Any, ...]]]] = {
+    Namespaces: lambda r: (r.pid, r.tid, len(r.namespaces)),
+    TextPoke: lambda r: (r.addr, len(r.old), len(r.new)),
+    CallchainDeferred: lambda r: (r.cookie, len(r.ips)),
+    BpfEvent: lambda r: (r.type, r.flags, r.id, r.tag),
+}
+_FIXED_COUNTS: Final = {number: len(codes) for number, (_, codes, _) in _LAYOUTS.items()}
+
 
 def type_of(record: KernelRecord) -> int:
     """Return the RecordType of a value of this module."""
@@ -361,22 +370,10 @@ def encode(record: KernelRecord, id_layout: IdLayout, endian: str) -> bytes:
         return with_header(record.type, record.misc, record.body, endian)
     number = _TYPE_OF[type(record)]
     tail = _TAILS.get(type(record))
-    fixed = _STRUCTS[number, endian].pack(*_fixed_fields(record, number))
+    fixed_fields = _FIXED_FIELDS.get(type(record))
+    fixed = _STRUCTS[number, endian].pack(*(fixed_fields(record) if fixed_fields else record[1 : 1 + _FIXED_COUNTS[number]]))
     if isinstance(record, Mmap2) and record.build_id:
         ids = bytes((len(record.build_id), 0, 0, 0)) + record.build_id.ljust(20, b"\0")
         fixed = fixed[:32] + ids + fixed[56:]
     body = fixed + (tail(record, endian) if tail else b"") + id_layout.encode(record.sample_id)
     return with_header(number, record.misc, body, endian)
-
-
-def _fixed_fields(record: KernelRecord, number: int) -> tuple[Any, ...]:
-    if isinstance(record, Namespaces):
-        return record.pid, record.tid, len(record.namespaces)
-    if isinstance(record, TextPoke):
-        return record.addr, len(record.old), len(record.new)
-    if isinstance(record, CallchainDeferred):
-        return record.cookie, len(record.ips)
-    if isinstance(record, BpfEvent):
-        return record.type, record.flags, record.id, record.tag
-    count = len(_LAYOUTS[number][1])
-    return tuple(record[1 : 1 + count])

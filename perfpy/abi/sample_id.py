@@ -47,6 +47,7 @@ class IdLayout:
         self._struct = struct.Struct(code)
         self._names = tuple(names)
         self.size = self._struct.size
+        self._zeros = bytes(self.size)
         # the index of each of SampleId's fields in the unpacked struct, which is followed by a None for missing fields
         self._positions = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
 
@@ -64,8 +65,9 @@ class IdLayout:
 
     def encode(self, sample_id: SampleId | None) -> bytes:
         """Encode; the mirror of decode(). Missing values become 0."""
-        source = sample_id or SampleId()
-        return self._struct.pack(*(((getattr(source, name) or 0) if name else 0) for name in self._names))
+        if sample_id is None:
+            return self._zeros
+        return self._struct.pack(*(((getattr(sample_id, name) or 0) if name else 0) for name in self._names))
 
 
 NO_ID: Final = IdLayout(0, "<")  # without fields it has no byte order

@@ -8,11 +8,13 @@ take as long as 100,000 samples: 0.1 us a sample for runs of samples of one size
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from bisect import bisect_left
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
-from perfpy.abi.records import Fork, Mmap, Mmap2, decode, holds_build_id
-from perfpy.abi.sample_id import NO_ID
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, RecordType, SampleType
+from perfpy.abi.framing import text
+from perfpy.abi.records import holds_build_id
 from perfpy.capture.equal_samples import EqualSamples
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name
 from perfpy.symbols.tasks.task_states import copies_parent
@@ -31,7 +33,11 @@ _PID_SHIFT: Final = 64
 _WORTH_A_LOOK: Final = 4  # consecutive samples of one size: a run may follow
 _NOT_WORTH_IT: Final = 4096  # samples that are read one by one after a run without repeats
 _VDSO: Final = "[vdso]"
-_MAPS: Final = (RecordType.MMAP, RecordType.MMAP2, RecordType.FORK)
+# MMAP and MMAP2 begin with { header; u32 pid, tid; u64 addr, len, pgoff; }, FORK with { header; u32 pid, ppid; } (perfpy.abi.records)
+_MAPPING: Final = struct.Struct("=8xI4xQQ8x")
+_FORK: Final = struct.Struct("=8xII")
+_BUILD_ID_AT: Final = _MAPPING.size  # { u8 size, 3 bytes, u8 build_id[20] } of MMAP2
+_NAME_AT: Final = {int(RecordType.MMAP): _MAPPING.size, int(RecordType.MMAP2): _MAPPING.size + 32}
 
 
 class HitDso:
@@ -45,6 +51,9 @@ class HitDso:
         self.pid = pid
         self.build_id = b""
         self.hit = False
+
+
+_MappedPages: TypeAlias = tuple[int, int, HitDso]  # the first page, the page after the last, the file
 
 
 class DsoHits:
@@ -66,8 +75,9 @@ class DsoHits:
         self.without_build_id: list[tuple[int, int]] = []
         self._layout, self._front, self._has_time = _layout(attrs)
         self._beginning = struct.Struct(f"=4xH2x{max(8 * self._front - 24, 0)}xQI4x")
-        self._maps: dict[int, list[tuple[int, int, HitDso]]] = {}  # pid -> first page, page after the last, file
-        self._kernel_maps: list[tuple[int, int, HitDso]] = []
+        self._dso_of: dict[tuple[bytes, bool], HitDso] = {}  # name in the records, whether it is the kernel's -> file
+        self._maps: dict[int, list[_MappedPages]] = {}  # by pid
+        self._kernel_maps: list[_MappedPages] = []
         self._parents: dict[int, int] = {}
         self._pages: set[int] = set()  # pid << 64 | page
         self._kernel_pages: set[int] = set()
@@ -123,31 +133,35 @@ class DsoHits:
 
     def _look_at_other(self, kind: int, misc: int, record: memoryview, offset: int) -> int:
         """Read a record that is no sample. Return its size, including AUX data."""
-        if kind in _MAPS:
-            if kind == RecordType.MMAP2 and misc & MISC_MMAP_BUILD_ID and not holds_build_id(record[8:]):
-                self.without_build_id.append((offset, misc & ~MISC_MMAP_BUILD_ID))
-            self._map(kind, misc, bytes(record[8:]))
+        if kind in _NAME_AT:
+            self._map(kind, misc, bytes(record), offset)
+        elif kind == RecordType.FORK:
+            pid, parent = _FORK.unpack_from(record)
+            if copies_parent(pid, parent, misc):
+                self._parents[pid] = parent
         elif kind == RecordType.AUXTRACE:
             return len(record) + int(_WORD.unpack_from(record, 8)[0])
         return len(record)
 
-    def _map(self, kind: int, misc: int, body: bytes) -> None:
-        record = decode(kind, misc, body, NO_ID, NATIVE_ENDIAN)
-        if isinstance(record, Fork):
-            if copies_parent(record.pid, record.ppid, record.misc):
-                self._parents[record.pid] = record.ppid
-        elif isinstance(record, Mmap | Mmap2):
-            self._add_map(record)
+    def _map(self, kind: int, misc: int, record: bytes, offset: int) -> None:
+        pid, address, length = _MAPPING.unpack_from(record)
+        name, is_kernel = record[_NAME_AT[kind] :].partition(b"\0")[0], is_kernel_map(misc)
+        dso = self._dso_of.get((name, is_kernel)) or self._new_dso(name, is_kernel=is_kernel)
+        dso.pid = pid
+        if kind == RecordType.MMAP2 and misc & MISC_MMAP_BUILD_ID:
+            if not holds_build_id(record[8:]):
+                self.without_build_id.append((offset, misc & ~MISC_MMAP_BUILD_ID))
+            elif size := record[_BUILD_ID_AT]:
+                dso.build_id = record[_BUILD_ID_AT + 4 : _BUILD_ID_AT + 4 + size]
+        maps = self._kernel_maps if is_kernel else self._maps.setdefault(pid, [])
+        maps.append((address >> _PAGE_SHIFT, -(-(address + length) >> _PAGE_SHIFT), dso))
 
-    def _add_map(self, record: Mmap | Mmap2) -> None:
-        is_kernel = is_kernel_map(record.misc)
-        name = KERNEL_NAME if is_kernel and is_kernel_name(record.filename) else record.filename
-        dso = self.dsos.setdefault(name, HitDso(name, is_kernel=is_kernel))
-        dso.pid = record.pid
-        if isinstance(record, Mmap2) and record.build_id:
-            dso.build_id = record.build_id
-        maps = self._kernel_maps if is_kernel else self._maps.setdefault(record.pid, [])
-        maps.append((record.addr >> _PAGE_SHIFT, -(-(record.addr + record.len) >> _PAGE_SHIFT), dso))
+    def _new_dso(self, recorded_name: bytes, *, is_kernel: bool) -> HitDso:
+        name = text(recorded_name)
+        if is_kernel and is_kernel_name(name):
+            name = KERNEL_NAME
+        dso = self._dso_of[recorded_name, is_kernel] = self.dsos.setdefault(name, HitDso(name, is_kernel=is_kernel))
+        return dso
 
     def to_bytes(self) -> bytes:
         """Return the result of a complete scan as bytes, for another process."""
@@ -174,34 +188,58 @@ class DsoHits:
 
         Call it after the scan is complete.
         """
-        kernel = [entry for entry in self._kernel_maps if entry[2].name != KERNEL_NAME]
+        modules = [entry for entry in self._kernel_maps if entry[2].name != KERNEL_NAME]
         core = self.dsos.get(KERNEL_NAME)
-        for page in self._kernel_pages:
-            owner = next((dso for first, end, dso in kernel if first <= page < end), core)
-            if owner:
-                owner.hit = True
-        for key in self._pages:
-            self._mark(key & _PAGE_MASK, key >> _PID_SHIFT)
+        if _mark(modules, sorted(self._kernel_pages)) and core:
+            core.hit = True
+        self._mark_user_pages()
         return (dso for dso in self.dsos.values() if dso.hit or dso.name == _VDSO)
 
-    def _mark(self, page: int, pid: int) -> None:
-        for dso in self._owners(page, pid):
-            dso.hit = True
-
-    def _owners(self, page: int, pid: int) -> list[HitDso]:
-        visited = set()
-        while pid not in visited:
-            visited.add(pid)
-            owners = [dso for first, end, dso in self._maps.get(pid, ()) if first <= page < end]
-            if owners or pid not in self._parents:
-                return owners
-            pid = self._parents[pid]
-        return []
+    def _mark_user_pages(self) -> None:
+        """Mark the files of user pages: of the process itself, for the other pages those of its parent, and so on."""
+        keys, visited = self._pages, set(self._pages)
+        while keys:
+            unmapped: set[int] = set()
+            for pid, pages in _pages_by_pid(keys):
+                others = _mark(self._maps.get(pid, ()), pages)
+                if others and pid in self._parents:
+                    parent = self._parents[pid] << _PID_SHIFT
+                    unmapped.update(parent | page for page in others)
+            keys = unmapped - visited
+            visited |= keys
 
     def file_of(self, pid: int, address: int) -> HitDso | None:
-        """Return the last file that a process had mapped at an address; None if there was none."""
-        owners = self._owners(address >> _PAGE_SHIFT, pid)
-        return owners[-1] if owners else None
+        """Return the last file that a process, or one that it was forked from, had mapped at an address; None if there was none."""
+        page, visited = address >> _PAGE_SHIFT, set()
+        while pid not in visited:
+            visited.add(pid)
+            for first, end, dso in reversed(self._maps.get(pid, ())):
+                if first <= page < end:
+                    return dso
+            pid = self._parents.get(pid, pid)
+        return None
+
+
+def _pages_by_pid(keys: set[int]) -> Iterator[tuple[int, list[int]]]:
+    """Yield each process with its pages in order. keys: pid << _PID_SHIFT | page."""
+    return ((pid, [key & _PAGE_MASK for key in group]) for pid, group in groupby(sorted(keys), lambda key: key >> _PID_SHIFT))
+
+
+def _mark(mappings: Sequence[_MappedPages], pages: list[int]) -> list[int]:
+    """Mark the files that have some of the pages, which are in order. Return the pages that no file has."""
+    spans = []
+    for first, end, dso in mappings:
+        begin = bisect_left(pages, first)
+        stop = bisect_left(pages, end, begin)
+        if begin < stop:
+            dso.hit = True
+            spans.append((begin, stop))
+    others: list[int] = []
+    done = 0
+    for begin, stop in sorted(spans):
+        others += pages[done:begin]
+        done = max(done, stop)
+    return others + pages[done:]
 
 
 def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, int, bool]:

@@ -126,3 +126,33 @@ def test_many_samples_without_times_are_counted():
     records = [with_header(9, MISC_USER, struct.pack("=QII", 0x1000, 5, 5), NATIVE_ENDIAN)] * 500
     actual_hits = hits(mapped("/a", 0x1000), *records, attr=attr)
     assert (names(actual_hits), actual_hits.samples, actual_hits.last_time) == (["/a"], 500, 0)
+
+
+def test_files_are_those_of_a_search_page_by_page():
+    """Overlapping mappings of several processes, some forked from others, against the plain search."""
+    draw = random.Random(27)
+    parents = {pid: pid - 1 for pid in (6, 7, 9)}
+    mappings = [(draw.randrange(40), draw.choice([5, 6, 7, 8, 9])) for _ in range(60)]  # of two pages each
+    pages = [(draw.randrange(50), draw.choice([5, 6, 7, 8, 9])) for _ in range(25)]
+    records = [mapped(f"/{number}", page << 12, pid) for number, (page, pid) in enumerate(mappings)]
+    records += [encode(Fork(0, pid, parent, pid, parent, 0), NO_ID, NATIVE_ENDIAN) for pid, parent in parents.items()]
+    records += [sample(page << 12, pid) for page, pid in pages]
+    draw.shuffle(records)
+
+    def owners(page: int, pid: int | None) -> set[str]:
+        found = {f"/{number}" for number, (first, owner) in enumerate(mappings) if owner == pid and first <= page < first + 2}
+        return found if found or pid is None else owners(page, parents.get(pid))
+
+    assert set(names(hits(*records))) == set().union(*(owners(page, pid) for page, pid in pages))
+
+
+def test_the_last_of_overlapping_files_is_the_one_at_an_address():
+    found = hits(mapped("/old", 0x1000), mapped("/new", 0x2000), encode(Fork(0, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN))
+    files = [found.file_of(pid, address) for pid, address in ((5, 0x1000), (6, 0x2000), (5, 0x4000), (7, 0x1000))]
+    assert [file and file.name for file in files] == ["/old", "/new", None, None]
+
+
+def test_a_process_that_is_its_own_ancestor_ends_the_search():
+    forks = [encode(Fork(0, pid, parent, pid, parent, 0), NO_ID, NATIVE_ENDIAN) for pid, parent in ((5, 6), (6, 5))]
+    assert names(hits(*forks, sample(0x1000))) == []
+    assert hits(*forks).file_of(5, 0x1000) is None

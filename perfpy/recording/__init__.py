@@ -466,6 +466,7 @@ class Recording:
         timed: bool = False,
         latency: bool = False,
         sites: bool = False,
+        threads: bool = False,
         payloads: bool = False,
         most_samples: int = 0,
         jobs: int = 1,
@@ -474,8 +475,7 @@ class Recording:
 
         Args:
             timed: keep the single samples; payloads: with the data of tracepoints.
-            latency: weight samples by shares of the wall clock.
-            sites: keep addresses and lines.
+            latency: weight samples by shares of the wall clock; sites: keep addresses and lines; threads: separate rows by thread.
             most_samples: merge single samples that differ only in time above this number (0: never); jobs: as for `report`.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
@@ -483,7 +483,7 @@ class Recording:
 
         timeline, symbolizer = self._naming(symbols)
         combined_filter = self.within(sample_filter or SampleFilter())
-        more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
+        more = {"timed": timed, "latency": latency, "sites": sites, "threads": threads, "payloads": payloads}
         return make_stacks(self.data, timeline, symbolizer, combined_filter, **more, most_samples=most_samples, jobs=jobs)
 
     def page(

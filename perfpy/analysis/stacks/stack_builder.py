@@ -53,6 +53,7 @@ def make_stacks(
     timed: bool = False,
     latency: bool = False,
     sites: bool = False,
+    threads: bool = False,
     payloads: bool = False,
     most_samples: int = 0,
     jobs: int = 1,
@@ -63,12 +64,14 @@ def make_stacks(
         timed: keep the single samples, in order of time.
         latency: weight by shares of the wall clock (perfpy.analysis.samples.parallelism).
         sites: separate stacks by addresses, with these and their lines.
+        threads: separate rows by process and thread.
         payloads: keep the data of tracepoints for single samples.
         most_samples: merge single samples that differ only in time above this number (0: never).
         jobs: number of processes (0: one per CPU), unless timed.
     """
     raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
-    dimensions = ("comm", "frame", *(("state",) if has_off_cpu(data.events) else ()), *(("raw",) if raw else ()))
+    states, payload, tasks = ("state",) if has_off_cpu(data.events) else (), ("raw",) if raw else (), ("pid", "tid") if threads else ()
+    dimensions = ("comm", "frame", *states, *payload, *tasks)
     folding = FoldingPlan(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
     scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=jobs)
@@ -227,6 +230,7 @@ class _Builder:
             is_off_cpu(self._events[number]),
             tracepoint=self._events[number].attr.type == PerfType.TRACEPOINT,
             payloads=self._profile.raw.payloads,
+            tasks=tuple(folded.dimensions[name][rows].astype(np.int32) for name in ("pid", "tid")) if "tid" in folded.dimensions else (),
         )
 
     def _timed_samples(self, is_of_event: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:

@@ -73,6 +73,7 @@ class Stacks:
         sites, site: the sites in code, and the site of each of `frames`, if requested; chains of different sites are separate.
         tracepoint: whether the event is one.
         payloads: raw data, if requested.
+        tasks: pid and tid of each row, if requested: int32[rows] each.
         categories: the category of each function (perfpy.analysis.verdict.categories, or WAITING), with single samples only.
     """
 
@@ -94,6 +95,7 @@ class Stacks:
     tracepoint: bool = False
     payloads: Sequence[bytes] = ()
     categories: Sequence[int] = ()
+    tasks: tuple[NDArray[np.int32], ...] = ()
 
     @property
     def total(self) -> int:

@@ -79,8 +79,9 @@ class _ExportStacks:
     def with_sites(self) -> list[Stacks]:
         """Stacks with addresses and lines, with single samples if a format needs them."""
         options, timed = self._options, self._options.firefox is not None
+        more = {"timed": timed, "payloads": timed, "threads": options.pprof is not None}
         return self._recording.stacks(
-            self._symbols, sample_filter=self._filter, timed=timed, latency=options.latency, sites=True, payloads=timed, jobs=options.jobs
+            self._symbols, sample_filter=self._filter, latency=options.latency, sites=True, **more, jobs=options.jobs
         )
 
 
@@ -170,6 +171,7 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
         duration=max(times.last - times.first, 0),
         period=_period(recording.events[0].attr),
         comments=[recording.title, ", ".join(recording.environment)],
+        host=str(recording.header.get("hostname") or ""),
     )
     return pprof(stacks, metadata)
 

@@ -15,7 +15,7 @@ from perfpy.views.readable import readable, source_file
 from perfpy.views.stacks.protobuf import message, number, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from perfpy.analysis.stacks.code_sites import FileMapping, Source
     from perfpy.analysis.stacks.stacks import Function, Stacks
@@ -30,16 +30,21 @@ class Metadata(NamedTuple):
         start: ns since 1970
         duration: ns
         period: ns between two samples, if known
+        host: the name of the recorded machine
     """
 
     start: int = 0
     duration: int = 0
     period: int = 0
     comments: Sequence[str] = ()
+    host: str = ""
 
 
 def pprof(parts: Sequence[Stacks], metadata: Metadata = Metadata()) -> bytes:  # noqa: B008 - a value
-    """Return the profile: two values for each event (samples, and the sum of periods), with the command as label `comm`."""
+    """Return the profile: two values for each event (samples, and the sum of periods).
+
+    Labels of samples are texts: the command (comm), and if known the process (pid), the thread (tid) and the machine (host).
+    """
     return gzip.compress(_Writer(parts).profile(metadata), 6, mtime=0)
 
 
@@ -66,7 +71,7 @@ class _Writer:
     def profile(self, metadata: Metadata) -> bytes:
         kinds = self._kinds()
         out = [message(1, self._value_type(*kind)) for kind in kinds]
-        out += [message(2, sample) for sample in self._samples()]
+        out += [message(2, sample) for sample in self._samples(metadata.host)]
         locations = [self._location(i, site) for site, i in self._locations.items()]
         functions = [self._function(i, *function) for function, i in self._functions.items()]
         out += [message(3, self._mapping(i, mapping)) for mapping, i in self._mappings.items()]
@@ -91,17 +96,30 @@ class _Writer:
     def _value_type(self, kind: str, unit: str) -> bytes:
         return number(1, self._string(kind)) + number(2, self._string(unit))
 
-    def _samples(self) -> Iterator[bytes]:
-        label = self._string("comm")
+    def _samples(self, host: str) -> Iterator[bytes]:
+        of_host = self._label("host", host) if host else b""
         for position, part in enumerate(self._parts):
             locations = _Locations(self, part)
             chains = {chain: packed(1, locations.of_chain(chain)) for chain in distinct(part.chain).tolist()}
-            comms = [message(3, number(1, label) + number(2, self._string(comm))) for comm in part.comms]
-            rows = zip(part.chain.tolist(), part.comm.tolist(), part.count.tolist(), part.weight.tolist(), strict=True)
-            for chain, comm, count, weight in rows:
+            comms = [self._label("comm", comm) + of_host for comm in part.comms]
+            rows = zip(part.chain.tolist(), part.comm.tolist(), part.count.tolist(), part.weight.tolist(), self._tasks(part), strict=True)
+            for chain, comm, count, weight, task in rows:
                 values = [0] * (2 * len(self._parts))
                 values[2 * position : 2 * position + 2] = count, weight
-                yield chains[chain] + packed(2, values) + comms[comm]
+                yield chains[chain] + packed(2, values) + comms[comm] + task
+
+    def _label(self, name: str, value: str) -> bytes:
+        return message(3, number(1, self._string(name)) + number(2, self._string(value)))
+
+    def _tasks(self, part: Stacks) -> Iterable[bytes]:
+        """Return the labels of each row's process and thread."""
+        if not part.tasks:
+            return [b""] * len(part.chain)
+        labels: dict[tuple[int, int], bytes] = {}
+        for task in zip(*(column.tolist() for column in part.tasks), strict=True):
+            if task not in labels:
+                labels[task] = self._label("pid", str(task[0])) + self._label("tid", str(task[1]))
+        return [labels[task] for task in zip(*(column.tolist() for column in part.tasks), strict=True)]
 
     def location(self, site: _Location) -> int:
         """Return the id of a location."""

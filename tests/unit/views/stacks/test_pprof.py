@@ -15,6 +15,7 @@ from perfpy.analysis.stacks.code_sites import CodeSites, FileMapping
 from perfpy.cli import run
 from perfpy.views.stacks.pprof import Metadata, pprof
 from tests.builders.annotated import spin_with_lines
+from tests.builders.sampled_program import Stack, sampled_program
 from tests.builders.stacks import stacks
 from tests.builders.viewers import consumed
 
@@ -47,6 +48,36 @@ def test_pprof_decodes_to_the_profile_that_went_in() -> None:
         ("x", ["y"], [0, 0, 1, 1]),
     ]
     assert dict(fields)[9] == 5
+
+
+def labels(data: bytes) -> list[dict[str, str]]:
+    """Return the labels of each sample of a profile."""
+    fields = list(protobuf(gzip.decompress(data)))
+    strings = [value.decode() for number, value in fields if number == 6]
+    pairs = [[dict(protobuf(label)) for number, label in protobuf(value) if number == 3] for field, value in fields if field == 2]
+    return [{strings[pair[1]]: strings[pair[2]] for pair in sample} for sample in pairs]
+
+
+def test_samples_have_labels_of_their_thread_and_machine() -> None:
+    part = stacks("sh;main;run 3\nls;main 4")
+    assert labels(pprof([part])) == [{"comm": "sh"}, {"comm": "ls"}]
+    tasks = (np.array([7, 8], np.int32), np.array([9, 8], np.int32))
+    assert labels(pprof([dataclasses.replace(part, tasks=tasks)], Metadata(host="web-1"))) == [
+        {"comm": "sh", "host": "web-1", "pid": "7", "tid": "9"},
+        {"comm": "ls", "host": "web-1", "pid": "8", "tid": "8"},
+    ]
+
+
+def test_an_export_separates_threads(tmp_path: Path) -> None:
+    frames = ("run", "main")
+    path = sampled_program(tmp_path, [Stack(frames, 3, tid=100), Stack(frames, 4, tid=101), Stack(frames, 2, tid=100)])
+    exported = tmp_path / "out.pb.gz"
+    assert run(["report", "-q", "-i", str(path), "--symfs", str(tmp_path), "--pprof", str(exported)]) == 0
+    fields = [list(protobuf(value)) for number, value in protobuf(gzip.decompress(exported.read_bytes())) if number == 2]
+    counts = [varints(dict(sample)[2])[0] for sample in fields]
+    threads = [label["tid"] for label in labels(exported.read_bytes())]
+    assert sorted(zip(threads, counts, strict=True)) == [("100", 5), ("101", 4)]
+    assert {label["pid"] for label in labels(exported.read_bytes())} == {"100"}
 
 
 def varints(data: bytes) -> list[int]:

@@ -139,7 +139,7 @@ class _AnswerTable:
             and int(bounds[-1]) == len(columns["text"])
         )
         if not is_sound:
-            raise ValueError("answers that nobody kept")
+            raise ValueError("answers of another version")
         text = columns["text"].tobytes()
         self.texts += [text[start:end] for start, end in pairwise(bounds.tolist())]
         self._addresses, self._answers = addresses, AddressRows(counts, rows)

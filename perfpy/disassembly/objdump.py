@@ -78,7 +78,7 @@ class Running:
             deadline.cancel()
             if len(text) > _TEXT_MOST:
                 self._process.kill()
-                raise NoCodeError(self._code.name, f"objdump says more than {_TEXT_MOST >> 20} MiB of it")
+                raise NoCodeError(self._code.name, f"objdump prints more than {_TEXT_MOST >> 20} MiB for this file")
         code = self._code
         lines = of_objdump(text.split(b"\n")[:-1], code.start, code.end, self._path)
         if not any(line.is_code for line in lines):

@@ -218,7 +218,7 @@ class AuxArea:
     def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
         """Map `pages` pages (a power of two) after the data ring. Raises KernelRefusedError, and UsageError for a backward ring."""
         if ring.backward:
-            raise UsageError("a backward ring has no AUX area: its control page is only read")
+            raise UsageError("a backward ring has no AUX area, because its control page is only read")
         offset = ring.size + PAGE_SIZE
         struct.pack_into("=QQ", ring.control, _AUX_OFFSET, offset, pages * PAGE_SIZE)
         try:

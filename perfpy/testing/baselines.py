@@ -64,7 +64,7 @@ def _read(path: str) -> dict[str, Amounts]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot read the baselines of tests: {error}") from None
     if not _is_well_formed(content):
-        raise UsageError(f"{path}: no baselines of tests: machine, test and event with a list of numbers are expected")
+        raise UsageError(f"{path}: no baselines; expected machine, test and event with a list of numbers")
     machines: dict[str, Amounts] = content
     return machines
 

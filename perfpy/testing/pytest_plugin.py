@@ -135,7 +135,7 @@ class BudgetSession:
 
         try:
             if inspect.iscoroutinefunction(item.obj):
-                raise UsageError("functions are counted, not coroutines: use the fixture perf_counters")
+                raise UsageError("only functions are counted, not coroutines; use the fixture perf_counters")
             budgets = [budget(*marker.args, **marker.kwargs) for marker in markers]
             return MeasuredTest(item.obj, budgets), budgets
         except (UnknownEventError, KernelRefusedError) as reason:

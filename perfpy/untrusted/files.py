@@ -274,7 +274,7 @@ def _await_writer(fd: int, path: str) -> None:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     if not poll.poll(_WRITER_SECONDS * 1000):
-        raise TimeoutError(errno.ETIMEDOUT, f"nobody writes into this pipe for {_WRITER_SECONDS} seconds", path)
+        raise TimeoutError(errno.ETIMEDOUT, f"no data in this pipe for {_WRITER_SECONDS} seconds", path)
 
 
 def _too_large(path: str, limit: int) -> OSError:

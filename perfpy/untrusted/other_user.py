@@ -99,7 +99,7 @@ def _become(rights: Rights) -> None:
     """Change the ids of this thread. The groups come first, as only root may set them."""
     numbers = _NUMBERS.get(os.uname().machine, (None, None))[sys.maxsize < 2**32]
     if numbers is None:
-        raise OSError(errno.ENOSYS, f"no rights of user {rights.uid} to be had on {os.uname().machine}")
+        raise OSError(errno.ENOSYS, f"cannot take the rights of user {rights.uid} on {os.uname().machine}")
     set_uid, set_gid, set_groups = numbers
     groups = (ctypes.c_uint32 * len(rights.groups))(*rights.groups)
     _call(rights, set_groups, ctypes.c_size_t(len(rights.groups)), groups)

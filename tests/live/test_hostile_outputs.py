@@ -232,7 +232,7 @@ def test_a_killed_recorders_file_is_completed_if_it_is_its_own(theirs: Path):
     path = theirs / "perf.data"
     path.write_bytes(recording())
     os.chown(path, UID, GID)
-    with pytest.raises(ValueError, match="not a file of ours alone"):
+    with pytest.raises(ValueError, match="owned by another user, or hard-linked"):
         FileWriter.resume(str(path))
 
 

@@ -169,4 +169,4 @@ def _refuse_pair_options(options: DiffCommandOptions) -> None:
     }
     excluded = [name for name, value in of_pairs.items() if value]
     if excluded:
-        fail(f"{', '.join(excluded)}: not for groups of recordings; they are compared by share, with changes beyond noise marked")
+        fail(f"{', '.join(excluded)}: not available for groups of recordings, which are compared by share")

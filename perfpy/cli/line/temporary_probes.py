@@ -134,7 +134,7 @@ def _program_path(path: str, text: str) -> str:
     program = path if "/" in path else shutil.which(path) or path
     real = os.path.realpath(program)
     if not is_file(real):
-        fail(f"-e {text}: there is no program {path}")
+        fail(f"-e {text}: no program {path}")
     return real
 
 

@@ -61,11 +61,11 @@ def _program_in_container(options: ProbeCommandOptions) -> Program:
             descriptor = root.open_regular(path)
             namespace_path = _path_of(descriptor, root, options.target_ns)
     except ProcessLookupError:
-        raise PerfError(f"--target-ns {options.target_ns}: there is no such process") from None
+        raise PerfError(f"--target-ns {options.target_ns}: no such process") from None
     except OSError as error:
         fail(f"-x {path}: {error.strerror} in the root of process {options.target_ns}")
     if not namespace_path:
-        fail(f"-x {path}: it has no path in the root of process {options.target_ns}")
+        fail(f"-x {path} has no path in the root of process {options.target_ns}")
     return open_program(
         f"/proc/self/fd/{descriptor}",
         _symbol_options(options),

@@ -178,7 +178,7 @@ def run_named(words: Sequence[str], *, everywhere: bool) -> int:
     half = words[0] if words[0] in _HALVES else ""
     operands = words[1:] if half else words
     if not operands:
-        raise UsageError(f"script {half}: no script given; perfpy script -l lists the scripts")
+        raise UsageError(f"script {half} requires a script; perfpy script -l lists the scripts")
     name, args = operands[0], list(operands[1:])
     halves = {half_name: _shell_script(name, half_name) for half_name in ([half] if half else _HALVES)}
     record_args = args if half else args[_required_arguments(halves["report"]) :]

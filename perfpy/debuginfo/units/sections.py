@@ -152,7 +152,7 @@ class DebugSections:
         """Count work that this file causes. Raises ValueError above WORK_MOST."""
         self.work += entries
         if self.work > WORK_MOST:
-            raise ValueError("the debug information leads in circles: the rest of it is left unread")
+            raise ValueError("the debug information refers to itself in a circle; the rest is not read")
 
 
 def _expand_zdebug(data: bytes | memoryview) -> bytes | memoryview:

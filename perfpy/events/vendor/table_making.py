@@ -182,7 +182,7 @@ def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
             continue
         rows = csv.reader(line for line in text.decode("utf-8", "replace").splitlines() if line and not line.startswith("#"))
         return top, [row for row in rows if len(row) >= 4 and row[0] != "Family-model"]
-    raise UsageError(f"--update-events: there is no mapfile.csv in {files.path}, nor for {architecture} in arch/; {_ORIGIN}")
+    raise UsageError(f"--update-events: no mapfile.csv in {files.path}, nor for {architecture} in arch/; {_ORIGIN}")
 
 
 def _architecture() -> str:

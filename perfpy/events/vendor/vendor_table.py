@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from perfpy.kernel.sysfs import Pmu
 
-_TABLES: Final = os.path.join(os.path.dirname(__file__), "tables")
+_TABLES: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tables")
 _MAKERS: Final = ("intel",)
 _LARGEST: Final = 32 << 20  # bytes of a table's text
 _FIELDS: Final = 7

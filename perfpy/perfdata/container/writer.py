@@ -140,7 +140,7 @@ class FileWriter(RecordFile):
         try:
             state = os.fstat(writer.fd)
             if state.st_uid != os.geteuid() or state.st_nlink != 1:
-                raise ValueError(f"{path}: not a file of ours alone")
+                raise ValueError(f"{path}: owned by another user, or hard-linked")
             header = decode_header(os.pread(writer.fd, HEADER_SIZE, 0))
             if not isinstance(header, FileHeader) or not header.data.size or header.data.end > os.fstat(writer.fd).st_size:
                 raise ValueError(f"{path}: not a recording that can be resumed")

@@ -244,7 +244,7 @@ class _FormatParser:
         self._expect("delimiter", ")")
         if self.token.kind in ("item", "string", "character") or self.token == ("delimiter", "("):
             if not isinstance(inner, Atom):
-                raise PrintFormatError("a cast to what is no type")
+                raise PrintFormatError("a cast to an unknown type")
             return Cast(inner.text, self._primary())
         return inner
 
@@ -270,7 +270,7 @@ class _FormatParser:
         self._advance()
         if operator == "*" and self.token == ("delimiter", ")"):
             if not isinstance(left, Atom):
-                raise PrintFormatError("a pointer to what is no type")
+                raise PrintFormatError("a pointer to an unknown type")
             return Atom(left.text + " *"), False
         return _join(operator, left, self._primary())
 

@@ -53,7 +53,7 @@ def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
     limit = expansion.stream_allowance(os.fstat(file.fileno()).st_size)
     for member in tar_stream.read_members(expansion.expand_stream(file, limit)):
         if member.size > limit:
-            raise tarfile.ReadError(f"a file of {member.size} bytes: more than the {limit} that an archive of this size may hold")
+            raise tarfile.ReadError(f"a file of {member.size} bytes; files in an archive of this size have at most {limit}")
         try:
             _keep(cache, member)
             count += 1

@@ -461,12 +461,12 @@ class _CxxReader:
     def _deeper(self) -> None:
         self._level += 1
         if self._level > _DEEPEST:
-            raise ValueError("parts in parts in parts")
+            raise ValueError("nested too deeply")
 
     def _source(self) -> Size:
         length = self._number()
         if length > len(self._name) - self._offset:
-            raise ValueError("a name that is cut")
+            raise ValueError("truncated name")
         self._offset += length
         self._last_source = max(self._last_source, length)
         return Size(max(length, 21))  # (anonymous namespace)

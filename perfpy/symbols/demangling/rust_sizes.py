@@ -47,7 +47,7 @@ class _RustReader:
         start = self.offset
         self._level += 1
         if self._level > _DEEPEST:
-            raise ValueError("parts in parts in parts")
+            raise ValueError("nested too deeply")
         first = self._next()
         size = self._back(start) if first == "B" else read(first) + _WORDS
         self._level -= 1
@@ -179,7 +179,7 @@ class _RustReader:
             length = 10 * length + int(self._next())
         self._take("_")
         if length > len(self._name) - self.offset:
-            raise ValueError("a name that is cut")
+            raise ValueError("truncated name")
         self.offset += length
         return 2 * length + _WORDS
 

@@ -131,12 +131,12 @@ def _decode(columns: dict[str, NDArray[Any]]) -> tuple[list[FrameRules], NDArray
     for register, offset, column, is_signal, count in rows:
         mine = saved[decoded : decoded + count]
         if len(mine) != count or not _KINDS.issuperset(kind for _, kind, _ in mine):
-            raise ValueError("rules that nobody kept")
+            raise ValueError("rules of another version")
         registers: tuple[tuple[int, Rule], ...] = tuple((number, (kind, value)) for number, kind, value in mine)
         rules.append(FrameRules((register, offset), registers, column, bool(is_signal)))
         decoded += count
     addresses, which = columns["address"], columns["number"]
     is_ours = addresses.dtype == np.uint64 and which.dtype == np.int32 and addresses.shape == which.shape == (len(addresses),)
     if not is_ours or (len(which) and not 0 <= int(which.min()) <= int(which.max()) < len(rules)):
-        raise ValueError("rows that nobody kept")
+        raise ValueError("rows of another version")
     return rules, addresses, which

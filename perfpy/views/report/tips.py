@@ -8,7 +8,7 @@ from typing import Final
 _TIPS: Final = (
     "Tip: see where callers spend their time: perfpy report -g caller",
     "Tip: a flame graph in one HTML file: perfpy report --flamegraph",
-    "Tip: leave out rows that hardly matter: perfpy report --percent-limit 1",
+    "Tip: hide small rows: perfpy report --percent-limit 1",
     "Tip: one line per thread: perfpy report --sort pid,comm",
     "Tip: what changed between two recordings: perfpy diff perf.data.old perf.data",
     "Tip: samples as lines of text: perfpy script",

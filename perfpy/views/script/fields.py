@@ -136,7 +136,7 @@ class OutputFields:
         else:
             rest = text
             if not text:
-                raise UsageError("-F: no field at all; `-F KIND:` takes them from one kind of event")
+                raise UsageError("-F: no field; `-F KIND:` takes them from one kind of event")
         if "+" not in rest and "-" not in rest.replace("bpf-output", ""):
             self._clear(kind)
         self._change(kind, [word for word in rest.split(",") if word])
@@ -151,13 +151,13 @@ class OutputFields:
     def _change(self, kind: int | None, words: Sequence[str]) -> None:
         signs = {word[0] if word[0] in "+-" else "" for word in words}
         if "" in signs and len(signs) > 1:
-            raise UsageError(f"-F {','.join(words)}: names with + or - change the usual fields, names without replace them: not both")
+            raise UsageError(f"-F {','.join(words)}: + and - change the usual fields, other names replace them; use one form")
         for word in words:
             removes, name = word[0] == "-", word.lstrip("+-")
             if name == "flags":
                 self.flags = not removes
             elif name not in FIELDS:
-                raise UsageError(f"-F: there is no field {name!r}; `perfpy script --help` names them")
+                raise UsageError(f"-F: unknown field {name!r}; `perfpy script --help` names them")
             else:
                 self._set(kind, name, removes)
 
@@ -183,7 +183,7 @@ class OutputFields:
             first = next((event for event in events if kind_of(event) == kind and not is_dummy(event)), None)
             if first is None:
                 if one.chosen and not one.wildcard and kind != SYNTH:
-                    raise PerfError(f"-F: no {long_kind_name(kind)} events are in this file: leave out their -F")
+                    raise PerfError(f"-F: this recording has no {long_kind_name(kind)} events; drop their -F")
                 continue
             _check_branches(one, events)
             if one.fields and not has_stat and not (is_pipe and (kind >= SYNTH or not first.attr.sample_type)):
@@ -191,7 +191,7 @@ class OutputFields:
             if "dsoff" in one.fields:
                 one.fields.add("dso")
             if "tod" in one.fields and not has_clock and not is_pipe:
-                raise PerfError("-F tod: the file does not say which clock it used: record with -k CLOCK")
+                raise PerfError("-F tod: the recording does not name its clock; record with -k CLOCK")
         if is_pipe:
             if use_callchain:
                 self._add_pipe_chains(events)
@@ -206,7 +206,7 @@ class OutputFields:
         """Check one kind by its first event."""
         sample_type = event.attr.sample_type
         if "trace" in one.fields and not any(other.attr.type == PerfType.TRACEPOINT for other in events):
-            raise PerfError("-F trace: there is no tracepoint in this file: record one (-e sched:sched_switch)")
+            raise PerfError("-F trace: this recording has no tracepoint events; record one, for example with -e sched:sched_switch")
         for name, bits, label, aux_may_lack in _NEEDS:
             if name not in one.fields or sample_type & bits:
                 continue
@@ -216,7 +216,7 @@ class OutputFields:
                 if name == "tid":
                     one.fields.discard("pid")
             elif not (aux_may_lack and has_aux):
-                raise PerfError(f"-F {name}: samples of {event.name} have no {label}: leave it out, or record it")
+                raise PerfError(f"-F {name}: samples of {event.name} have no {label}; drop the field, or record it")
             if name == "ip":
                 _check_symbols(one, sample_type)
         _check_symbols(one, sample_type)
@@ -240,16 +240,16 @@ class OutputFields:
 
 def _check_symbols(one: FieldSet, sample_type: int) -> None:
     if "sym" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
-        raise PerfError("-F sym: samples have neither ip nor addr to find symbols by")
+        raise PerfError("-F sym: the samples have neither ip nor addr; symbols are looked up by address")
     if "symoff" in one.fields and "sym" not in one.fields:
-        raise PerfError("-F symoff: an offset stands after its symbol: add sym")
+        raise PerfError("-F symoff requires sym")
     if "dso" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
-        raise PerfError("-F dso: samples have neither ip nor addr to find files by")
+        raise PerfError("-F dso: the samples have neither ip nor addr; files are looked up by address")
 
 
 def _check_sources(one: FieldSet) -> None:
     if one.fields & {"srcline", "srccode"} and "ip" not in one.fields:
-        raise PerfError("-F srcline, srccode: they are the ip's: add ip")
+        raise PerfError("-F srcline and srccode require ip")
 
 
 def _check_branches(one: FieldSet, events: Iterable[FileEvent]) -> None:
@@ -257,9 +257,9 @@ def _check_branches(one: FieldSet, events: Iterable[FileEvent]) -> None:
     for event in events:
         recorded |= event.attr.branch_sample_type
     if one.requested & {"brstackinsn", "brstackinsnlen", "brstackdisasm"} and not recorded & BranchSample.ANY:
-        raise PerfError("-F brstackinsn: it needs all branches between two samples: perfpy record -b")
+        raise PerfError("-F brstackinsn requires all branches between two samples; record with -b")
     if "brcntr" in one.requested and not recorded & BranchSample.COUNTERS:
-        raise PerfError("-F brcntr: branches were recorded without counters: perfpy record -j any,counter")
+        raise PerfError("-F brcntr: the branches have no counters; record with -j any,counter")
 
 
 def _invalid(kind: int) -> frozenset[str]:

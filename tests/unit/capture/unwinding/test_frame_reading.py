@@ -12,6 +12,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType
 from perfpy.abi.samples.encoding import encode_sample
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
+from perfpy.capture.python_frames.sampled_frames import SampleInTime
 from perfpy.capture.unwinding.frame_reading import FrameReader, SampleHeads, _KnownProcess
 from perfpy.interpreters.cpython import code_objects
 from perfpy.interpreters.cpython.process import PythonProcess
@@ -49,7 +50,7 @@ def answer(reader: FrameReader) -> tuple[list[tuple[str, int]], list[int]]:
     process = reader._processes[PID]
     read = process.python.frames(PID)
     assert read is not None
-    reader._answer(process, PID, [5], read, 0, is_exact=False)
+    reader._answer(process, PID, [5], SampleInTime(5, read, 0, is_exact=False))
     codes = [(one.name, one.number) for one in reader.answers if isinstance(one, FoundCode)]
     frames = [frame[1] for one in reader.answers if isinstance(one, FoundChain) for frame in one.frames]
     reader.answers.clear()

@@ -227,16 +227,16 @@ def _pages_by_pid(keys: set[int]) -> Iterator[tuple[int, list[int]]]:
 
 def _mark(mappings: Sequence[_MappedPages], pages: list[int]) -> list[int]:
     """Mark the files that have some of the pages, which are in order. Return the pages that no file has."""
-    spans = []
+    ranges = []
     for first, end, dso in mappings:
         begin = bisect_left(pages, first)
         stop = bisect_left(pages, end, begin)
         if begin < stop:
             dso.hit = True
-            spans.append((begin, stop))
+            ranges.append((begin, stop))
     others: list[int] = []
     done = 0
-    for begin, stop in sorted(spans):
+    for begin, stop in sorted(ranges):
         others += pages[done:begin]
         done = max(done, stop)
     return others + pages[done:]

@@ -114,6 +114,9 @@ def _added(one: dict[int, int], two: dict[int, int]) -> dict[int, int]:
 class Totals:
     """The sums of a stream of events.
 
+    Args:
+        has_buckets: also count the times in buckets, for percentiles and histograms.
+
     Attributes:
         events: tid -> number of its samples of system calls.
         samples: the number of all samples of system calls, those without a number included, and of page faults.
@@ -121,7 +124,8 @@ class Totals:
         run_times: tid -> time on a CPU, in nanoseconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_buckets: bool = True) -> None:
+        self._has_buckets = has_buckets
         self.events: dict[int, int] = {}
         self.first_time = self.last_time = self.samples = 0
         self.faults: dict[str, dict[int, int]] = {}
@@ -147,6 +151,8 @@ class Totals:
         failed = rows_where(is_error(events.result[rows]))
         np.add.at(self._errors.values, index[failed], 1)
         _count(self._errnos, index[failed], -events.result[rows][failed])
+        if not self._has_buckets:
+            return
         whole = rows_where(entry != NO_ROW)
         _count(self._buckets, index[whole], bucket_of(duration[whole]))
 

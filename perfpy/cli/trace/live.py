@@ -16,7 +16,7 @@ from perfpy.capture.workload import Workload
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
-from perfpy.cli.trace.replay import line_options, output_path, stack_options, summary_of, wants_lines, wants_summary
+from perfpy.cli.trace.replay import line_options, new_totals, output_path, stack_options, summary_of, wants_lines
 from perfpy.cli.trace.selection import Selection, parse_selection
 from perfpy.live.calls.session import LiveCalls
 from perfpy.live.rings import LiveRings
@@ -47,6 +47,7 @@ class LiveTrace:
         is_usual = not options.faults or any(options.event)
         self._has_calls = (is_usual if options.syscalls is None else options.syscalls) and self._selection.has_calls
         self._numbers = self._selection.numbers(machine)
+        self._totals = new_totals(options)
         self._ends = False  #: a signal has arrived
         self._left: int | None = options.max_events or None
 
@@ -65,6 +66,7 @@ class LiveTrace:
                 workload=workload.pid if workload else 0,
                 wants_strings=options.strings,
                 stacks=stack_options(options)._replace(has_kernel=options.kernel_chains) if self._callchain() else None,
+                totals=self._totals,
                 unprinted=() if RUN_TIME in self._selection.events else (RUN_TIME,),
             )
             stack.callback(calls.close)
@@ -143,8 +145,8 @@ class LiveTrace:
             is_last = rings.has_ended or self._ends
             calls.drain(last=is_last)
             is_last = not self._print(calls, output, signals) or is_last
-        if wants_summary(self._options):
-            output.write(summary_of(calls.totals, self._options, calls.calls.name, calls.comms.final_comm))
+        if self._totals is not None:
+            output.write(summary_of(self._totals, self._options, calls.calls.name, calls.comms.final_comm))
         if calls.lost:
             _tell(f"warning: {calls.lost} samples lost; larger ring buffers (-m) or fewer calls (-e) help")
         return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0

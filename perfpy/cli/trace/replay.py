@@ -8,6 +8,7 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.selection import parse_selection
+from perfpy.tracing.totals import Totals
 from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
 from perfpy.views.trace.percentile_text import percentile_lines
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from perfpy.cli.trace.options import TraceCommandOptions
-    from perfpy.tracing.totals import Totals
 
 
 _MOST_FRAMES: Final = 127
@@ -68,6 +68,11 @@ def wants_summary(options: TraceCommandOptions) -> bool:
     )
 
 
+def new_totals(options: TraceCommandOptions) -> Totals | None:
+    """Return where to add up the calls; None without tables."""
+    return Totals(has_buckets=options.percentiles or options.histogram or options.json) if wants_summary(options) else None
+
+
 def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[int], str], comm_of: Callable[[int], str]) -> Iterable[str]:
     """Return the lines of the tables."""
     if options.json:
@@ -88,8 +93,9 @@ def replay(options: TraceCommandOptions) -> int:
     ):
         form = line_options(options) if wants_lines(options) else None
         timeline = recording.make_timeline(keep_exited=wants_summary(options))
+        totals = new_totals(options)
         call_filter = _filter(options, str(recording.header.get("arch") or "x86_64"))
-        calls = RecordedCalls(recording, timeline, form, call_filter, wants_totals=wants_summary(options), stacks=stack_options(options))
+        calls = RecordedCalls(recording, timeline, form, call_filter, totals=totals, stacks=stack_options(options))
         left = options.max_events or None
         for _, lines in calls.batches():
             output.write_lines(lines, left)
@@ -97,8 +103,8 @@ def replay(options: TraceCommandOptions) -> int:
                 left -= min(left, lines.size)
             if left == 0:
                 break
-        if wants_summary(options):
-            output.write(summary_of(calls.totals, options, calls.calls.name, timeline.last_comm))
+        if totals is not None:
+            output.write(summary_of(totals, options, calls.calls.name, timeline.last_comm))
     return 0
 
 

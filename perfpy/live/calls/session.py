@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +23,6 @@ from perfpy.tracing.descriptors import Descriptors
 from perfpy.tracing.events import CallColumns, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
-from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.event_sums import EventSums
 from perfpy.views.trace.json_lines import JsonCalls
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.tracing.pairing import PairedEvents
+    from perfpy.tracing.totals import Totals
     from perfpy.views.script.pieces import Flat
     from perfpy.views.trace.lines import LineOptions
     from perfpy.views.trace.recorded_calls import CallFilter
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 _FIELDS: Final = ("pid", "tid", "time", "cpu", "raw")
 _TASKS: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
 _RAW: Final = "raw_syscalls"
-_MOST_QUEUED: Final = 1 << 26  # bytes that are read, but not yet printed
+_AT_ONCE: Final = 1 << 15  # events whose lines are in memory together
+_MOST_QUEUED: Final = 1 << 25  # bytes that are read, but not yet printed
 
 
 class LiveBatch(NamedTuple):
@@ -81,11 +83,11 @@ class LiveCalls:
         workload: the process of a program that has not started yet; 0 for none.
         wants_strings: read the strings of arguments.
         stacks: which callchains to print; None for none.
+        totals: where to add the calls up; None not to.
         unprinted: names of events whose samples are only added up.
 
     Attributes:
         machine: this machine, as uname(2) has it.
-        totals: the sums so far.
         comms: the names of threads.
         lost: the number of lost samples.
     """
@@ -100,6 +102,7 @@ class LiveCalls:
         workload: int = 0,
         wants_strings: bool = True,
         stacks: StackLimits | None = None,
+        totals: Totals | None = None,
         unprinted: Collection[str] = (),
     ) -> None:
         self._rings, self._filter, self.machine = rings, call_filter, os.uname().machine
@@ -110,11 +113,11 @@ class LiveCalls:
         self._columns = CallColumns(self._fields, self._window.endian)
         self.comms = FollowedComms(_comm_reader())
         self.calls = CallTexts(self.machine)
-        self.totals = Totals()
+        self._totals = totals
         self.lost = 0
         ending = ending_numbers(self.machine)
         self._pairing = Pairing(ending)
-        self._event_totals = EventSums(events, tracing, self.totals)
+        self._event_totals = EventSums(events, tracing, totals) if totals is not None else None
         self._unprinted = [event.index for event in events if event.name in unprinted]
         self._stacks = StackTexts(self._window, stacks, has_faults=any(map(fault_name, events)))
         self._code = LiveCode(rings, self._window) if options is not None and self._stacks.fields else None
@@ -126,7 +129,7 @@ class LiveCalls:
         if workload and self._descriptors is not None:
             self._descriptors.table(workload)
         self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
-        self._queue: list[tuple[bytes, int]] = []
+        self._queue: deque[tuple[bytes, int]] = deque()
         self._forks, self._ended = list[tuple[int, int, int]](), list[int]()
 
     def _make_lines(self, options: LineOptions, ending: NDArray[np.int64]) -> TraceLines | JsonCalls:
@@ -161,22 +164,25 @@ class LiveCalls:
 
     def batches(self) -> Iterator[LiveBatch]:
         """Yield what has been read until now, an interval at a time. What drain() reads in the meantime waits for the next call."""
-        queue, self._queue = self._queue, []
-        for data, until in queue:
+        for _ in range(len(self._queue)):
+            data, until = self._queue.popleft()
             ordered = self._window.begin(data, until)
             self.lost += self._window.counts.lost
             self._follow_tasks(ordered)
             more = self._further_columns(ordered)
             for batch in self._window.batches((*_FIELDS, *(self._stacks.fields if self._code is not None else ())), more):
                 self._stacks.begin_batch(batch)
-                self._event_totals.add(batch)
+                if self._event_totals is not None:
+                    self._event_totals.add(batch)
                 events = call_events(batch.columns, batch.key)
                 if self._unprinted:
                     events = events.take(~np.isin(batch.event, self._unprinted))
-                paired = self._pairing.pair(self._filter.apply(events))
-                self.totals.add(paired)
                 self._others.begin_batch(batch)
-                yield LiveBatch(paired, self._printed(paired))
+                for begin in range(0, events.size, _AT_ONCE):
+                    paired = self._pairing.pair(self._filter.apply(events.take(slice(begin, begin + _AT_ONCE))))
+                    if self._totals is not None:
+                        self._totals.add(paired)
+                    yield LiveBatch(paired, self._printed(paired))
             self._forget()
 
     def _further_columns(self, ordered: OrderedChunk) -> FurtherColumns:

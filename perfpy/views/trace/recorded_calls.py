@@ -11,7 +11,6 @@ from perfpy.errors import PerfError
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.tracing.events import ENTER, EXIT, CallColumns, CallEvents, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
-from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls
 from perfpy.views.trace.lines import NO_LINES, LineOptions, TraceLines
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
+    from perfpy.tracing.totals import Totals
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.pieces import Flat
 
@@ -78,12 +78,11 @@ class RecordedCalls:
         names: the comms of its threads.
         options: the form of the lines; None without lines.
         call_filter: which calls count.
-        wants_totals: compute the sums.
+        totals: where to add the calls up; None not to.
         stacks: which callchains to print.
 
     Attributes:
         machine: the recorded machine, as uname(2) has it.
-        totals: the sums so far.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class RecordedCalls:
         options: LineOptions | None,
         call_filter: CallFilter,
         *,
-        wants_totals: bool = True,
+        totals: Totals | None = None,
         stacks: StackLimits | None = None,
     ) -> None:
         self._recording = recording
@@ -105,8 +104,7 @@ class RecordedCalls:
         self.calls = CallTexts(self.machine)
         ending = ending_numbers(self.machine)
         self._pairing = Pairing(ending, wants_interruptions=options is not None and options.has_interruptions)
-        self.totals = Totals()
-        self._wants_totals = wants_totals
+        self._totals = totals
         has_faults = any(map(fault_name, recording.events))
         self._stacks = StackTexts(recording.data, stacks if options is not None else None, has_faults=has_faults)
         self._others = OtherEvents(recording.events, recording.data.tracing, names, self._stacks)
@@ -127,7 +125,7 @@ class RecordedCalls:
             self._stacks.begin_batch(batch)
             events = call_events(batch.columns, batch.key)
             paired = self._pairing.pair(self._filter.apply(events))
-            if self._wants_totals:
-                self.totals.add(paired)
+            if self._totals is not None:
+                self._totals.add(paired)
             self._others.begin_batch(batch)
             yield paired, NO_LINES if self._lines is None else self._lines.lines(paired)

@@ -60,6 +60,15 @@ class TracepointRows(NamedTuple):
         columns = [column[chosen] for column in self[:6]]
         return TracepointRows._make([*columns, fields, chains])
 
+    def with_numbers(self, names: Iterable[str]) -> TracepointRows:
+        """Return the rows with an integer column for each name: zeros where the recorded format has no number of that name."""
+        fields = dict(self.fields)
+        for name in names:
+            column = fields.get(name)
+            if not (isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu"):
+                fields[name] = np.zeros(len(self.order), np.int32)
+        return self._replace(fields=fields)
+
 
 def tracepoints_of(source: SampleSource) -> dict[str, FileEvent]:
     """Return the tracepoints of a source that have a format, by name ("sched:sched_switch")."""

@@ -50,8 +50,9 @@ TRACEPOINTS = {
 _CLOCK = "cpu-clock:u"
 
 
-def _format(name: str) -> bytes:
-    number, fields, text = TRACEPOINTS[name]
+def format_text(name: str, point: tuple[int, tuple[str, ...], str]) -> bytes:
+    """Return the format of a tracepoint, as in tracefs. point: its id, fields and print format."""
+    number, fields, text = point
     lines = "".join(f"\tfield:{field};\n" for field in _COMMON) + "\n" + "".join(f"\tfield:{field};\n" for field in fields)
     return f"name: {name.partition(':')[2]}\nID: {number}\nformat:\n{lines}\nprint fmt: {text}\n".encode()
 
@@ -96,9 +97,9 @@ def traced_recording(turns: int = 40, *, odd_name: bytes = b"other") -> bytes:
         out = (turn % 2) << 13
         built.record(Switch(out, SampleId(pid=pid, tid=pid, time=time + 1, cpu=0, identifier=len(names))), len(names) - 1)
     systems: dict[str, tuple[bytes, ...]] = {}
-    for name in TRACEPOINTS:
+    for name, point in TRACEPOINTS.items():
         system = name.partition(":")[0]
-        systems[system] = (*systems.get(system, ()), _format(name))
+        systems[system] = (*systems.get(system, ()), format_text(name, point))
     page = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
     built.feature(Feature.TRACING_DATA, TracingData("0.6", "<", 8, 4096, page, b"", systems=tuple(systems.items()), cmdlines=b"").encode())
     built.feature(

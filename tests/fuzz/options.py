@@ -284,6 +284,20 @@ def trace(rng: random.Random, seed: str) -> Words:
     return ("-o", "-", *_some(rng, _TRACES_OF_CALLS, 3))
 
 
+def why(rng: random.Random, seed: str) -> Words:
+    """Of `why -i`."""
+    return rng.choice(_sets("| -v | -j | -p 7 | -p 100 | -p 103 -v | -q -f"))
+
+
+def sched(rng: random.Random, seed: str) -> Words:
+    """Of `sched` and its actions."""
+    latency = _sets("| -p | -s runtime | -C 0")
+    timehist = _sets("| -w | -w -M | -V | -n --state | -s | -S -I | --show-prio | -t 101 | --time 10%-50% | -g")
+    actions = (("latency", latency), ("timehist", timehist), ("map", _sets("| --compact | --cpus 0")))
+    action, sets = rng.choice(actions)
+    return (action, *rng.choice(sets))
+
+
 def probe(rng: random.Random, seed: str) -> Words:
     """Of `probe`, what changes no kernel. seed: the name of the program."""
     point = rng.choice(_POINTS)

@@ -22,6 +22,7 @@ from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.damage import recordings
+from tests.builders.many_threads import recording_of_switches
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.builders.traced import traced_recording
 from tests.fuzz.data_seeds import aux_recordings, table_folders
@@ -39,7 +40,7 @@ Files = dict[str, bytes]
 
 @functools.cache
 def seeds() -> dict[str, dict[str, Files]]:
-    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events, aux, tables, calls, python."""
+    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events, aux, tables, calls, threads, python."""
     sampled = {name: {"perf.data": data} for name, data in recordings().items()}
     sampled |= {f"golden {path.stem}": {"perf.data": path.read_bytes()} for path in sorted(GOLDEN.glob("*.data"))}
     built = {
@@ -63,6 +64,11 @@ def seeds() -> dict[str, dict[str, Files]]:
         "aux": {name: {"aux.data": data} for name, data in aux_recordings().items()},
         "tables": table_folders(),
         "calls": {"calls": {"perf.data": traced_recording()}, "odd comms": {"perf.data": traced_recording(20, odd_name=b"\x1b]0;\n\xff")}},
+        "threads": {
+            "threads": {"perf.data": recording_of_switches(5, 60)},
+            "one process": {"perf.data": recording_of_switches(9, 60, one_process=True, with_wakeups=False)},
+            "calls": {"perf.data": traced_recording(20)},
+        },
         "python": {f"python 3.{minor}": {"python.image": image((3, minor))} for minor in range(8, 15)},
     }
 

@@ -70,6 +70,8 @@ TARGETS = {
     "tables-script": Target("script", ("tables",), options.script_of_tables, reads=False),
     "parquet-export": Target("export", (*_SYMBOLIC, "stacks", "tables"), options.parquet_export, reads=False),
     "trace": Target("trace", ("calls",), options.trace, share=3),
+    "why": Target("why", ("threads",), options.why, share=3),
+    "sched": Target("sched", ("threads",), options.sched, share=3),
     "probe": Target("probe", ("stacks",), options.probe, reads=False, share=3),
     "list": Target("list", ("events",), options.list_events, reads=False),
     "api-samples": Target("", _READ, options.nothing),
@@ -103,7 +105,7 @@ def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
         return Case(name, args, files, "", environ)
     stdin = "perf.data" if "perf.data" in files and rng.random() < _PIPED else ""
     source = ("-i", "-" if stdin else "perf.data")
-    args = (args[0], *source, *args[1:]) if name == "stat-report" else source + args
+    args = (args[0], *source, *args[1:]) if name in ("stat-report", "sched") else source + args
     return Case(name, args, files, stdin, environ)
 
 

@@ -72,6 +72,7 @@ def read_waits(source: SampleSource, *, chains: bool = False) -> LockWaits:
         raise UsageError(_NO_EVENTS.format(path=source.path))
     wanted = {BEGIN: ("lock_addr", "flags"), END: ("lock_addr",)}
     rows = read_tracepoints(source, wanted, with_chains=(BEGIN,) if chains else ())
+    rows = {name: table.with_numbers(wanted[name]) for name, table in rows.items()}
     begins = rows[BEGIN]
     none = np.zeros(0, np.int64)
     ends = rows.get(END)

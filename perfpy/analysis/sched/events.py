@@ -74,6 +74,7 @@ def read_events(
     if comms:
         wanted[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
     rows = read_tracepoints(source, wanted, with_chains=(SWITCH,) if chains else (), columns=columns)
+    rows = {name: table.with_numbers(_FIELDS[name]) for name, table in rows.items()}
     wakeups = [rows[name] for name in (waking, NEW) if name in rows]
     none = _without_rows()
     return SchedEvents(rows[SWITCH], _merged(wakeups), rows.get(RUNTIME, none), rows.get(MIGRATE, none))

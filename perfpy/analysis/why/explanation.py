@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.flags import RecordType
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.activities import Activities, make_activities
 from perfpy.analysis.why.cause_groups import CauseGroups
@@ -65,10 +66,12 @@ class Explanation:
         main: the thread whose time is explained.
         elapsed: its time, nanoseconds.
         threads: of the processes, those with the longest times first.
+        lost: the number of events that the kernel lost.
     """
 
-    def __init__(self, activities: Activities, tasks: Tasks, family: set[int], main: int) -> None:
-        self.activities, self.tasks, self.main = activities, tasks, main
+    def __init__(self, activities: Activities, tasks: Tasks, family: set[int], main: int, lost: int = 0) -> None:
+        self.activities, self.tasks, self.main, self.lost = activities, tasks, main, lost
+        self._execs = {pid: time for pid, _, time in reversed(tasks.execs)}
         segments = activities.segments
         self._comms: list[str] = []
         comm_of = self._comm_numbers(segments.tid)
@@ -97,12 +100,12 @@ class Explanation:
     def _span(self, main: int) -> tuple[int, int]:
         """Return the begin and the end of a thread: from its last exec, or else its first segment, to its last one."""
         segments = self.activities.segments
-        rows = np.flatnonzero(segments.tid == main)
-        if not len(rows):
+        first, last = np.searchsorted(segments.tid, [main, main + 1]).tolist()
+        if first == last:
             return 0, 0
-        execs = [time for pid, _, time in self.tasks.execs if pid == main]
-        begin, end = int(segments.begin[rows[0]]), int(segments.end[rows[-1]])
-        return (max(execs[0], begin) if execs and execs[0] < end else begin), end
+        executed = self._execs.get(main, 0)
+        begin, end = int(segments.begin[first]), int(segments.end[last - 1])
+        return (max(executed, begin) if executed < end else begin), end
 
     def _thread_times(self, family: set[int]) -> list[ThreadTimes]:
         activities, segments = self.activities, self.activities.segments
@@ -134,6 +137,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     switches = events.switches
     pairs = np.unique(switches.tid.astype(np.int64) << 32 | switches.pid.astype(np.int64))
     tasks = read_tasks(source, {pair >> 32: pair & 0xFFFFFFFF for pair in pairs.tolist()})
+    lost = sum(side.record.lost for side in source.side_band({RecordType.LOST, RecordType.LOST_SAMPLES}))
     machine = str(source.features.get("arch") or "x86_64")
     present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
     command_line = [str(word) for word in source.features.get("cmdline") or ()]
@@ -148,7 +152,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     if not any(tasks.pid_of.get(tid, tid) in family for tid in present):
         names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
         raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, wanted)), names=names))
-    return Explanation(activities, tasks, family, _main_thread(activities, tasks, wanted[0], family))
+    return Explanation(activities, tasks, family, _main_thread(activities, tasks, wanted[0], family), lost)
 
 
 def _busiest(activities: Activities, tasks: Tasks) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 #: the rule whose sentence takes the place of the note on few samples
 FEW_SAMPLES: Final = "few samples"
 _NUMBERS: Final = "no one two three four five six seven eight nine ten eleven twelve".split()
+_LONGEST_IN_MS: Final = 0.0995  # seconds; longer ones would be rounded to 1e+02 ms
 _SURELY: Final = 0.995  # larger shares would be rounded to 100 %
 
 
@@ -46,10 +47,10 @@ def percent(share: float) -> str:
 def seconds(value: float) -> str:
     """Return a time with two digits that matter.
 
-    >>> seconds(0.934), seconds(12.34), seconds(0.0123), seconds(130)
-    ('0.93 s', '12 s', '12 ms', '130 s')
+    >>> seconds(0.934), seconds(12.34), seconds(0.0123), seconds(130), seconds(0.0999)
+    ('0.93 s', '12 s', '12 ms', '130 s', '0.1 s')
     """
-    return f"{value * 1000:.2g} ms" if value < 0.1 else f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
+    return f"{value * 1000:.2g} ms" if value < _LONGEST_IN_MS else f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
 
 
 def number_word(count: int) -> str:

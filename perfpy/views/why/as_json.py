@@ -36,6 +36,7 @@ def why_json(explanation: Explanation) -> str:
             "threads": [thread._asdict() for thread in explanation.threads],
             "waits": [_values(explanation, explanation.waits, cause, stacks=True) for cause in longest_waits(explanation)[:_WAITS]],
             "not-followed": explanation.path.tree.cut,
+            "lost-events": explanation.lost,
         }
     )
 

@@ -45,6 +45,9 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
         yield "Longest waits of all threads"
         for cause in waits if stacks else waits[:_WAITS]:
             yield from _wait(explanation, cause, whole=stacks)
+    if explanation.lost:
+        yield ""
+        yield f"note: {explanation.lost:,} {plural(explanation.lost, 'event')} lost while recording; some waits may be missing or too long"
     if explanation.path.tree.cut or explanation.waits.tree.cut:
         yield ""
         yield "note: too many waits to follow all of them; the shortest ones are not explained"

@@ -1,0 +1,72 @@
+"""A recording of switches between many threads, each of which another one wakes.
+
+What enters: the number of threads, and changes to the times. What leaves: bytes of a file with sched:sched_switch and sched:sched_waking.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from perfpy.abi.flags import ReadFormat, SampleType
+from perfpy.perfdata.container.feature_values import EventDesc
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.tracepoints.tracing_data import TracingData
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from tests.builders.traced import TRACEPOINTS, format_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SWITCH, _WAKING = "sched:sched_switch", "sched:sched_waking"
+_FIRST = 100  # number of the first thread
+_POINTS = {
+    _SWITCH: TRACEPOINTS[_SWITCH],
+    _WAKING: (
+        305,
+        (
+            "char comm[16];\toffset:8;\tsize:16;\tsigned:0", "pid_t pid;\toffset:24;\tsize:4;\tsigned:1",
+            "int prio;\toffset:28;\tsize:4;\tsigned:1", "int target_cpu;\toffset:32;\tsize:4;\tsigned:1",
+        ),
+        '"pid=%d", REC->pid',
+    ),
+}  # fmt: skip
+
+
+def recording_of_switches(
+    threads: int,
+    turns: int,
+    *,
+    time_of: Callable[[int], int] = lambda turn: 10**10 + turn * 1000,
+    with_wakeups: bool = True,
+    one_process: bool = False,
+) -> bytes:
+    """Return the file: in each turn a thread leaves the CPU to sleep, and wakes the next one.
+
+    Args:
+        threads: their number.
+        turns: the number of switches.
+        time_of: the time of a turn, nanoseconds.
+        with_wakeups: whether sched_waking was recorded.
+        one_process: whether all threads are of one process.
+    """
+    names = [_SWITCH, _WAKING] if with_wakeups else [_SWITCH]
+    kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
+    attrs = [
+        usual_attr(kind, type=2, config=_POINTS[name][0], sample_period=1, read_format=ReadFormat.ID | ReadFormat.LOST) for name in names
+    ]
+    built = PerfDataBuilder(attrs=attrs, ids=[(number,) for number in range(1, len(attrs) + 1)])
+    for turn in range(turns):
+        prev, following = _FIRST + turn % threads, _FIRST + (turn + 1) % threads
+        values = {"pid": _FIRST if one_process else prev, "tid": prev, "cpu": 0, "period": 1, "ip": 0, "misc": 1}
+        if with_wakeups:
+            raw = struct.pack("<HBBi16siii", _POINTS[_WAKING][0], 0, 0, prev, b"t", following, 120, 0)
+            built.sample(1, **values, time=time_of(turn), raw=raw)
+        body = struct.pack("<16siiq16sii", b"t", prev, 120, 1, b"t", following, 120)
+        built.sample(0, **values, time=time_of(turn) + 1, raw=struct.pack("<HBBi", _POINTS[_SWITCH][0], 0, 0, prev) + body)
+    page = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
+    systems = (("sched", tuple(format_text(name, _POINTS[name]) for name in names)),)
+    built.feature(Feature.TRACING_DATA, TracingData("0.6", "<", 8, 4096, page, b"", systems=systems, cmdlines=b"").encode())
+    descriptions = [EventDesc(attr, name, (number,)) for number, (attr, name) in enumerate(zip(attrs, names, strict=True), 1)]
+    built.feature(Feature.EVENT_DESC, tuple(descriptions))
+    return built.file()

@@ -1,0 +1,71 @@
+"""Recordings with many threads, jumping clocks and missing events are explained, within bounds."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy.analysis.why.explanation import explain
+from perfpy.errors import UsageError
+from perfpy.views.why.text import why_lines
+from tests.builders.many_threads import recording_of_switches
+from tests.builders.perfdata import simple_recording
+
+if TYPE_CHECKING:
+    from perfpy.analysis.why.explanation import Explanation
+
+
+def explained(data: bytes, *pids: int) -> Explanation:
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        with perfpy.open(file) as recording:
+            return explain(recording.data, recording.symbolizer(), pids)
+
+
+def test_the_thread_that_woke_another_one_is_followed():
+    found = explained(recording_of_switches(3, 30), 101)
+    cause = found.path.causes()[0]
+    assert found.path.largest("wakers", cause.nodes)[0] == 100
+
+
+def test_times_of_threads_add_up():
+    found = explained(recording_of_switches(5, 60, one_process=True), 100)
+    assert len(found.threads) == 5
+    assert all(sum(thread.columns.values()) == thread.wall for thread in found.threads)
+
+
+@pytest.mark.parametrize("time_of", [lambda turn: 10**10 + (turn * 1000 if turn % 7 else -turn * 10**6), lambda turn: turn << 52])
+def test_clocks_that_jump_make_no_negative_times(time_of):
+    found = explained(recording_of_switches(5, 200, time_of=time_of, one_process=True), 100)
+    assert all(value >= 0 for thread in found.threads for value in thread.columns.values())
+    assert all(cause.time >= 0 for cause in found.path.causes())
+
+
+def test_without_wakeups_waits_have_no_waker():
+    found = explained(recording_of_switches(3, 30, with_wakeups=False), 101)
+    assert found.path.largest("wakers", found.path.causes()[0].nodes) == (-1, 0)
+
+
+def test_three_thousand_threads_of_one_process_take_little_time():
+    data = recording_of_switches(3_000, 6_000, one_process=True)
+    begin = time.process_time()
+    found = explained(data, 100)
+    lines = list(why_lines(found))
+    assert time.process_time() - begin < 5
+    assert len(found.threads) == 3_000
+    assert len(lines) < 100
+
+
+def test_a_recording_without_switches_is_refused_with_the_line_to_type():
+    with pytest.raises(UsageError, match="perfpy why -o FILE -- COMMAND"):
+        explained(simple_recording().file())
+
+
+def test_a_process_that_was_not_recorded_is_refused():
+    with pytest.raises(UsageError, match="no process 99999 in this recording"):
+        explained(recording_of_switches(3, 30), 99999)

@@ -16,6 +16,15 @@ import pytest
 _DEADLINE = 60.0
 PACKAGES = "ajv, pprof-format, speedscope, pyright and @firefox-devtools/profiler-cli"
 
+#: a program in Node.js that checks an export by speedscope's own schema
+SPEEDSCOPE = """
+const fs = require("fs"), Ajv = require("ajv"), [packages, file] = process.argv.slice(1);
+const schema = JSON.parse(fs.readFileSync(packages + "/node_modules/speedscope/dist/release/file-format-schema.json"));
+delete schema.$schema;
+const valid = new Ajv({ strict: false, validateFormats: false }).compile(schema);
+console.log(JSON.stringify([valid(JSON.parse(fs.readFileSync(file))), valid.errors]));
+"""
+
 
 def consumed(program: str, file: Path) -> object:
     """What a node program prints about an exported file, from JSON.

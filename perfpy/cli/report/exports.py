@@ -78,8 +78,11 @@ class _ExportStacks:
     @cached_property
     def with_sites(self) -> list[Stacks]:
         """Stacks with addresses and lines, with single samples if a format needs them."""
-        options, timed = self._options, self._options.firefox is not None
-        more = {"timed": timed, "payloads": timed, "threads": options.pprof is not None}
+        from perfpy.views.stacks.time_order import MOST_SAMPLES
+
+        options, has_marks = self._options, self._options.firefox is not None
+        is_ordered = options.speedscope is not None and self._recording.data.sample_counts.total() <= MOST_SAMPLES
+        more = {"timed": has_marks or is_ordered, "payloads": has_marks, "threads": options.pprof is not None}
         return self._recording.stacks(
             self._symbols, sample_filter=self._filter, latency=options.latency, sites=True, **more, jobs=options.jobs
         )

@@ -7,5 +7,6 @@ firefox          the Firefox Profiler
 firefox_tables   the tables that all threads of a Firefox profile share
 otlp             OpenTelemetry profiles
 pprof            pprof
+time_order       begins and ends of a thread's frames, in order of time
 protobuf         the wire format of protocol buffers
 """

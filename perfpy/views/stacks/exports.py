@@ -9,11 +9,13 @@ from perfpy.abi.columns import distinct
 from perfpy.analysis.stacks.stacks import Function, Stacks
 from perfpy.untrusted.text import one_line
 from perfpy.views.readable import readable, source_file
+from perfpy.views.stacks.time_order import threads_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfpy.analysis.stacks.code_sites import Source
+    from perfpy.views.stacks.time_order import ThreadOrder
 
 
 def folded_lines(part: Stacks) -> Iterator[str]:
@@ -33,16 +35,20 @@ def folded_lines(part: Stacks) -> Iterator[str]:
 
 
 def speedscope(parts: Sequence[Stacks], name: str) -> str:
-    """Return speedscope's JSON: a sampled profile for each event, with the command as root and the first line of functions."""
+    """Return speedscope's JSON, with the command as root and the first line of functions.
+
+    For each event: an evented profile of each thread if the single samples are known and few, then a sampled profile of all stacks.
+    """
     frames: dict[Function, int] = {}
     sources: dict[Function, Source] = {}
-    profiles = []
+    profiles: list[dict[str, Any]] = []
     for part in parts:
         begins = part.sites.begins if part.sites else ()
         sources |= {function: begin for function, begin in zip(part.functions, begins, strict=False) if begin}
         function_ids = [frames.setdefault(function, len(frames)) for function in part.functions]
         comm_ids = [frames.setdefault(Function(comm, ""), len(frames)) for comm in part.comms]
         rows = zip(part.comm.tolist(), part.chain.tolist(), strict=True)
+        profiles += [_evented(part.event, thread) for thread in threads_in_order(part, function_ids, comm_ids)]
         profiles.append(
             {
                 "type": "sampled",
@@ -57,6 +63,13 @@ def speedscope(parts: Sequence[Stacks], name: str) -> str:
     shared = {"frames": [_speedscope_frame(function, sources.get(function)) for function in frames]}
     schema = "https://www.speedscope.app/file-format-schema.json"
     return json.dumps({"$schema": schema, "name": name, "exporter": "perfpy", "shared": shared, "profiles": profiles})
+
+
+def _evented(event: str, thread: ThreadOrder) -> dict[str, Any]:
+    """Return speedscope's profile of one thread in order of time."""
+    events = [{"type": "O" if edge.is_begin else "C", "frame": edge.frame, "at": edge.time} for edge in thread.edges]
+    times = {"startValue": thread.first, "endValue": thread.last}
+    return {"type": "evented", "name": f"{thread.name}: {event}", "unit": "nanoseconds", **times, "events": events}
 
 
 def _speedscope_frame(function: Function, begins: Source | None) -> dict[str, Any]:

@@ -6,17 +6,9 @@ from pathlib import Path
 
 from perfpy.views.stacks import exports
 from tests.builders.stacks import stacks
-from tests.builders.viewers import consumed
+from tests.builders.viewers import SPEEDSCOPE, consumed
 
 PROFILE = "sh;main;run;sys_read_[k] 3\nsh;main;run 2\nls;main 4\nls 1"
-# versions of the programs in Node.js that check an export: speedscope's own schema
-SPEEDSCOPE = """
-const fs = require("fs"), Ajv = require("ajv"), [packages, file] = process.argv.slice(1);
-const schema = JSON.parse(fs.readFileSync(packages + "/node_modules/speedscope/dist/release/file-format-schema.json"));
-delete schema.$schema;
-const valid = new Ajv({ strict: false, validateFormats: false }).compile(schema);
-console.log(JSON.stringify([valid(JSON.parse(fs.readFileSync(file))), valid.errors]));
-"""
 
 
 def test_folded_lines_are_sorted_and_summed() -> None:

@@ -1,0 +1,118 @@
+"""Stacks in order of time: the begins and ends of a thread's frames, for formats with a time order (speedscope's evented profiles).
+
+A sample stands for the time before it, as long as its weight. A thread goes on from one sample to the next if the time between them is at
+most twice the weight of the later one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
+
+#: above this number of samples there are too many events for a viewer
+MOST_SAMPLES: Final = 200_000
+#: threads, those with most weight
+MOST_THREADS: Final = 100
+
+
+class Edge(NamedTuple):
+    """The begin or the end of a frame; time in ns since the first sample begins."""
+
+    is_begin: bool
+    frame: int
+    time: int
+
+
+class ThreadOrder(NamedTuple):
+    """A thread and the edges of its frames.
+
+    Attributes:
+        name: command and number of the thread.
+        first, last: of its times, ns since the first sample begins.
+        edges: in order of time; frames nest.
+    """
+
+    name: str
+    first: int
+    last: int
+    edges: list[Edge]
+
+
+def threads_in_order(part: Stacks, function_ids: Sequence[int], comm_ids: Sequence[int]) -> list[ThreadOrder]:
+    """Return the threads of an event whose weights are times, those with most weight first; none if there are too many samples.
+
+    Args:
+        part: the stacks of the event.
+        function_ids, comm_ids: the number of each function and command in the result.
+    """
+    timed = part.timed
+    if timed is None or not part.in_nanoseconds or not 0 < len(timed.time) <= MOST_SAMPLES:
+        return []
+    ends = timed.time.astype(np.int64)
+    zero = int((ends - timed.weight.astype(np.int64)).min())
+    paths = _Paths(part, function_ids, comm_ids)
+    return [_thread(part, timed, rows, ends[rows] - zero, paths) for rows in _rows_of_threads(timed)[:MOST_THREADS]]
+
+
+def _rows_of_threads(timed: TimedSamples) -> list[NDArray[np.int64]]:
+    """Return the rows of each thread in order of time, those with most weight first."""
+    key = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
+    order = np.lexsort((timed.time, key))
+    cuts = np.flatnonzero(key[order][1:] != key[order][:-1]) + 1
+    return sorted(np.split(order, cuts), key=lambda rows: -int(timed.weight[rows].sum()))
+
+
+class _Paths:
+    """Stacks as frames from the outermost in, the command first."""
+
+    def __init__(self, part: Stacks, function_ids: Sequence[int], comm_ids: Sequence[int]) -> None:
+        self._part, self._function_ids, self._comm_ids = part, function_ids, comm_ids
+        self._paths: dict[tuple[int, int], list[int]] = {}
+
+    def of(self, comm: int, chain: int) -> list[int]:
+        path = self._paths.get((comm, chain))
+        if path is None:
+            frames = self._part.chain_of(chain)[::-1].tolist()
+            path = self._paths[comm, chain] = [self._comm_ids[comm], *(self._function_ids[frame] for frame in frames)]
+        return path
+
+
+def _thread(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], ends: NDArray[np.int64], paths: _Paths) -> ThreadOrder:
+    pid, tid = int(timed.pid[rows[0]]), int(timed.tid[rows[0]])
+    name = f"{part.comms[int(timed.comm[rows[-1]])]} {tid if pid == tid else f'{pid}/{tid}'}"
+    samples = zip(timed.comm[rows].tolist(), timed.chain[rows].tolist(), timed.weight[rows].tolist(), ends.tolist(), strict=True)
+    edges = list(_edges((paths.of(comm, chain), weight, end) for comm, chain, weight, end in samples))
+    return ThreadOrder(name, edges[0].time, edges[-1].time, edges)
+
+
+def _edges(samples: Iterator[tuple[list[int], int, int]]) -> Iterator[Edge]:
+    """Yield the edges of one thread's samples: path, weight and end of each."""
+    path: list[int] = []
+    now = 0
+    for following, weight, end in samples:
+        begin = end - weight
+        if path and begin - now > weight:
+            yield from (Edge(is_begin=False, frame=frame, time=now) for frame in reversed(path))
+            path = []
+        begin = now if path else max(begin, now)
+        shared = _shared(path, following)
+        yield from (Edge(is_begin=False, frame=frame, time=begin) for frame in reversed(path[shared:]))
+        yield from (Edge(is_begin=True, frame=frame, time=begin) for frame in following[shared:])
+        path, now = following, max(end, begin)
+    yield from (Edge(is_begin=False, frame=frame, time=now) for frame in reversed(path))
+
+
+def _shared(path: Sequence[int], other: Sequence[int]) -> int:
+    """Return the number of outer frames that two stacks share."""
+    for depth, (frame, other_frame) in enumerate(zip(path, other, strict=False)):
+        if frame != other_frame:
+            return depth
+    return min(len(path), len(other))

@@ -8,18 +8,18 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.selection import parse_selection
-from perfpy.tracing.totals import Totals
 from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
 from perfpy.views.trace.percentile_text import percentile_lines
 from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
 from perfpy.views.trace.stack_text import StackLimits
-from perfpy.views.trace.summary_text import CallTables, SummaryOptions
+from perfpy.views.trace.summary_text import CallTables, SummaryOptions, empty_totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from perfpy.cli.trace.options import TraceCommandOptions
+    from perfpy.tracing.totals import Totals
 
 
 _MOST_FRAMES: Final = 127
@@ -70,7 +70,7 @@ def wants_summary(options: TraceCommandOptions) -> bool:
 
 def new_totals(options: TraceCommandOptions) -> Totals | None:
     """Return where to add up the calls; None without tables."""
-    return Totals(has_buckets=options.percentiles or options.histogram or options.json) if wants_summary(options) else None
+    return empty_totals(has_buckets=options.percentiles or options.histogram or options.json) if wants_summary(options) else None
 
 
 def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[int], str], comm_of: Callable[[int], str]) -> Iterable[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.system_calls.errors import error_name
+from perfpy.tracing.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perfpy.tracing.totals import CallTotals, Totals
+    from perfpy.tracing.totals import CallTotals
 
 _MILLISECOND: Final = 1e6  # nanoseconds
 _HEAD: Final = (
@@ -17,6 +18,11 @@ _HEAD: Final = (
     "                                     (msec)    (msec)    (msec)    (msec)        (%)",
     "   --------------- --------  ------ -------- --------- --------- ---------     ------",
 )
+
+
+def empty_totals(*, has_buckets: bool) -> Totals:
+    """Return sums without calls; has_buckets: for percentiles and histograms."""
+    return Totals(has_buckets=has_buckets)
 
 
 class SummaryOptions(NamedTuple):

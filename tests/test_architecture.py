@@ -206,7 +206,7 @@ def test_types_point_down_too():
     assert not wrong
 
 
-def test_views_know_nothing_of_recording_not_even_its_type():
+def test_views_do_not_import_recording_not_even_its_type():
     """They take perfpy.views.recorded.Recorded: what is imported for the type checker alone counts here, too."""
     offenders = [
         name
@@ -343,11 +343,11 @@ def test_functions_fit_a_screen():
     assert_none(wrong, f"functions of over {LONGEST_FUNCTION} lines:")
 
 
-def test_files_say_what_they_are_for():
+def test_files_have_docstrings():
     assert_none((module for module in MODULES if not ast.get_docstring(syntax(module))), "modules without a docstring:")
 
 
-def test_names_say_what_is_inside():
+def test_module_names_say_their_contents():
     assert_none((module for module in MODULES if set(module.split(".")) & FORBIDDEN_NAMES), "names that say nothing:")
 
 
@@ -567,7 +567,7 @@ NOT_FOR_MOST = {
 
 
 @pytest.mark.parametrize("command", ["report", "script"])
-def test_what_few_ask_for_is_loaded_for_these_only(command, tmp_path):
+def test_rare_features_are_loaded_on_request(command, tmp_path):
     """dataclasses: of the modules that every report needs; making one takes as long as reading a small recording's samples."""
     (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
     script = "import sys; from perfpy.cli import run; run(sys.argv[1:]); print(*sys.modules)"
@@ -579,7 +579,7 @@ def test_what_few_ask_for_is_loaded_for_these_only(command, tmp_path):
     assert {"abi.records", "numpy"} <= loaded
 
 
-def test_what_few_ask_for_is_there():
+def test_modules_of_rare_features_exist():
     """So that the test above does not look for names that have changed."""
     missing = {name for name in set().union(*NOT_FOR_ALL.values(), NOT_FOR_MOST) if f"perfpy.{name}" not in MODULES}
     assert not missing

@@ -173,11 +173,11 @@ def test_only_recordings_and_folders_are_offered(folder: Path) -> None:
     assert answers("recordings", folder=folder) == ["bin/", "first.data", "odd $(touch owned);'`.data"]
 
 
-def test_processes_are_told_apart_by_their_command_lines() -> None:
+def test_processes_are_distinguished_by_their_command_lines() -> None:
     assert any(line.startswith(f"{os.getpid()}\t") and len(line) < 80 for line in answers("pids"))
 
 
-def test_what_cannot_be_answered_is_silence() -> None:
+def test_completions_of_unreadable_sources_are_empty() -> None:
     assert answers("nonsense") == answers("recordings", "/nowhere/") == []
 
 

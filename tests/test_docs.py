@@ -109,7 +109,7 @@ def test_help_and_manual_page_show_examples_before_the_options(name):
         assert [line for example in EXAMPLES[name] for line in example.lines if line not in before] == []
 
 
-def test_what_people_type_most_has_examples():
+def test_common_commands_have_examples():
     assert {"stat", "record", "report", "script", "list", "diff"} <= set(EXAMPLES) <= set(COMMANDS)
 
 
@@ -119,7 +119,7 @@ def test_examples_fit_a_terminal():
 
 
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "man").glob("perfpy-*.1")), ids=lambda path: path.name)
-def test_a_manual_page_says_what_else_matters(path):
+def test_a_manual_page_has_all_sections(path):
     expected = (
         ["SEE ALSO"] if path.stem in ("perfpy-check", "perfpy-help", "perfpy-version") else ["EXAMPLES", "ENVIRONMENT", "FILES", "SEE ALSO"]
     )
@@ -250,7 +250,7 @@ def named_paths(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("page", "least"), [(GUIDE, 20), (CONTRIBUTING, 20)], ids=["guide", "contributing"])
-def test_what_a_page_names_is_there(page: str, least: int) -> None:
+def test_modules_named_by_pages_exist(page: str, least: int) -> None:
     paths = sorted(set(named_paths(page)))
     assert len(paths) >= least
     assert [path for path in paths if not (CHECKOUT / "perfpy" / path).exists() and not (CHECKOUT / path).exists()] == []

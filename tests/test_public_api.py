@@ -66,7 +66,7 @@ def test_every_name_is_there(name):
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if callable(getattr(perfpy, name))])
-def test_everything_public_says_what_it_is(name):
+def test_everything_public_has_a_docstring(name):
     thing = getattr(perfpy, name)
     assert inspect.getdoc(thing)
     for member, value in vars(thing).items() if inspect.isclass(thing) else []:

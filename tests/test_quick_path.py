@@ -57,7 +57,7 @@ def test_quick_modules_have_the_light_named_tuple() -> None:
     assert not {name for name, path in sources.items() if path.exists() and slow.search(path.read_text())}
 
 
-def test_what_replaces_a_refused_event_loads_nothing_slow() -> None:
+def test_replacing_a_refused_event_loads_nothing_slow() -> None:
     line = "import sys; import perfpy.events.fallback; print(*sys.modules)"
     process = subprocess.run([sys.executable, "-S", "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
     loaded = {*process.stdout.split()}

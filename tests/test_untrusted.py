@@ -285,7 +285,7 @@ def uses_paths(module: str) -> Iterator[tuple[str, int, str]]:
             yield module, call.lineno, ast.unparse(call)
 
 
-def test_names_that_processes_told_are_looked_at_by_the_door():
+def test_names_of_processes_pass_the_door():
     rooms = [module for module in MODULES if module.startswith(ROOMS)]
     check(places(match for module in rooms for match in uses_paths(module)), BY_PATH_USERS)
 
@@ -369,7 +369,7 @@ def elsewhere(finder: Callable[[str], Iterator[tuple[str, int, str]]], allowed: 
     return places(match for module in MODULES if module not in allowed for match in finder(module))
 
 
-def test_nobody_goes_past_the_streams() -> None:
+def test_streams_are_never_bypassed() -> None:
     """sys.__stdout__, a duplicate of the descriptor, os.write to 1 or 2: none of them is cleaned."""
     assert elsewhere(passed_streams, PAST_THE_STREAMS) == {}
 

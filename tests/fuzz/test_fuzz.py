@@ -87,7 +87,7 @@ def test_a_seed_and_a_number_give_the_same_case_and_others_another():
     assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(15)], strict=True)) == 0
 
 
-def test_whatever_is_left_of_an_input_can_be_damaged_again():
+def test_a_damaged_input_can_be_damaged_again():
     rng = random.Random(1)
     for name, files in seeds()["sampled"].items():
         data = files["perf.data"]
@@ -160,7 +160,7 @@ def test_names_that_double_do_double():
         assert lengths[2] - lengths[1] > 1.8 * (lengths[1] - lengths[0])
 
 
-def test_a_campaign_is_told_on_the_command_line():
+def test_the_command_line_describes_a_campaign():
     command = [sys.executable, "-m", "tests.fuzz", "--runs", "30", "--seed", "told", "--target", "^(header|evlist)$"]
     out = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=600).stdout
     assert re.search(r"seed told: 30 runs in \d+ s", out)
@@ -168,7 +168,7 @@ def test_a_campaign_is_told_on_the_command_line():
     assert "failures: 0 of 0 causes" in out
 
 
-def test_what_was_once_found_is_answered():
+def test_findings_of_earlier_campaigns_are_fixed():
     """Every case in found/, one after the other; --replay prints them."""
     command = [sys.executable, "-m", "tests.fuzz", "--replay", str(FOUND)]
     process = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=600)

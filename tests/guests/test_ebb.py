@@ -49,7 +49,7 @@ def test_a_handler_in_user_space_counts_the_overflows(said: Said) -> None:
     assert "status 0" in text
 
 
-def test_stat_adds_what_is_needed_and_makes_up_no_count(said: Said) -> None:
+def test_stat_adds_required_events_and_invents_no_count(said: Said) -> None:
     """perf opens the same event with inherit and enable_on_exec: <not supported>."""
     assert re.search(r"<not supported> +r800000000001001e:u", said.section("raw"))
     text = said.section("stat")
@@ -59,11 +59,11 @@ def test_stat_adds_what_is_needed_and_makes_up_no_count(said: Said) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_the_kernel_refuses_is_named_before_it_is_asked(said: Said, rule: str) -> None:
+def test_refused_combinations_are_named_before_opening(said: Said, rule: str) -> None:
     assert f"{rule}: refuses / {RULES[rule]}\n" in said.section("kernel")
 
 
-def test_what_the_kernel_takes_is_opened(said: Said) -> None:
+def test_accepted_combinations_are_opened(said: Said) -> None:
     assert said.section("kernel").startswith("good: opens / opens\n")
     assert "group: 2" in said.section("kernel")
 
@@ -76,7 +76,7 @@ def test_options_that_contradict_are_refused(said: Said) -> None:
     assert "has no samples; clear that bit\nstatus 129" in said.section("record")
 
 
-def test_a_pmu_that_is_held_is_told_when_the_event_is_enabled(said: Said) -> None:
+def test_a_pmu_that_is_held_is_reported_when_the_event_is_enabled(said: Said) -> None:
     assert said.section("held").strip() == "pinned event 'r1001e:u' could not be scheduled on the PMU; another pinned event holds the PMU"
 
 

@@ -85,7 +85,7 @@ def test_the_area_is_filled_several_times_without_a_loss(ran: tuple[Path, Any]) 
         assert recording.warnings == []
 
 
-def test_what_the_hardware_lost_is_flagged_and_the_rest_is_right(ran: tuple[Path, Any]) -> None:
+def test_samples_lost_by_the_hardware_are_flagged_and_others_right(ran: tuple[Path, Any]) -> None:
     """The recorder stands still for a second while a sample comes each millisecond."""
     with perfpy.open(ran[0] / "lossy") as recording:
         trace = trace_of(recording)
@@ -126,7 +126,7 @@ def test_compatible_mode_of_four_clusters(ran: tuple[Path, Any]) -> None:
     assert set(columns["cycles"].tolist()) == {0}
 
 
-def test_what_cannot_be_is_said_before_anything_is_opened(ran: tuple[Path, Any]) -> None:
+def test_contradictions_are_reported_before_anything_is_opened(ran: tuple[Path, Any]) -> None:
     assert "has no events to count" in ran[1].section("untold")
     assert "status 129" in ran[1].section("untold")
     assert "run as root" in ran[1].section("user")

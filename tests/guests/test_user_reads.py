@@ -52,5 +52,5 @@ def test_other_threads_and_children_fall_back(said: Said) -> None:
     assert lines(said, "others") == ["True 0 True"]
 
 
-def test_an_event_that_user_space_may_not_read_says_so(said: Said) -> None:
+def test_an_event_that_user_space_may_not_read_is_reported(said: Said) -> None:
     assert "cap_user_rdpmc" in lines(said, "plain")[0]

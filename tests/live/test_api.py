@@ -89,7 +89,7 @@ def test_a_program_is_recorded_and_read_back(tmp_path):
         assert len(recording.samples["ip"]) == recording.samples["callchain"].lengths.size > 10
 
 
-def test_what_a_program_waits_for_is_recorded_too(tmp_path):
+def test_waits_of_a_program_are_recorded(tmp_path):
     path = tmp_path / "perf.data"
     program = [sys.executable, "-S", "-c", "import time; sum(range(2_000_000)); time.sleep(0.3)"]
     perfpy.record(program, events="task-clock:u", output=path, off_cpu=True, call_graph=True, max_cpu=100)
@@ -126,7 +126,7 @@ def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
         (lambda: perfpy.record(["true"], frequency=10, period=10, output="/nowhere/x"), errors.PerfError),
     ],
 )
-def test_what_cannot_be_done_is_an_error_of_ours(request_, error):
+def test_impossible_requests_raise_our_errors(request_, error):
     with pytest.raises(error):
         request_()
 
@@ -145,7 +145,7 @@ os.wait()
 """
 
 
-def test_a_program_and_its_children_are_told_apart():
+def test_a_program_and_its_children_are_distinguished():
     """Threads are the program's own; what a child did is not."""
     counts = perfpy.stat([sys.executable, "-S", "-c", FAULTS], events="page-faults:u,duration_time", separate_children=True)[
         "page-faults:u"
@@ -157,7 +157,7 @@ def test_a_program_and_its_children_are_told_apart():
     assert "% its own" in str(counts)
 
 
-def test_a_stretch_and_its_threads_are_told_apart():
+def test_a_stretch_and_its_threads_are_counted_separately():
     def work() -> None:
         touched = mmap.mmap(-1, 3000 * mmap.PAGESIZE)
         touched.madvise(mmap.MADV_NOHUGEPAGE)
@@ -173,7 +173,7 @@ def test_a_stretch_and_its_threads_are_told_apart():
     assert counts["duration_time"].own is None
 
 
-def test_what_others_do_is_left_out_where_nobody_wants_it():
+def test_work_of_others_is_omitted_on_request():
     touching = ["sh", "-c", f"{sys.executable} -S -c pass; true"]
     alone, all_of_it = (
         known(perfpy.stat(touching, events="page-faults:u", inherit=inherit)["page-faults:u"].value) for inherit in (False, True)
@@ -181,7 +181,7 @@ def test_what_others_do_is_left_out_where_nobody_wants_it():
     assert alone < all_of_it / 2
 
 
-def test_a_stretch_leaves_out_what_counting_costs():
+def test_a_stretch_excludes_the_cost_of_counting():
     with perfpy.count("task-clock", "page-faults", net=True) as counts:
         pass
     clock = counts["task-clock"]

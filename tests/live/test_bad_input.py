@@ -72,7 +72,7 @@ class TestPrograms:
         assert process.returncode in (129, 255)
         assert "4194304" in the_line(process)
 
-    def test_an_event_that_nobody_knows(self, command):
+    def test_an_unknown_event(self, command):
         process = measured(command, "-e", "page-fualts", "--", "true")
         assert process.returncode == 129
         assert the_line(process).endswith("did you mean 'page-faults'?")
@@ -87,7 +87,7 @@ class TestPrograms:
 
 
 @pytest.mark.live
-def test_a_full_disk_is_told(tmp_path):
+def test_a_full_disk_is_reported(tmp_path):
     process = perfpy("record", *EVENT, "-o", "/dev/full", "--", "true", cwd=tmp_path)
     assert process.returncode == 255
     assert "cannot write /dev/full: No space left on device" in the_line(process)
@@ -233,7 +233,7 @@ class TestWithoutCapabilities:
             (["stat", "-e", "task-clock:u", "-p", "1", "--", "true"], ["CAP_PERFMON"]),
         ],
     )
-    def test_what_would_help_is_told(self, args, remedies, tmp_path):
+    def test_the_error_names_a_remedy(self, args, remedies, tmp_path):
         process = perfpy(*args, preexec_fn=drop_capabilities, cwd=tmp_path)
         assert process.returncode == 255
         assert [remedy for remedy in remedies if remedy not in the_line(process)] == []

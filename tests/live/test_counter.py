@@ -35,7 +35,7 @@ def faults(**fields: int) -> perfpy.Counter:
     return perfpy.Counter.open("page-faults:u", **fields)
 
 
-def test_read_user_is_read_for_software_events_and_says_so():
+def test_read_user_is_read_for_software_events_and_reports_it():
     with faults() as counter:
         touch()
         reading = counter.read_user()
@@ -51,7 +51,7 @@ def test_a_counter_that_children_inherit_has_no_page():
         assert "does not map" in reading.why_read
 
 
-def test_refresh_counts_so_many_overflows_more():
+def test_refresh_adds_overflows():
     with faults(sample_period=1, disabled=1) as counter:
         counter.refresh(3)
         touch()

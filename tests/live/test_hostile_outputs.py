@@ -325,7 +325,7 @@ def test_a_flood_of_commands_neither_holds_a_recording_up_nor_reaches_the_termin
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 @pytest.mark.parametrize("options", [[], ["--threads"], ["--switch-output=1s"], *([["--kcore"]] if Path("/proc/kcore").exists() else [])])
-def test_nobody_else_can_read_what_is_recorded_whatever_the_umask(umask: int, options: list[str], tmp_path: Path):
+def test_other_users_cannot_read_a_recording_for_any_umask(umask: int, options: list[str], tmp_path: Path):
     result = perfpy(tmp_path, "record", "-o", "perf.data", "-e", "cpu-clock", *options, "--", "sleep", "0.2", umask=umask)
     assert result.returncode == 0, result.stderr
     paths = [path for path in tmp_path.rglob("*") if not path.is_symlink() and path.name != "elf"]

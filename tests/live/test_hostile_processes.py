@@ -233,7 +233,7 @@ def test_maps_of_containers_are_found_in_their_root_only(container: Path, tmp_pa
         assert kept(pid) == {f"/tmp/perf-{pid}.map": b"1000 10 name\n"}
 
 
-def test_what_is_mounted_over_a_map_is_read_with_the_rights_of_the_user(open_folder: Path, secret: Path, tmp_path: Path):
+def test_a_mount_over_a_map_is_read_with_the_rights_of_the_user(open_folder: Path, secret: Path, tmp_path: Path):
     """In a user namespace of one's own, files of root's can be mounted: their owner tells nothing."""
     with child(tmp_path, own_mounts=True) as pid:
         path = open_folder / f"perf-{pid}.map"

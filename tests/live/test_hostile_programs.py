@@ -182,7 +182,7 @@ int main(int count, char **words)
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program has code of x86-64")
 @pytest.mark.thorough
-def test_mappings_of_files_that_are_replaced_hold_nobody_up(theirs: Path, tmp_path: Path):
+def test_mappings_of_files_that_are_replaced_block_nothing(theirs: Path, tmp_path: Path):
     program = compiled(theirs, "program", MAPPINGS)
     with running(program, str(theirs)) as pid:
         result = perfpy(tmp_path, *RECORD, "--unwind", "-p", str(pid), "--", "sleep", "0.5")

@@ -103,7 +103,7 @@ def shares(folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie != "a name that never comes"])
-def test_a_lie_costs_the_liars_frames_alone(lie: str, python: str, tmp_path: Path):
+def test_false_memory_costs_only_its_own_processes_frames(lie: str, python: str, tmp_path: Path):
     result = recorded(tmp_path, python, LIES[lie])
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr
@@ -115,7 +115,7 @@ def test_a_lie_costs_the_liars_frames_alone(lie: str, python: str, tmp_path: Pat
 
 
 @pytest.mark.thorough
-def test_memory_that_never_comes_holds_nobody_up(python: str, tmp_path: Path):
+def test_memory_that_never_comes_blocks_nothing(python: str, tmp_path: Path):
     """The reader waits for it; the recorder does not wait for the reader, and ends it."""
     began = time.monotonic()
     result = recorded(tmp_path, python, LIES["a name that never comes"])
@@ -128,7 +128,7 @@ def test_memory_that_never_comes_holds_nobody_up(python: str, tmp_path: Path):
     assert sum("_PyEval_EvalFrameDefault" in sample for sample in samples) > 0.9 * len(samples) > 10
 
 
-def test_processes_whose_memory_may_not_be_read_are_told(tmp_path: Path, python: str):
+def test_processes_whose_memory_may_not_be_read_are_reported(tmp_path: Path, python: str):
     """A program that is no Python, though its library is called so."""
     (tmp_path / "libpython3.12.so.1.0").write_bytes(b"\x7fELF" + bytes(4096))
     lie = f"""

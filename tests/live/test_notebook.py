@@ -43,7 +43,7 @@ def test_it_has_forty_lines(script: Path) -> None:
 
 @pytest.mark.live
 @pytest.mark.thorough
-def test_it_prints_what_the_page_shows(script: Path) -> None:
+def test_the_notebook_prints_the_page(script: Path) -> None:
     process = subprocess.run([sys.executable, script], cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
     assert process.returncode == 0, process.stderr
     text = "".join(re.sub(r"^    ", "", output, flags=re.MULTILINE) for _, output in CELLS)

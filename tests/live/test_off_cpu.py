@@ -113,7 +113,7 @@ def test_each_function_waited_as_long_as_the_program_says(tmp_path, request, pro
 
 
 @pytest.mark.system_wide
-def test_who_gave_the_lock_back_is_known(tmp_path, with_frame_pointers):
+def test_the_waker_of_a_lock_is_recorded(tmp_path, with_frame_pointers):
     output = record(tmp_path, with_frame_pointers, "-g")
     rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^for_lock$", "--tid", str(output["pid"]))
     of_lock = [row for row in rows if row["keys"]["parent"] == "for_lock" and row["keys"]["state"] == "S (sleeping)"]
@@ -135,7 +135,7 @@ def no_idle_cpu():
 @pytest.mark.usefixtures("no_idle_cpu")
 @pytest.mark.system_wide
 @pytest.mark.thorough
-def test_who_sleeps_is_woken_by_the_clock(tmp_path, with_frame_pointers):
+def test_sleepers_are_woken_by_the_clock(tmp_path, with_frame_pointers):
     for _ in range(3):  # neighbours may switch so often that something is lost
         output = record(tmp_path, with_frame_pointers, *WHOLE_MACHINE)
         rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^asleep$", "--tid", str(output["pid"]))
@@ -157,7 +157,7 @@ def report(folder: Path, *args: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.system_wide
-def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):
+def test_time_on_the_cpu_is_unchanged_by_off_cpu(tmp_path, with_frame_pointers):
     output = record(tmp_path, with_frame_pointers, "-g")
     on_cpu = sum(ns for names, ns in folded(tmp_path, "--tid", str(output["pid"])) if not names[-1].endswith(")]"))
     assert on_cpu == pytest.approx(output["cpu"], rel=0.25)
@@ -249,7 +249,7 @@ print(threading.get_native_id(), time.thread_time(), flush=True)
 """
 
 
-def test_what_an_event_samples_is_as_long_as_its_threads_ran(tmp_path):
+def test_periods_of_an_event_sum_to_the_run_time_of_its_threads(tmp_path):
     """Page faults are no clock; the program's threads say how much CPU time they took."""
     line = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-o", "perf.data", "--off-cpu", "-e", "page-faults", "-F", "5000", "--"]
     process = subprocess.run(

@@ -73,7 +73,7 @@ def test_each_overflow_is_a_call():
     assert len(calls) == 500
 
 
-def test_counters_on_one_signal_are_told_apart():
+def test_counters_on_one_signal_are_distinguished():
     words = [Word() for _ in range(3)]
     calls: dict[int, int] = {}
     counters = [word.counter() for word in words]
@@ -118,7 +118,7 @@ def touch(pages: int) -> int:
     return pages
 
 
-def test_a_descriptor_that_is_used_again_hears_of_its_own_alone():
+def test_a_reused_descriptor_gets_its_own_overflows_only():
     word, other = Word(), Word()
     calls: list[perfpy.Counter] = []
     for _ in range(50):
@@ -154,7 +154,7 @@ def test_the_thread_ends_with_the_last_counter():
     assert until(lambda: "perfpy overflows" not in {thread.name for thread in threading.enumerate()})
 
 
-def test_a_handler_that_fails_is_told_of_and_does_no_harm(monkeypatch: pytest.MonkeyPatch):
+def test_a_handler_that_fails_is_reported_and_does_no_harm(monkeypatch: pytest.MonkeyPatch):
     word = Word()
     calls: list[perfpy.Counter] = []
     failures: list[threading.ExceptHookArgs] = []

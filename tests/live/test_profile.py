@@ -34,7 +34,7 @@ def fail() -> None:
     raise ZeroDivisionError
 
 
-def test_only_what_the_block_does_is_recorded(tmp_path: Path) -> None:
+def test_only_the_block_is_recorded(tmp_path: Path) -> None:
     busy(0.2)
     with perfpy.profile(tmp_path / "block.data", events="cpu-clock:u", frequency=1000) as profile:
         busy(0.3)
@@ -70,7 +70,7 @@ def test_another_process_is_profiled() -> None:
     assert {*profile.open().samples["pid"].tolist()} == {other.pid}
 
 
-def test_the_recorders_reason_is_told(tmp_path: Path) -> None:
+def test_the_recorders_reason_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PerfError, match="unknown event 'nosuchevent'"):
         perfpy.profile(events="nosuchevent").start()
     with pytest.raises(PerfError, match="no such process"):
@@ -79,14 +79,14 @@ def test_the_recorders_reason_is_told(tmp_path: Path) -> None:
         perfpy.profile(tmp_path / "nowhere" / "x.data", events="cpu-clock").start()
 
 
-def test_a_failure_of_the_block_is_the_one_that_is_told() -> None:
+def test_a_failure_of_the_block_is_the_one_that_is_reported() -> None:
     profile = perfpy.profile(events="cpu-clock:u")
     with pytest.raises(ZeroDivisionError), profile:
         fail()
     assert profile.report(by="comm").samples > 0
 
 
-def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_of_the_current_folder_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from perfpy.cli.script import programs
 
     for name in ("perfpy.py", "os.py", "subprocess.py"):

@@ -123,7 +123,7 @@ def outcomes(text: str) -> dict[str, str]:
 
 
 @pytest.mark.kernel_too
-def test_a_test_may_cost_what_it_says_and_no_more(tmp_path: Path):
+def test_a_test_over_its_budget_fails(tmp_path: Path):
     text = session(tmp_path)
     assert outcomes(text) == OUTCOMES
     assert re.search(r"page-faults:u is 1,\d\d\d \(3 runs, .*\), at most 100 is allowed", text)
@@ -141,7 +141,7 @@ def test_a_test_may_cost_what_it_says_and_no_more(tmp_path: Path):
 
 
 @pytest.mark.thorough
-def test_a_test_may_cost_what_it_did_before(tmp_path: Path):
+def test_a_test_over_its_baseline_fails(tmp_path: Path):
     one = ("-k", "what_it_did")
     assert "baselines of 1 test written" in session(tmp_path, *one, "--perf-update")
     (tests,) = json.loads((tmp_path / "perf-baselines.json").read_text()).values()

@@ -152,7 +152,7 @@ def test_an_event_begins_another_file_and_is_in_none(tmp_path):
             assert data.features["hostname"]
 
 
-def test_what_recording_costs_is_held_down_on_request(tmp_path, busy):
+def test_max_cpu_limits_the_cost_of_recording(tmp_path, busy):
     process = record(tmp_path, "-F", "max", "--max-cpu=0.01%", "-p", str(busy), program=["sleep", "2"])
     notes = re.findall(r"note: recording takes \S+% of a CPU, more than --max-cpu 0.0%; (.*)", process.stderr)
     assert notes[0].startswith("now sampling task-clock:u at "), process.stderr
@@ -206,7 +206,7 @@ def test_sigterm_leaves_a_complete_file(tmp_path, busy):
     assert samples(path) > 10
 
 
-def test_lost_samples_are_counted_in_the_file_and_told(tmp_path):
+def test_lost_samples_are_counted_in_the_file_and_reported(tmp_path):
     process = record(tmp_path, "-m", "1", "-F", "20000", "--call-graph", "dwarf,32768", "-g")
     with PerfData(str(tmp_path / "perf.data")) as data:
         lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
@@ -215,7 +215,7 @@ def test_lost_samples_are_counted_in_the_file_and_told(tmp_path):
 
 
 @pytest.mark.system_wide
-def test_side_band_records_come_when_asked_for(tmp_path):
+def test_side_band_records_come_on_request(tmp_path):
     record(tmp_path, "--switch-events", "--namespaces", program=["sh", "-c", "sleep 0.01; true"])
     assert {Switch, Namespaces} <= set(kinds(tmp_path / "perf.data"))
 
@@ -245,7 +245,7 @@ def test_without_build_ids_there_is_no_table(tmp_path):
         assert "build_id" not in data.features
 
 
-def test_everything_ends_in_a_round_and_what_was_there_before_in_a_mark(tmp_path):
+def test_the_file_has_rounds_and_a_mark_after_synthesized_records(tmp_path):
     record(tmp_path)
     with PerfData(str(tmp_path / "perf.data")) as data:
         assert data.record_index.type_counts[RecordType.FINISHED_ROUND] >= 1
@@ -283,7 +283,7 @@ def until(condition, seconds: float = 30) -> None:
 
 @pytest.mark.system_wide
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, 0])
-def test_a_recording_that_feeds_itself_ends_when_told(tmp_path, number):
+def test_a_recording_that_feeds_itself_ends_at_ctrl_c(tmp_path, number):
     """Every write of a sample of 64 KiB is a system call, which is a sample of 64 KiB; 0: the command ends."""
     path = tmp_path / "perf.data"
     storm = ("-a", "--call-graph", "dwarf,65528", "-e", "raw_syscalls:sys_enter", "--max-size", "4G")
@@ -379,7 +379,7 @@ def test_a_program_has_the_terminal_for_itself(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")
-def test_callchains_that_end_early_are_told_in_logs_once(tmp_path):
+def test_callchains_that_end_early_are_reported_in_logs_once(tmp_path):
     (tmp_path / "deep.c").write_text(
         "static volatile int sink;\n"
         "__attribute__((noinline)) void work(long n) { while (n--) sink += n; sink++; }\n"

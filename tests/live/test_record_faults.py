@@ -65,7 +65,7 @@ def running(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     return recorder
 
 
-def test_a_killed_recorder_leaves_what_it_had_written(tmp_path):
+def test_the_file_of_a_killed_recorder_is_readable(tmp_path):
     with running(tmp_path, "--", *ENDLESS) as recorder:
         children = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
         recorder.kill()
@@ -91,7 +91,7 @@ def test_a_killed_recorder_of_few_samples_has_written_them_too(tmp_path):
 
 
 @pytest.mark.parametrize("more", [["--call-graph", "dwarf", "--unwind"], ["--off-cpu"]])
-def test_what_another_process_has_in_hand_is_in_the_file_of_a_killed_recorder(tmp_path, more):
+def test_samples_in_another_process_survive_a_killed_recorder(tmp_path, more):
     """That process completes the file: with all features, so that perf reads it, compressed or not."""
     path = tmp_path / "perf.data"
     program = [sys.executable, "-S", "-c", "import time\nwhile True:\n sum(range(20000)); time.sleep(0.0001)"]
@@ -114,7 +114,7 @@ def has_features(path: Path) -> bool:
         return "hostname" in data.features
 
 
-def test_a_full_disk_keeps_what_there_was_room_for(tmp_path):
+def test_a_full_disk_leaves_a_readable_file(tmp_path):
     def small_files() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
@@ -189,7 +189,7 @@ def test_signals_that_mean_nothing_interrupt_nothing(tmp_path):
     perf_reads(tmp_path / "perf.data")
 
 
-def test_a_limit_of_open_files_that_is_too_low_is_told_in_one_line(tmp_path):
+def test_a_limit_of_open_files_that_is_too_low_is_reported_in_one_line(tmp_path):
     def few_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
         for capability in (24, 21):  # CAP_SYS_RESOURCE, CAP_SYS_ADMIN: the limit holds

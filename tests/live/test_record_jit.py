@@ -208,7 +208,7 @@ def test_running_java_is_asked(tmp_path: Path, java: list[str]):
     assert actual_shares == pytest.approx(SHARES, abs=TOLERANCE)
 
 
-def test_what_is_no_java_gets_no_signal():
+def test_processes_without_java_get_no_signal():
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             assert not is_java(process.pid)
@@ -219,7 +219,7 @@ def test_what_is_no_java_gets_no_signal():
             process.send_signal(signal.SIGKILL)
 
 
-def test_others_that_run_already_are_told_what_they_lack(tmp_path: Path):
+def test_running_runtimes_without_names_are_reported(tmp_path: Path):
     if not shutil.which("node"):
         pytest.skip("no node in PATH")
     with subprocess.Popen(["node", "-e", "setTimeout(() => 0, 60000)"]) as process:

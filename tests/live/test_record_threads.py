@@ -92,7 +92,7 @@ def test_one_file_holds_one_cpus_samples(tmp_path):
         assert cpus <= {ident}
 
 
-def test_a_killed_recorder_leaves_what_it_had_written(tmp_path):
+def test_the_file_of_a_killed_recorder_is_readable(tmp_path):
     with subprocess.Popen(line("-e", "cpu-clock", "--", *ENDLESS), cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as recorder:
         try:
             until(lambda: read_so_far(tmp_path) > 100)
@@ -107,7 +107,7 @@ def test_a_killed_recorder_leaves_what_it_had_written(tmp_path):
         assert perfs_samples(tmp_path) == samples(tmp_path)
 
 
-def test_a_full_disk_keeps_what_there_was_room_for(tmp_path):
+def test_a_full_disk_leaves_a_readable_file(tmp_path):
     def small_files() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))

@@ -86,7 +86,7 @@ WRONG: list[tuple[Callable[[perfpy.Recording], Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("use", "error", "says"), WRONG, ids=range(len(WRONG)))
-def test_a_wrong_use_is_told_what_to_do(use: Callable[[perfpy.Recording], Any], error: type[Exception], says: str, tmp_path: Path) -> None:
+def test_a_wrong_use_gets_a_remedy(use: Callable[[perfpy.Recording], Any], error: type[Exception], says: str, tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(10).file())
     with perfpy.open(path) as recording, pytest.raises(error) as raised:

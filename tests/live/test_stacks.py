@@ -102,7 +102,7 @@ def test_wrong_processes_are_refused(words: list[str]) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root, to be another user")
-def test_without_permission_the_remedy_is_told(program: subprocess.Popen[bytes]) -> None:
+def test_without_permission_the_remedy_is_reported(program: subprocess.Popen[bytes]) -> None:
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *STACKS, "-p", str(program.pid)]
     environment = {**os.environ, "HOME": "/nonexistent"}
     process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)

@@ -48,7 +48,7 @@ TOUCH = "import mmap; m = mmap.mmap(-1, 4096 * 2000); m.madvise(mmap.MADV_NOHUGE
 
 
 @pytest.mark.kernel_too
-def test_children_and_threads_are_counted_unless_told_not_to() -> None:
+def test_children_and_threads_are_counted_by_default() -> None:
     """The page faults of a grandchild belong to the program, but not with -i."""
     script = ["sh", "-c", f"{sys.executable} -c '{TOUCH}'; true"]
     with_children = counts(stat("-j", "-e", "page-faults:u,page-faults", "--", *script))
@@ -139,7 +139,7 @@ def test_the_programs_own_output_is_untouched(tmp_path: Path) -> None:
 
 
 @pytest.mark.system_wide
-def test_ctrl_c_prints_what_was_counted() -> None:
+def test_ctrl_c_prints_the_counts() -> None:
     """An interrupted -a shows its counts and ends as interrupted."""
     with subprocess.Popen([*PERFPY, "-a", "-x,", "-e", "cs"], stderr=subprocess.PIPE, text=True) as process:
         wait_until_it_counts(process.pid)
@@ -182,7 +182,7 @@ def test_a_process_that_ends_ends_the_counting() -> None:
         (["report", "-i", "/no/such/file"], "/no/such/file", 255),
     ],
 )
-def test_what_cannot_work_is_one_line(options: list[str], said: str, status: int) -> None:
+def test_impossible_requests_are_one_line(options: list[str], said: str, status: int) -> None:
     """One clear line, perf's exit status for usage and failure."""
     run = stat(*options)
     assert said in run.stderr
@@ -201,7 +201,7 @@ def test_too_many_files_is_one_line() -> None:
     assert run.returncode == 255
 
 
-def test_failing_runs_of_a_repeat_are_told() -> None:
+def test_failing_runs_of_a_repeat_are_reported() -> None:
     """-r goes on, says how many failed, and passes the last status on."""
     run = stat("-r", "3", "-e", "cs", "--", "sh", "-c", "exit 3")
     assert "3 of 3 runs failed, the last with status 3" in run.stderr
@@ -259,7 +259,7 @@ def test_saved_counts_are_shown_again(tmp_path: Path) -> None:
     assert json.loads(comparison.splitlines()[1])["verdict"] == "no significant difference"
 
 
-def test_what_could_not_be_counted_is_saved_as_such(tmp_path: Path) -> None:
+def test_uncounted_events_are_saved_as_uncounted(tmp_path: Path) -> None:
     """An event that no PMU has stands in the file without a counter, and in the report as not supported."""
     path = str(tmp_path / "counts.data")
     stat("record", "-o", path, "-e", "dTLB-prefetches:u,page-faults:u", "--", "true")
@@ -322,7 +322,7 @@ def test_a_terminal_gets_a_table_that_fits(no_color: str) -> None:
 
 
 @pytest.mark.system_wide
-def test_threads_that_end_while_all_are_opened_are_left_out() -> None:
+def test_threads_that_end_while_all_are_opened_are_omitted() -> None:
     """Beside a loop of short processes; most of these runs met one that had ended."""
     with subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) as loop:
         try:

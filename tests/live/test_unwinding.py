@@ -177,7 +177,7 @@ def test_the_stacks_can_be_kept(tmp_path, busy):
 
 
 @pytest.mark.thorough
-def test_a_program_that_is_gone_was_known_in_time(tmp_path, busy):
+def test_an_ended_program_was_read_in_time(tmp_path, busy):
     copy = tmp_path / "busy"
     shutil.copy(busy, copy)
     process = start(tmp_path, *UNWIND, "--", str(copy), "3")
@@ -230,7 +230,7 @@ def test_the_unwinding_process_goes_with_the_recorder(tmp_path, busy):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may write beside /dev/full")
-def test_a_full_disk_is_told(tmp_path, busy):
+def test_a_full_disk_is_reported(tmp_path, busy):
     process = start(tmp_path, *UNWIND, "-z0", "-o", "/dev/full", "--", busy, "1")
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 255
@@ -248,7 +248,7 @@ def test_a_full_disk_is_told(tmp_path, busy):
         (["--unwind", "--keep-stacks", "--switch-output=1s"], "excludes --switch-output"),
     ],
 )
-def test_what_does_not_go_with_it_is_said_in_a_line(tmp_path, words, said):
+def test_excluded_options_are_reported_in_a_line(tmp_path, words, said):
     output = record(tmp_path, *words, "--", "true", status=129)
     assert said in output
     assert len(output.splitlines()) == 1

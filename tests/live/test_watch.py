@@ -86,7 +86,7 @@ def test_it_ends_after_its_duration_and_when_it_is_closed() -> None:
     assert next(stream, None) is None
 
 
-def test_what_is_not_taken_in_time_is_counted_and_costs_no_memory() -> None:
+def test_late_readers_lose_counted_samples_without_growing_memory() -> None:
     with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=60) as stream:
         for _ in range(10):
             touch(20_000)
@@ -122,7 +122,7 @@ def test_asyncio_waits_for_others(program: subprocess.Popen[bytes]) -> None:
     assert turns > 2
 
 
-def test_other_records_are_there_for_who_asks(program: subprocess.Popen[bytes]) -> None:
+def test_other_records_come_on_request(program: subprocess.Popen[bytes]) -> None:
     with perfpy.watch("page-faults:u", pid=program.pid, period=1, duration=60) as stream:
         go(program)
         kinds = {type(record).__name__ for record in stream.with_records()}
@@ -160,7 +160,7 @@ def test_nothing_stays_open() -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_wrong_uses_are_told() -> None:
+def test_wrong_uses_are_reported() -> None:
     with pytest.raises(UsageError, match="no events to watch"):
         perfpy.watch(pid=1)
     with pytest.raises(UsageError, match="no target; give pid"):

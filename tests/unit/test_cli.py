@@ -132,7 +132,7 @@ def test_a_reader_that_went_away_ends_quietly():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_full_disk_is_told():
+def test_a_full_disk_is_reported():
     with open("/dev/full", "w") as full:
         process = perfpy_process("version", stdout=full, stderr=subprocess.PIPE)
     assert (process.returncode, process.stderr) == (255, "perfpy version: cannot write standard output: No space left on device\n")

@@ -103,7 +103,7 @@ def test_stat_adds_what_is_needed_and_enables_it_itself() -> None:
     assert [counter.counting for counter in kernel.counters] == [True, True, False]  # a member is on whenever its leader is
 
 
-def test_stat_has_no_count_and_says_why() -> None:
+def test_stat_has_no_count_and_gives_the_reason() -> None:
     _, counting = opened(Event("e", EventAttr(type=PerfType.RAW, config=EBB | 0x1001E), ebb=True))
     (cells,) = counting.read({}).values()
     (event,) = counting.events

@@ -135,13 +135,13 @@ def test_very_many_cpus_are_listed_quickly() -> None:
     assert line.endswith(",519998")
 
 
-def test_texts_that_are_long_together_are_left_out_at_last() -> None:
+def test_texts_that_are_long_together_are_omitted_at_last() -> None:
     texts, warnings = printed('"' + "x" * 40000 + '%d", REC->a', rows=2000)
     assert texts[0].endswith("x7")
     assert texts[-1] == "[TOO LONG]"
     assert warnings == ["tracepoint sys:evil: very long texts; some are skipped"]
 
 
-def test_depth_is_told_apart_from_what_cannot_be_parsed() -> None:
+def test_depth_is_distinguished_from_what_cannot_be_parsed() -> None:
     with pytest.raises(PrintFormatLimitError, match="nested"):
         parse_print_fmt(parse_format(FIELDS.replace("{extra}", PLAIN) + '"%d", ' + "(" * 300, SYSTEM))

@@ -185,7 +185,7 @@ def test_ids_that_lie_in_each_other_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("groups", [(EventGroup("g", 0, 1 << 31),), (EventGroup("g", 0, 9), EventGroup("h", 4, 9))])
-def test_groups_that_cannot_be_are_left_out(groups: tuple[EventGroup, ...]) -> None:
+def test_groups_that_cannot_be_are_omitted(groups: tuple[EventGroup, ...]) -> None:
     with pytest.raises(ValueError, match="group"):
         decode_feature(Feature.GROUP_DESC, encode_feature(Feature.GROUP_DESC, groups))
 

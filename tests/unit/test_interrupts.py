@@ -85,14 +85,14 @@ def test_a_job_in_the_background_of_a_script_stays_deaf_to_it(tmp_path):
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_what_cleans_up_gets_an_exception(tmp_path):
+def test_cleanup_code_gets_an_exception(tmp_path):
     ended = run(AT_AN_IMPORT, SCRIPT, "perfpy.cli.build_id_cache", "buildid-cache", "-l", folder=tmp_path)
     assert (ended.returncode, ended.stderr) == (130, b"")
 
 
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("before", [None, "what was there"])
-def test_a_signal_in_the_middle_of_a_result_leaves_what_was_there(number, before, tmp_path):
+def test_a_signal_in_the_middle_of_a_result_keeps_the_old_file(number, before, tmp_path):
     path = tmp_path / "out.json"
     if before is not None:
         path.write_text(before)
@@ -112,7 +112,7 @@ write_text({str(path)!r}, pieces())
     assert before is None or path.read_text() == before
 
 
-def test_a_failure_leaves_what_was_there(tmp_path):
+def test_a_failure_keeps_the_old_file(tmp_path):
     path = tmp_path / "out"
     path.write_text("before")
 

@@ -242,7 +242,7 @@ def test_counts_are_by_type_and_event(recorded: Opener) -> None:
     ]
 
 
-def test_counts_of_nothing_are_shown_where_they_are_asked_for(recorded: Opener) -> None:
+def test_counts_of_nothing_are_shown_on_request(recorded: Opener) -> None:
     lines = list(record_count_lines(recorded(PerfDataBuilder().round().file()), skip_empty=False))
     assert lines[3:5] == ["                MMAP events:          0  ( 0.0%)", "                LOST events:          0  ( 0.0%)"]
     assert "      FINISHED_ROUND events:          1  (100.0%)" in lines

@@ -144,7 +144,7 @@ def test_notes_are_behind_one_badge_with_their_number(page: Browser) -> None:
     assert is_hidden(page, "#notes-box")
 
 
-def test_it_asks_nobody_for_anything(page: Browser) -> None:
+def test_the_page_makes_no_requests(page: Browser) -> None:
     for tab in range(1, 10):
         page.press(str(tab))
     page.press("1")

@@ -84,7 +84,7 @@ def test_rounds_and_records_out_of_order_are_perfs(perf: str, tmp_path: Path, sh
 
 
 @pytest.mark.parametrize("options", ["", "--max-stack 2", "--stop-bt main", "-G"])
-def test_callers_come_first_where_the_configuration_says_so(perf: str, tmp_path: Path, options: str) -> None:
+def test_callers_come_first_where_the_configuration_is_reported(perf: str, tmp_path: Path, options: str) -> None:
     config = tmp_path / "perfconfig"
     config.write_text("[call-graph]\n\torder = caller\n")
     path = GOLDEN / "chains.data"

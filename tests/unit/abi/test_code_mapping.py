@@ -9,7 +9,7 @@ from perfpy.abi.records import Mmap2, decode, encode
 from perfpy.abi.sample_id import IdLayout
 
 
-def test_it_is_read_again_as_what_the_kernel_writes() -> None:
+def test_it_is_decoded_as_a_record_of_the_kernel() -> None:
     layout = IdLayout(SampleType.TID | SampleType.TIME, NATIVE_ENDIAN)
     result = code_mapping((7, 9), (0x1000, 0x200, 0x40), "/tmp/jitted-7-1.so", 123, 5, (8, 1, 77))
     data = encode(result, layout, NATIVE_ENDIAN)

@@ -33,7 +33,7 @@ def test_one_row_is_its_values() -> None:
 
 
 @pytest.mark.parametrize("rows", [4, -5, [4], "ip", np.array([[0]]), [0.5], np.array([True])])
-def test_what_is_no_row_is_refused(rows: Any) -> None:
+def test_anything_but_a_row_is_refused(rows: Any) -> None:
     """As numpy refuses it."""
     with pytest.raises(IndexError):
         COLUMN[rows]

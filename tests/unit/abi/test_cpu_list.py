@@ -56,7 +56,7 @@ def test_a_list_becomes_numbers_in_ascending_order_each_once(text: str, cpus: tu
         ("0-65535," * 4 + "0", "more than 65536 CPUs"),
     ],
 )
-def test_what_is_no_list_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_anything_but_a_list_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as refused:
         parse_cpu_list(text)
     assert len(str(refused.value)) < 120

@@ -48,7 +48,7 @@ def test_a_group_s_readings_are_readings():
     assert sample.read == members
 
 
-def test_counters_that_sample_differently_are_told_apart_by_id():
+def test_counters_that_sample_differently_are_distinguished_by_id():
     attrs = {5: EventAttr(sample_type=BY_ID, sample_id_all=1), 6: EventAttr(sample_type=BY_ID | SampleType.ADDR, sample_id_all=1)}
     data = b"".join(
         [
@@ -73,6 +73,6 @@ def test_others_that_sample_differently_are_refused():
         RingDecoder({5: EventAttr(sample_type=SampleType.IP), 6: EventAttr(sample_type=SampleType.ADDR)}, "<")
 
 
-def test_a_record_that_nobody_knows_is_kept():
+def test_an_unknown_record_is_kept():
     (unknown,) = RingDecoder({1: EventAttr()}, "<").decode(bytes([200, 0, 0, 0, 0, 0, 16, 0]) + bytes(8))
     assert unknown == records.Unknown(0, 200, bytes(8))

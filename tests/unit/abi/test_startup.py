@@ -66,7 +66,7 @@ def test_a_value_can_be_taken_apart_changed_copied_and_written(kind: type[typing
 
 
 @BOTH
-def test_what_does_not_fit_is_refused(kind: type[typing.Any]) -> None:
+def test_wrong_arguments_are_refused(kind: type[typing.Any]) -> None:
     for args, keywords in ((), {}), ((1, 2, "", 4), {}), ((1,), {"x": 1}), ((1, 2, ""), {"x": 1}), ((1,), {"z": 1}):
         with pytest.raises(TypeError):
             kind(*args, **keywords)
@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_refused(kind: type[typing.Any]) -> None:
 
 
 @BOTH
-def test_a_class_says_what_it_has(kind: type[typing.Any]) -> None:
+def test_a_class_lists_its_fields(kind: type[typing.Any]) -> None:
     assert (kind._fields, kind._field_defaults, kind.__match_args__) == (("x", "y", "name"), {"y": 2, "name": ""}, ("x", "y", "name"))
     assert typing.get_type_hints(kind) == {"x": int, "y": int, "name": str}
     assert kind.__doc__ == "A point."
@@ -154,7 +154,7 @@ def test_other_arguments_are_refused(kind: typing.Any, changed: typing.Any, argu
 
 
 @pytest.mark.parametrize(("made", "of"), [(dataclass, field), (dataclasses.dataclass, dataclasses.field)])
-def test_defaults_that_are_made_are_nobody_elses(made: typing.Any, of: typing.Any) -> None:
+def test_defaults_that_are_made_are_their_own(made: typing.Any, of: typing.Any) -> None:
     class Plain:
         name: str
         seen: list[int] = of(default_factory=list)

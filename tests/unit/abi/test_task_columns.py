@@ -37,7 +37,7 @@ SYMBOL = Ksymbol(0, 0xFFFFFFFFC0000000, 0x100, 1, 0, "bpf_prog", None)
 
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("sample_type", [0, TRAILER])
-def test_mappings_are_what_they_are_one_by_one(endian: str, sample_type: int) -> None:
+def test_columns_of_mappings_equal_single_records(endian: str, sample_type: int) -> None:
     actual_task_records = task_records(*enumerate(MAPPED), endian=endian, trailer=IdLayout(sample_type, endian))
     maps = actual_task_records.maps
     assert maps.rank.tolist() == list(range(1, len(MAPPED) + 1))
@@ -59,7 +59,7 @@ def test_mappings_are_what_they_are_one_by_one(endian: str, sample_type: int) ->
 
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("sample_type", [0, TRAILER])
-def test_tasks_are_what_they_are_one_by_one(endian: str, sample_type: int) -> None:
+def test_columns_of_tasks_equal_single_records(endian: str, sample_type: int) -> None:
     actual_task_records = task_records(*enumerate(TASKS), endian=endian, trailer=IdLayout(sample_type, endian))
     tasks = actual_task_records.tasks
     assert [(records.type_of(record), record.misc, record.pid, record.tid) for record in TASKS] == list(
@@ -89,7 +89,7 @@ def test_a_name_that_is_not_ended_in_its_place_runs_on_into_the_trailer() -> Non
     assert [record.comm for record in read if isinstance(record, Comm)] == ["8 bytes!BA", "ended"]
 
 
-def test_what_is_too_short_for_its_type_is_told() -> None:
+def test_bodies_too_short_for_their_type_are_reported() -> None:
     kinds, sizes, trailers = zip(*((10, 72, 8), (10, 71, 8), (1, 32, 0), (1, 31, 0), (7, 24, 0), (7, 24, 8), (3, 8, 0)), strict=True)
     count = len(kinds)
     raw = RawColumns(

@@ -16,7 +16,7 @@ def durations(calls: FunctionCalls) -> list[tuple[int, int, int]]:
     return list(zip(calls.tid.tolist(), calls.start.tolist(), calls.duration.tolist(), strict=True))
 
 
-def test_calls_of_threads_are_told_apart() -> None:
+def test_calls_of_threads_are_distinguished() -> None:
     calls = pair_calls(events((1, 10, 100), (2, 20, 100)), events((1, 50, 108), (2, 30, 108)))
     assert durations(calls) == [(2, 20, 10), (1, 10, 40)]
     assert calls.entry.tolist() == [1, 0]

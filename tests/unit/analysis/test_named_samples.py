@@ -78,7 +78,7 @@ def test_a_stack_begins_with_the_sampled_function(recording: perfpy.Recording) -
     assert max(map(len, stacks)) > 3
 
 
-def test_names_are_columns_of_tables_where_they_are_asked_for(recording: perfpy.Recording) -> None:
+def test_names_are_columns_of_tables_on_request(recording: perfpy.Recording) -> None:
     columns = recording.samples.to_dict(["comm", "tid"])
     assert list(columns) == ["comm", "tid"]
     assert len(columns["comm"]) == len(columns["tid"])

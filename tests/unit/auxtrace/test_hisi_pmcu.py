@@ -95,7 +95,7 @@ def test_a_cut_header_is_refused() -> None:
             decode_header(data[:size])
 
 
-def test_what_a_header_claims_costs_no_memory_that_the_data_do_not_have() -> None:
+def test_sizes_in_headers_allocate_no_memory_beyond_the_data() -> None:
     """Four thousand million CPUs in a buffer as large: no sample is there, and none is made room for."""
     header = PmcuHeader(0xFFFFFFFF, 1, 0x0FFFFFF8, 0, 24 * 0x0FFFFFF8, 1, (1,))
     assert not len(find_samples(header, 1 << 20).offsets)

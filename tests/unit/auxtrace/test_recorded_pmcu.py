@@ -73,7 +73,7 @@ def test_a_cut_end_is_a_warning_with_its_offset(path: Path) -> None:
     assert path.read_bytes()[begin : begin + 4] == (1000).to_bytes(4, "little")
 
 
-def test_lost_data_is_told(path: Path) -> None:
+def test_lost_data_is_reported(path: Path) -> None:
     path.write_bytes(pmcu.recording(pmcu.aux_data(EVENTS, 20), cuts=(4096,), lost=1))
     with perfpy.open(path) as recording:
         assert recording.pmcu

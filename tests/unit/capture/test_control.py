@@ -89,7 +89,7 @@ def test_a_line_may_come_in_pieces(fifos):
     assert [command.verb for command in control.commands()] == ["ping"]
 
 
-def test_a_line_without_an_end_does_not_grow_for_ever(fifos):
+def test_a_line_without_an_end_does_not_grow_forever(fifos):
     control, folder = fifos
     for _ in range(20):
         (folder / "control").write_bytes(b"x" * 999)
@@ -98,7 +98,7 @@ def test_a_line_without_an_end_does_not_grow_for_ever(fifos):
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_answers_that_nobody_takes_do_not_hold_up_the_measurement(gone, capsys):
+def test_unread_answers_do_not_block_the_measurement(gone, capsys):
     """A full pipe, and one that nobody reads: said, and gone on."""
     reading, writing = os.pipe()
     inward, outward = os.pipe()

@@ -39,14 +39,14 @@ def test_the_page_tells_the_count_where_a_register_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("mapped", "reason"), [(page(can=capability(1)), "cap_user_rdpmc"), (page(index=0), "index is 0"), (None, "does not map")]
 )
-def test_otherwise_read_does_and_says_why(mapped: bytearray | None, reason: str) -> None:
+def test_otherwise_read_does_and_gives_the_reason(mapped: bytearray | None, reason: str) -> None:
     counter = cycles(FakeKernel(counts=seven, page=mapped))
     reading = counter.read_user()
     assert (reading.value, reading.scaled, reading.from_page) == (7, 14, False)
     assert reason in reading.why_read
 
 
-def test_a_machine_that_perfpy_has_no_code_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_perfpy_has_no_code_for_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfpy.kernel.user_code.CODE", {})
     reading = cycles(FakeKernel(counts=seven, page=page())).read_user()
     assert (reading.value, reading.from_page) == (7, False)
@@ -132,7 +132,7 @@ def test_a_member_of_a_group_reads_as_itself() -> None:
         assert (leader.read().value, member.read().value) == (5, 9)
 
 
-def test_a_closed_counter_says_so() -> None:
+def test_a_closed_counter_is_reported() -> None:
     counter = cycles(FakeKernel())
     counter.close()
     counter.close()
@@ -157,6 +157,6 @@ def test_a_descriptor_of_another_opener_is_a_counter() -> None:
     again.fd = -1  # it was the same descriptor
 
 
-def test_what_is_no_counter_is_refused() -> None:
+def test_anything_but_a_counter_is_refused() -> None:
     with open("/dev/null") as file, pytest.raises(UsageError, match="is not a perf event"):
         Counter.from_fd(file.fileno())

@@ -64,7 +64,7 @@ def test_caches(machine):
     assert machine.caches() == (CacheLevel(2, 64, 1024, 16, "Unified", "1M", "0-1"),)
 
 
-def test_what_a_machine_does_not_tell_is_left_out(tmp_path):
+def test_unknown_facts_of_a_machine_are_omitted(tmp_path):
     features = Environment(str(tmp_path), str(tmp_path)).features()
     assert Feature.CACHE not in features
     assert Feature.CPUID not in features

@@ -70,7 +70,7 @@ def opener(kernel: FakeKernel, told: list[str] | None = None, rules: Strict | No
     return Opener(kernel, rules or Strict(), on_cpus=False, tell=(told if told is not None else []).append, **options)
 
 
-def test_what_one_event_lacked_is_not_asked_for_the_next():
+def test_the_next_event_starts_with_the_last_ones_fallback():
     """A kernel without mmap2 refuses once, not once an event; a cloexec that it knows stays."""
     kernel = Picky(lambda attr, _pid, _open: errno.EINVAL if attr.mmap2 else 0)
     one, other = (OpenEvent(Event(name, EventAttr(type=PerfType.SOFTWARE, mmap2=1))) for name in "ab")
@@ -82,7 +82,7 @@ def test_what_one_event_lacked_is_not_asked_for_the_next():
     assert (one.attr.mmap2, other.attr.mmap2) == (0, 0)
 
 
-def test_the_attr_that_was_asked_for_is_left_alone():
+def test_the_requested_attr_stays_unchanged():
     """Less is asked with another attr; whoever holds the first one sees no change."""
     asked = EventAttr(type=PerfType.SOFTWARE, mmap2=1)
     opened = OpenEvent(Event("a", asked))
@@ -99,7 +99,7 @@ def test_the_counters_of_one_call_are_alike():
     assert list(opened.counters) == [(0, 0), (0, 1)]
 
 
-def test_counters_of_an_earlier_call_stay_as_they_are():
+def test_counters_of_an_earlier_call_stay_unchanged():
     """What is open already is neither opened again nor closed by a refusal elsewhere."""
     kernel = Picky(lambda _attr, _pid, count: errno.ENOENT if count else 0)
     opened = OpenEvent(Event("a", EventAttr(type=PerfType.SOFTWARE)))

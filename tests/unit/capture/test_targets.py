@@ -57,7 +57,7 @@ def test_a_process_stands_for_its_threads(tmp_path: Path) -> None:
         resolve(pid="99", procfs=procfs)
 
 
-def test_overridden_options_are_told(tmp_path: Path) -> None:
+def test_overridden_options_are_reported(tmp_path: Path) -> None:
     """perf's own words."""
     procfs = proc(tmp_path, (10, 10))
     assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["-a is ignored, because -p or -t is given"]

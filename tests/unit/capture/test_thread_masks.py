@@ -78,7 +78,7 @@ def test_other_texts_are_refused(text, why, machine):
         {"jit": True},
     ],
 )
-def test_what_is_one_file_is_refused(others):
+def test_one_file_for_input_and_output_is_refused(others):
     RecordOptions(buffers=BufferOptions(threads="cpu")).check()
     with pytest.raises(UsageError, match="excludes"):
         record_options(threads="cpu", **others).check()

@@ -38,7 +38,7 @@ def test_how_it_ended(script: str, code: int, signum: int) -> None:
     assert (ended.exit_code, ended.signal) == (code, signum)
 
 
-def test_what_cannot_be_executed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_execution_gives_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No such file, no permission."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # a folder of PATH that is closed to this user would be the reason
     closed = tmp_path / "closed"
@@ -81,7 +81,7 @@ def test_the_program_has_the_usual_signals() -> None:
         assert workload.wait().signal == signal.SIGPIPE
 
 
-def test_leaving_early_ends_what_runs() -> None:
+def test_leaving_early_ends_the_workload() -> None:
     """An error in the middle leaves no program behind."""
     with Workload(["sleep", "30"]) as workload:
         workload.start()

@@ -112,7 +112,7 @@ def test_links_of_an_archive_are_not_followed(recorded: Path) -> None:
     assert BuildIdCache(str(recorded.parent / "here")).entries() == [(ID, "/good")]
 
 
-def test_a_file_of_another_build_is_left_out(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_build_is_omitted(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(recorded, {f"bad/{ID}/elf": image(OTHER)})
     assert cli.run(["archive", "--unpack", str(recorded)]) == 0
     assert "skipped" in capsys.readouterr().err
@@ -120,7 +120,9 @@ def test_a_file_of_another_build_is_left_out(recorded: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(("content", "said"), [(b"", "empty"), (b"no archive", "perf.data.tar.bz2"), (None, "name the archive to unpack")])
-def test_what_is_no_archive_is_said_in_a_line(content: bytes | None, said: str, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_archive_is_reported_in_a_line(
+    content: bytes | None, said: str, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     if content is not None:
         recorded.write_bytes(content)
     assert cli.run(["archive", "--unpack"]) == 255
@@ -129,7 +131,7 @@ def test_what_is_no_archive_is_said_in_a_line(content: bytes | None, said: str, 
     assert len(errors.splitlines()) == 1
 
 
-def test_a_cut_archive_is_said_in_a_line(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cut_archive_is_reported_in_a_line(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(recorded, {f"good/{ID}/elf": image(ID) + bytes(range(256)) * 2000})
     recorded.write_bytes(recorded.read_bytes()[:-50])
     assert cli.run(["archive", "--unpack"]) == 255

@@ -50,13 +50,13 @@ def test_an_old_setting_is_replaced_and_others_stay(own_file):
 
 
 @pytest.mark.parametrize("text", ["nothing", ".x=1", "report.=1", "report.x=", "re port.x=1", "a.b=1\n[c]\nd = 2", "a.1b=1"])
-def test_what_could_not_be_read_back_is_refused(own_file, text, capsys):
+def test_unreadable_names_are_refused(own_file, text, capsys):
     assert cli.run(["config", text]) == 255
     assert capsys.readouterr().err.startswith("perfpy config: ")
     assert not own_file.exists()
 
 
-def test_a_file_with_a_bad_line_is_left_as_it_is(own_file, capsys):
+def test_a_file_with_a_bad_line_stays_unchanged(own_file, capsys):
     own_file.write_text("[report]\nchildren = true\n[broken\n[ui]\nx = 1\n")
     before = own_file.read_text()
     assert cli.run(["config", "a.b=1"]) == 129
@@ -64,7 +64,7 @@ def test_a_file_with_a_bad_line_is_left_as_it_is(own_file, capsys):
     assert own_file.read_text() == before
 
 
-def test_a_file_of_somebody_else_is_left_as_it_is(own_file, monkeypatch, capsys):
+def test_a_file_of_another_user_stays_unchanged(own_file, monkeypatch, capsys):
     own_file.write_text("[report]\nchildren = true\n")
     monkeypatch.setattr(perfconfig, "trusted_file_owners", lambda: (12345,))
     assert cli.run(["config", "a.b=1"]) == 255

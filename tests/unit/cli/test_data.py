@@ -39,13 +39,13 @@ def converted(recording: Path, *more: str) -> dict[str, Any]:
     return document
 
 
-def test_names_are_strings_whatever_is_in_them(recording: Path) -> None:
+def test_all_names_are_strings(recording: Path) -> None:
     samples = converted(recording)["samples"]
     assert [sample["comm"] for sample in samples] == [HOSTILE] * 3
     assert [sample["callchain"] for sample in samples] == [[{"ip": "0x1004"}]] * 3
 
 
-def test_what_the_recording_does_not_say_is_left_out(recording: Path) -> None:
+def test_facts_that_the_recording_lacks_are_omitted(recording: Path) -> None:
     assert "cpu-desc" not in converted(recording)["headers"]
 
 

@@ -57,7 +57,7 @@ def test_where_there_is_a_screen_the_browser_shows_it(
     assert capsys.readouterr().out == "out.html\n" * 2
 
 
-def test_a_browser_that_does_not_start_is_told(room: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_browser_that_does_not_start_is_reported(room: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "open", lambda _url: False)
     assert cli.run(["view", "-q", "-o", "out.html", "perf.data"]) == 0

@@ -37,7 +37,7 @@ def test_noise_is_neither() -> None:
     assert not result.faster()
 
 
-def test_a_counter_that_is_missing_says_why() -> None:
+def test_a_counter_that_is_missing_gives_the_reason() -> None:
     result = comparison(1.0, 1.0)
     assert result.counter("elapsed") is result.elapsed
     with pytest.raises(KeyError, match="this machine has no such counter"):

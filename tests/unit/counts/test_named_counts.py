@@ -19,7 +19,7 @@ def test_an_event_is_found_by_the_name_asked_for_and_by_the_one_counted():
     assert len(counts) == 2
 
 
-def test_a_name_that_was_not_counted_is_told_with_those_that_were():
+def test_a_name_that_was_not_counted_is_reported_with_those_that_were():
     with pytest.raises(KeyError, match="faults: not among the events counted: cycles"):
         Counts(["cycles"], [CYCLES])["faults"]
 
@@ -56,7 +56,7 @@ def test_a_row_that_was_not_counted_has_no_value():
     assert named_count(CountRow(event, EVERYWHERE, 0, 9, 0, 1)).value is None
 
 
-def test_children_are_what_is_not_the_tasks_own():
+def test_children_are_the_total_minus_the_task():
     both = CYCLES.beside(CYCLES._replace(value=400))
     assert (both.own, both.children) == (400, 600)
     assert str(both).endswith("#  40.0% its own")
@@ -65,7 +65,7 @@ def test_children_are_what_is_not_the_tasks_own():
     assert ((both + both).own, (both + CYCLES).own) == (800, None)
 
 
-def test_an_overhead_is_left_out_of_value_amount_and_own():
+def test_value_amount_and_own_exclude_an_overhead():
     net = CLOCK.without(CLOCK._replace(value=500_000, amount=0.5))
     assert (net.value, net.amount, net.overhead) == (2_000_000, 2.0, 500_000)
     assert CYCLES.without(CYCLES._replace(value=2000)).value == 0

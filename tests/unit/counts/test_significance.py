@@ -64,7 +64,7 @@ def test_a_change_is_estimated_as_a_ratio() -> None:
     assert change.significant
 
 
-def test_too_few_runs_say_so() -> None:
+def test_too_few_runs_are_reported() -> None:
     """Three against three can never be significant at 5 %."""
     change = compare([1, 2, 3], [10, 20, 30])
     assert not change.enough
@@ -133,7 +133,7 @@ def test_a_verdict_takes_a_difference_that_matters(a: list[float], b: list[float
     assert comparison.counts[1].verdict == verdict
 
 
-def test_what_matters_can_be_said() -> None:
+def test_changes_that_matter_have_a_verdict() -> None:
     """A tenth of a percent is enough for who says so."""
     a, b = [1 + run / 1e6 for run in range(8)], [1.002 + run / 1e6 for run in range(8)]
     assert compare_runs(runs_of("a", a), runs_of("b", b)).counts[0].verdict == TOO_SMALL
@@ -164,6 +164,6 @@ def test_the_runs_it_takes_are_enough(noise: Callable[[random.Random], float]) -
     assert 48 <= result <= 60
 
 
-def test_nothing_is_said_of_too_few_runs_and_of_nothing() -> None:
+def test_too_few_runs_have_no_verdict() -> None:
     assert runs_to_see(0.05, [1.0], [1.0]) is None
     assert runs_to_see(0.05, [0.0] * 9, [1.0] * 9) is None

@@ -48,6 +48,6 @@ def test_without_marks_the_functions_address_says_it(code: bytes, thumb: bool, s
     assert words(file_of(code, {}, thumb=thumb), code) == said
 
 
-def test_what_is_left_of_data_at_the_end_of_a_function_is_shown() -> None:
+def test_trailing_data_of_a_function_is_shown() -> None:
     file = file_of(THUMB[:10], {0x1000: "$t", 0x1008: "$d"}, thumb=True)
     assert words(file, THUMB[:10])[-1] == ".short"

@@ -25,7 +25,7 @@ def test_addresses_of_other_functions_and_words_that_look_like_some_are_no_instr
     ]
 
 
-def test_the_line_that_names_the_file_is_left_out() -> None:
+def test_the_line_that_names_the_file_is_omitted() -> None:
     assert lines(b"", b"/bin/spin:     file format elf64-x86-64", b"") == [AsmLine(NOT_CODE, ""), AsmLine(NOT_CODE, "")]
 
 

@@ -104,7 +104,7 @@ def reasons(found: Annotation, style: CodeStyle | None = None) -> dict[str, list
     return found.without_code
 
 
-def test_without_both_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_both_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setitem(sys.modules, "capstone", None)
     ((reason, functions),) = reasons(annotation(tmp_path)).items()
@@ -120,12 +120,12 @@ def test_an_objdump_that_is_not_there_or_says_nothing_is_named(tmp_path: Path) -
     assert "finds no instructions" in next(iter(reasons(result, CodeStyle(program=silent))))
 
 
-def test_a_machine_that_nobody_knows_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_machine_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     assert "999" in next(iter(reasons(annotation(tmp_path, UNKNOWN))))
 
 
-def test_the_next_functions_program_is_ended_when_nobody_wants_it(tmp_path: Path) -> None:
+def test_an_unneeded_objdump_is_ended(tmp_path: Path) -> None:
     style = CodeStyle(program=str(stand_in(tmp_path)))
     functions = annotation(tmp_path, function="").functions(style=style)
     assert next(functions).name == "spin"

@@ -35,7 +35,7 @@ def test_cache_events_in_all_their_spellings(name: str, cache: int, operation: i
 
 
 @pytest.mark.parametrize("name", ["L1-icache-stores", "iTLB-stores", "branch-stores", "L1-dcache-foo", "L1-dcachex", "loads"])
-def test_what_no_cache_does_is_no_event(name: str) -> None:
+def test_impossible_cache_operations_are_no_events(name: str) -> None:
     assert cache_event(name) is None
 
 

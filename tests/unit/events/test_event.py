@@ -15,7 +15,7 @@ def event(name: str, leader: Event | None = None) -> Event:
 
 
 @pytest.mark.parametrize("field", ["name", "attr", "filter", "leader", "cgroup"])
-def test_nobody_changes_an_event(field: str) -> None:
+def test_events_are_immutable(field: str) -> None:
     with pytest.raises(AttributeError):
         setattr(event("cs"), field, None)
     with pytest.raises(AttributeError):

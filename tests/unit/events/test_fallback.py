@@ -57,7 +57,7 @@ def test_only_a_leader_gives_up_group_reads() -> None:
     assert changes(attr, leads=False)[-1] == {}
 
 
-def test_what_was_asked_for_by_name_is_not_given_up() -> None:
+def test_events_requested_by_name_have_no_fallback() -> None:
     attr = EventAttr(type=0, sample_type=SampleType.CODE_PAGE_SIZE, mmap2=1)
     assert changes(attr) == []
     assert changes(EventAttr(type=0, write_backward=1)) == []
@@ -75,7 +75,7 @@ def test_precision_is_lowered_step_by_step_for_the_modifier_p_only() -> None:
     assert changes(attr, ENOENT) == []
 
 
-def test_what_was_found_missing_stays_so_for_later_events_and_for_one_pmu_only() -> None:
+def test_missing_features_are_remembered_for_one_pmu() -> None:
     attempt: Attempt | None = first_attempt(EventAttr(type=9, exclude_guest=1))
     while attempt:
         last, attempt = attempt, next_attempt(attempt, EINVAL)
@@ -100,7 +100,7 @@ def test_cycles_without_a_pmu_become_a_clock(errno: int, on_cpus: bool, clock: i
 @pytest.mark.parametrize(
     ("name", "shown"), [("cs", "cs:u"), ("cs:H", "cs:Hu"), ("cpu/event=1/", "cpu/event=1/u"), ("mem:0x1000:w", "mem:0x1000:wu")]
 )
-def test_who_may_not_look_into_the_kernel_counts_user_space_under_a_name_that_says_so(name: str, shown: str) -> None:
+def test_users_without_access_to_the_kernel_count_user_space_under_a_name_with_u(name: str, shown: str) -> None:
     result = replacement(name, EventAttr(type=1, config=3), EACCES, on_cpus=False, paranoid=2)
     assert result is not None
     assert (result.name, result.attr.exclude_kernel, result.attr.exclude_hv) == (shown, 1, 1)

@@ -35,7 +35,7 @@ def only(text: str) -> EventSpec:
         ("cpu/event=0x3c/:u", Word("cpu"), "u"),
     ],
 )
-def test_a_target_and_its_modifiers_are_told_apart(text: str, target: object, modifiers: str) -> None:
+def test_a_target_and_its_modifiers_are_distinguished(text: str, target: object, modifiers: str) -> None:
     spec = only(text)
     assert spec.target == target
     assert spec.modifiers.text == modifiers

@@ -52,7 +52,7 @@ def test_an_uncore_pmu_by_name_by_family_by_pattern_and_without_uncore(tmp_path:
     assert [event.pmu for event in parse_events("imc_1/clockticks/", machine=machine)] == ["uncore_imc_1"]
 
 
-def test_a_counter_of_a_package_says_so(tmp_path: Path) -> None:
+def test_a_counter_of_a_package_is_marked(tmp_path: Path) -> None:
     (event,) = parse_events("power/energy-pkg/", machine=sysfs_tree.intel_skylake(tmp_path).machine())
     assert (event.per_pkg, event.snapshot, event.unit, event.cpus) == (True, True, "Joules", (0, 28))
     assert event.requires_cpu

@@ -209,7 +209,7 @@ def test_terms_of_an_event_are_kept_for_who_opens_it(machine: Machine) -> None:
         ("software/cs/", 9),
     ],
 )
-def test_a_term_that_does_not_fit_is_told_with_its_column(text: str, column: int, machine: Machine) -> None:
+def test_a_term_that_does_not_fit_is_reported_with_its_column(text: str, column: int, machine: Machine) -> None:
     with pytest.raises(EventSyntaxError) as caught:
         parse_events(text, machine=machine)
     assert caught.value.column == column
@@ -299,7 +299,7 @@ def test_a_uprobe_keeps_the_path_alive_that_its_attr_points_to(machine: Machine)
     assert one("kprobe/addr=0xffffffff81000000/", machine).attr.config2 == 0xFFFFFFFF81000000
 
 
-def test_tracepoints_that_may_not_be_read_are_told_apart_from_absent_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracepoints_that_may_not_be_read_are_distinguished_from_absent_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     machine = software_only(tmp_path).machine()

@@ -150,7 +150,7 @@ def test_data_that_expand_without_end_are_refused() -> None:
         ({"FoldedGroup": 1}, "an object of JSON"),
     ],
 )
-def test_what_is_no_profile_is_refused(tree: Any, problem: str) -> None:
+def test_anything_but_a_profile_is_refused(tree: Any, problem: str) -> None:
     if problem == "missing 0|refused":  # the default of its last field
         assert unpack(data_of(tree, b""), FoldedGroup) == FoldedGroup(None, [])
         return

@@ -52,7 +52,7 @@ def test_code_that_the_kernel_hides_has_no_length():
 
 
 @pytest.mark.live
-def test_programs_of_this_machine_are_told_with_their_code_and_names():
+def test_programs_of_this_machine_are_reported_with_their_code_and_names():
     try:
         opened = [bpf_programs.load("plain_one"), bpf_programs.load("several", ["its_first_function", "its_second"])]
     except OSError as error:

@@ -34,7 +34,7 @@ TRACEPOINT = EventAttr(type=PerfType.TRACEPOINT, exclude_kernel=1)
         (-1, 0, 0, CLOCK, 17, "process 17 belongs to another user", "CAP_SYS_PTRACE"),
     ],
 )
-def test_permissions_are_told_apart(
+def test_permissions_are_distinguished(
     monkeypatch: pytest.MonkeyPatch, level: int, capabilities: int, seccomp: int, attr: EventAttr, pid: int, cause: str, remedy: str
 ) -> None:
     """Paranoid level, capability, seccomp filter, somebody else's process."""
@@ -84,7 +84,7 @@ def test_status_and_level_are_read_from_proc(tmp_path: Path) -> None:
     ("restriction", "paranoid", "capabilities", "hidden"),
     [(0, 1, 0, False), (0, 2, 0, True), (1, -1, 0, True), (1, 2, SYSLOG, False), (2, -1, SYSLOG, True), (0, 4, SYSLOG, False)],
 )
-def test_who_sees_the_kernels_addresses(restriction: int, paranoid: int, capabilities: int, hidden: bool) -> None:
+def test_permissions_for_kernel_addresses(restriction: int, paranoid: int, capabilities: int, hidden: bool) -> None:
     assert refusals.kernel_addresses_hidden(restriction, paranoid, capabilities) is hidden
 
 
@@ -95,7 +95,7 @@ def test_all_tasks_on_any_cpu_is_no_request() -> None:
 
 
 @pytest.mark.live
-def test_a_longer_struct_is_cut_to_what_the_kernel_knows() -> None:
+def test_a_longer_struct_is_truncated_for_the_kernel() -> None:
     """E2BIG is negotiated as long as the rest is zero, and an error where it is not."""
     fd = syscalls.perf_event_open(CLOCK.copy(size=ATTR_SIZE_VER8 + 64, exclude_kernel=1, disabled=1), 0, -1)
     assert syscalls.event_id(fd) > 0

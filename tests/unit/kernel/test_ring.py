@@ -81,7 +81,7 @@ def test_full_ring_is_handed_out_whole() -> None:
     assert [len(piece) for piece in ring.pending()] == [PAGE - 64, 64]
 
 
-def test_consume_gives_back_only_what_was_handed_out() -> None:
+def test_consume_returns_only_bytes_that_were_read() -> None:
     buffer = memory()
     ring = Ring(buffer, page_size=PAGE)
     set_head(buffer, 48)
@@ -113,7 +113,7 @@ def test_backward_ring_never_writes_its_tail() -> None:
     assert tail(buffer) == 0
 
 
-def test_backward_ring_that_was_run_over_leaves_out_the_torn_record() -> None:
+def test_backward_ring_that_was_run_over_omits_the_torn_record() -> None:
     buffer = memory()
     ring = Ring(buffer, backward=True, page_size=PAGE)
     size = 1000  # four whole records and 96 bytes of a fifth fit

@@ -46,7 +46,7 @@ def test_pmus_come_with_the_cpus_own_first_and_numbers_in_order(tmp_path: Path) 
     assert [name for name in names if "imc" in name] == ["uncore_imc_0", "uncore_imc_1", "uncore_imc_2", "uncore_imc_10"]
 
 
-def test_a_pmus_facts_are_read_when_asked_for(tmp_path: Path) -> None:
+def test_a_pmus_facts_are_read_on_request(tmp_path: Path) -> None:
     sysfs = Sysfs(str(intel_skylake(tmp_path).sys))
     imc, cpu, tracer = sysfs.pmu("uncore_imc_1"), sysfs.pmu("cpu"), sysfs.pmu("intel_pt")
     assert imc
@@ -67,7 +67,7 @@ def test_core_pmus_of_a_hybrid_cpu_have_their_cpus(tmp_path: Path) -> None:
     assert [(pmu.name, pmu.cpus) for pmu in cores] == [("cpu_atom", tuple(range(16, 24))), ("cpu_core", tuple(range(16)))]
 
 
-def test_a_damaged_tree_leaves_out_what_makes_no_sense(tmp_path: Path) -> None:
+def test_invalid_parts_of_a_damaged_tree_are_omitted(tmp_path: Path) -> None:
     tree = Tree(tmp_path).pmu("odd", 7, {"good": "config:0", "bad": "what:0-3"}, {"e": "good", "e.scale": "much"}, cpumask="x")
     (tree.sys / "bus/event_source/devices/odd/type").write_text("none\n")
     odd = Sysfs(str(tree.sys)).pmu("odd")
@@ -135,7 +135,7 @@ def test_tracefs_is_mounted_where_nobody_has(tmp_path: Path) -> None:
     assert len(calls) == 1
 
 
-def test_where_mounting_is_forbidden_the_remedy_is_told(tmp_path: Path) -> None:
+def test_where_mounting_is_forbidden_the_remedy_is_reported(tmp_path: Path) -> None:
     def mount(path: str) -> None:
         raise PermissionError(1, "Operation not permitted", path)
 

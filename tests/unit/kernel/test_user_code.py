@@ -27,7 +27,7 @@ runs_here = pytest.mark.skipif(MACHINE not in CODE, reason=f"there is no code fo
 
 
 @pytest.mark.parametrize("machine", CODE)
-def test_the_code_is_what_its_source_says(machine: str, tmp_path: Path):
+def test_the_code_is_that_of_its_source(machine: str, tmp_path: Path):
     assembler, copier = (tool if machine != MACHINE else tool.removeprefix(f"{machine}-linux-gnu-") for tool in ASSEMBLERS[machine])
     if not shutil.which(assembler) or not shutil.which(copier) or (machine == "x86_64" != MACHINE):
         pytest.skip(f"there is no assembler for {machine} here")
@@ -110,7 +110,7 @@ def test_where_the_page_does_not_tell_read_does(buffer: bytearray, reason: str):
 
 
 @runs_here
-def test_a_page_that_counts_from_an_unsigned_register_is_told_by_what_read_says():
+def test_a_page_of_an_unsigned_register_is_recognized_by_read():
     """After a read() the kernel may write offset = count - register without a sign; the code's sum is 2^width too low."""
     buffer = with_width(32, page(offset=5000 - (1 << 32)))
     counts = iter([4000, 5006])

@@ -37,7 +37,7 @@ def test_a_short_clock_is_extended() -> None:
     assert UserPage(buffer).read(lambda _: 0, lambda: cycles & 0xFF).enabled == 90 + 7 + (cycles * 3 >> 1)
 
 
-def test_what_changes_while_it_is_read_is_read_again() -> None:
+def test_data_that_change_during_reading_are_read_again() -> None:
     """The kernel writes between the lock's two reads: the second try counts."""
     buffer = page()
 
@@ -59,7 +59,7 @@ def test_what_changes_while_it_is_read_is_read_again() -> None:
         (page(lock=3), "keeps changing"),
     ],
 )
-def test_why_a_page_does_not_tell(buffer: bytearray, reason: str) -> None:
+def test_reasons_for_pages_without_counts(buffer: bytearray, reason: str) -> None:
     with pytest.raises(CounterUnreadableError, match=reason):
         UserPage(buffer).read(lambda _: 0)
 

@@ -168,14 +168,14 @@ def test_a_killed_recording_is_read_beyond_its_last_mark(tmp_path: Path) -> None
     assert "was not finished" in file.warnings[0]
 
 
-def test_damage_in_the_middle_keeps_what_is_before_it(tmp_path: Path) -> None:
+def test_damage_in_the_middle_keeps_the_records_before_it(tmp_path: Path) -> None:
     built = simple_recording(5).raw(header_of(RecordType.SAMPLE, 3)).sample(time=900)
     file = opened(tmp_path, built.file())
     assert len(column(file, "ip")) == 5
     assert "record of 3 bytes" in file.warnings[0]
 
 
-def test_a_sample_too_short_for_its_event_is_left_out(tmp_path: Path) -> None:
+def test_a_sample_too_short_for_its_event_is_omitted(tmp_path: Path) -> None:
     built = simple_recording(3).raw(header_of(RecordType.SAMPLE, 16) + bytes(8)).sample(ip=9, time=900)
     file = opened(tmp_path, built.file())
     assert column(file, "ip") == [0x1000, 0x1001, 0x1002, 9]
@@ -336,7 +336,7 @@ def long_recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: 
     return PerfData(folder)
 
 
-def test_a_part_of_a_file_gives_what_the_whole_gives_there(long_recording: PerfData) -> None:
+def test_a_part_of_a_file_equals_that_part_of_the_whole(long_recording: PerfData) -> None:
     def rows(parts: range | None) -> list[list[Any]]:
         batches = long_recording.stored_batches(["ip", "callchain"], parts)
         return [[b.columns["ip"].tolist(), b.columns["callchain"].lengths.tolist(), b.key.tolist(), b.offset.tolist()] for b in batches]
@@ -348,7 +348,7 @@ def test_a_part_of_a_file_gives_what_the_whole_gives_there(long_recording: PerfD
     assert rows(None) == whole
 
 
-def test_the_second_reading_of_a_file_gives_what_the_first_gave(long_recording: PerfData) -> None:
+def test_the_second_reading_of_a_file_equals_the_first(long_recording: PerfData) -> None:
     def records_of(data: PerfData) -> list[tuple[Any, ...]]:
         keyed = ((k, k.chunk) for stream in data.records.chunks() for k in stream)
         return [tuple(part.tolist() for part in (c.offsets, c.types, c.sizes, k.keys, k.times)) for k, c in keyed]

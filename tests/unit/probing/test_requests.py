@@ -174,7 +174,7 @@ def test_a_stripped_program_has_no_points(tmp_path: Path) -> None:
     assert "needs debug information" in str(refusal(program, "shop.c:7"))
 
 
-def test_overloaded_functions_are_told_apart(tmp_path: Path) -> None:
+def test_overloaded_functions_are_distinguished(tmp_path: Path) -> None:
     program = opened(compiled(tmp_path, "app", "-O1 -g", CXX, "g++"))
     both = plan(program, parse_request("over"))
     assert len(both.definitions) == 2

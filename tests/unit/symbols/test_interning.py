@@ -50,7 +50,7 @@ def test_growing_keeps_every_id(distinct):
         assert (table.keys[ids] == keys).all()
 
 
-def test_keys_for_one_slot_are_kept_apart_and_repetitions_of_them_are_not():
+def test_keys_for_one_slot_are_kept_separate_and_repetitions_of_them_are_not():
     inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)  # of what keys are multiplied by to spread them
     crowd = [number * inverse % (1 << 64) for number in range(40)]  # all in the first slot
     table = IdTable()

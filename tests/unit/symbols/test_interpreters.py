@@ -30,7 +30,7 @@ def test_the_innermost_frame_stays():
     assert folded([EVAL, PY, EVAL]) == [[EVAL, PY]]
 
 
-def test_a_chain_without_named_functions_stays_as_it_is():
+def test_a_chain_without_named_functions_stays_unchanged():
     assert folded([LIBC, EVAL, MAIN], [], [EVAL, PY], [MAIN]) == [[LIBC, EVAL, MAIN], [], [EVAL, PY], [MAIN]]
 
 

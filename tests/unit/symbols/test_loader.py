@@ -78,11 +78,11 @@ def test_a_file_that_a_recording_brings_along_needs_no_path():
     assert symbolizer.origin(0) == "j"
 
 
-def test_a_damaged_one_is_told():
+def test_a_damaged_one_is_reported():
     symbolizer = with_kept({PROGRAM: Elf().text().build()[:40]})
     assert frames(symbolizer, (PID, CODE + 4, 1))[0].symbol == "-"
     assert [file.path for file in symbolizer.unreadable()] == [PROGRAM]
 
 
-def test_what_is_no_program_is_passed_over():
+def test_files_that_are_no_programs_are_skipped():
     assert frames(with_kept({PROGRAM: b"names"}), (PID, CODE + 4, 1))[0].symbol == "-"

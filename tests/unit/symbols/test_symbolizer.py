@@ -252,7 +252,7 @@ def test_a_kernel_that_was_relocated_since_is_moved_back(tmp_path: Path):
     assert actual_frames[0].symbol == "helper"
 
 
-def test_kallsyms_without_the_reference_symbol_is_not_believed(tmp_path: Path):
+def test_kallsyms_without_the_reference_symbol_is_not_trusted(tmp_path: Path):
     source = timeline((0, kernel_mmap(KERNEL, 0x10000, "[kernel.kallsyms]_stext", pgoff=KERNEL)))
     assert frames(source, (1, KERNEL + 0x104, 1), mode=MISC_KERNEL, options=kallsyms(tmp_path))[0].symbol == "-"
 
@@ -271,7 +271,7 @@ def test_the_kernel_is_where_kallsyms_has_symbols_in_later_batches_too(tmp_path:
     assert results[1].symbol != "-"
 
 
-def test_a_kernel_that_hides_its_addresses_is_told_apart_from_one_without_symbols(tmp_path: Path):
+def test_a_kernel_that_hides_its_addresses_is_distinguished_from_one_without_symbols(tmp_path: Path):
     put(tmp_path, "kallsyms", b"0000000000000000 T _text\n0000000000000000 t helper\n")
     symbolizer = Symbolizer(
         timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL))), SymbolOptions(kallsyms=str(tmp_path / "kallsyms"), cache=False)
@@ -362,7 +362,7 @@ def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
     assert actual_frames == [("JS:fib", 0x10, "/tmp/perf-4242.map", 0x7010, ".")]
 
 
-def test_a_perf_map_of_somebody_else_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_perf_map_of_another_user_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "map").write_bytes(b"7000 40 forged\n")
     monkeypatch.setattr("perfpy.symbols.files.live_process.perf_map_paths", lambda pid: iter([str(tmp_path / "map")]))
     monkeypatch.setattr("perfpy.symbols.files.live_process.trusted_owners", lambda pid: {12345})
@@ -439,12 +439,12 @@ def test_a_server_is_not_asked_unless_told(root: Path, tmp_path: Path, debuginfo
     assert debuginfod == []
 
 
-def test_what_no_server_has_is_not_asked_for_again(root: Path, debuginfod: list[str]):
+def test_files_without_a_server_are_requested_once(root: Path, debuginfod: list[str]):
     assert [fetched(True, root) for _ in range(2)] == ["-", "-"]
     assert debuginfod == [f"/buildid/{ID}/debuginfo", f"/buildid/{ID}/executable"]
 
 
-def test_a_server_that_lies_about_the_build_is_not_believed(root: Path, tmp_path: Path, debuginfod: list[str]):
+def test_a_server_that_lies_about_the_build_is_not_trusted(root: Path, tmp_path: Path, debuginfod: list[str]):
     put(tmp_path / "server", f"/buildid/{ID}/debuginfo", program("f", build_id=OTHER_ID).build())
     assert fetched(True, root) == "-"
 
@@ -464,7 +464,7 @@ def test_a_server_that_cannot_be_reached_is_asked_once(tmp_path: Path, monkeypat
     assert not (tmp_path / "cache" / ID / "debuginfo").exists()  # nobody said that there is none
 
 
-def test_what_is_missing_is_said_with_its_build_id_and_the_places(root: Path):
+def test_what_is_missing_is_reported_with_its_build_id_and_the_places(root: Path):
     put(root, "/opt/known", program("f").build())
     source = timeline(
         (0, mmap(1, 0x401000, 0x1000, "/opt/gone", pgoff=0x1000, build_id=ID)), (0, mmap(1, 0x501000, 0x1000, "/opt/known", pgoff=0x1000)),
@@ -503,7 +503,7 @@ def test_kernel_samples_beside_a_known_kernel_are_no_hidden_ones():
     assert symbolizer.missing(np.array([5])) == []
 
 
-def test_code_of_a_jit_compiler_is_told_both_ways_to_get_its_names():
+def test_code_of_a_jit_compiler_is_reported_both_ways_to_get_its_names():
     symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))))
     frames(symbolizer, (1, 0x401004, 1))
     (lost,) = symbolizer.missing(np.array([2]))

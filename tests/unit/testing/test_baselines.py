@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_was_taken_is_there_the_next_time_on_this_machine(tmp_path: Path):
+def test_baselines_are_kept_for_each_machine(tmp_path: Path):
     path = str(tmp_path / "b.json")
     for machine, amount in (("here", 5.0), ("there", 7.0)):
         baselines = Baselines(path, machine)

@@ -18,7 +18,7 @@ def test_a_limit_wants_one_run_and_a_baseline_enough_to_tell():
 
 
 @pytest.mark.parametrize("wrong", [{"at_most": "10 msec"}, {"repeat": 0}, {"tolerance": -1}, {"at_most": -1}])
-def test_what_no_budget_can_be(wrong):
+def test_invalid_budgets_are_refused(wrong):
     with pytest.raises(UsageError, match="at_most"):
         budget("x", **wrong)
 

@@ -28,6 +28,6 @@ def test_the_function_comes_first_and_then_its_file(name: str, shown: str):
     assert readable(name) == shown
 
 
-def test_the_file_is_told_whole():
+def test_the_file_is_reported_whole():
     assert source_file("py::main:/srv/app.py") == "/srv/app.py"
     assert source_file("py::cast<int>(py::handle)") == ""

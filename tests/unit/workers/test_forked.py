@@ -82,7 +82,7 @@ def test_an_error_is_raised_in_the_parent():
             next(results)
 
 
-def test_nothing_is_left_where_nobody_takes_the_results():
+def test_abandoned_results_leave_no_process():
     with ForkedWorkers([1, 2], lambda _part: os.getpid(), 2) as workers:
         pids = list(workers._pids)
     assert len(pids) == 2

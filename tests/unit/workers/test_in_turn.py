@@ -94,7 +94,7 @@ def test_a_broken_pipe_is_raised():
     os.close(writing)
 
 
-def test_nothing_is_left_where_nobody_takes_the_results():
+def test_abandoned_results_leave_no_process():
     with WorkersInTurn([1, 2], lambda part: part, lambda part: part, 2) as workers:
         pids, files = list(workers._pids), len(os.listdir("/proc/self/fd"))
     assert len(pids) == 2

@@ -96,7 +96,7 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("name", CASES)
-def test_decode_gives_back_what_was_encoded(name: str, endian: str) -> None:
+def test_decode_reverses_encode(name: str, endian: str) -> None:
     attr, values = CASES[name]
     columns = decode(attr, encode_sample(attr, {"misc": 0x4002, **values}, endian), endian)
     assert columns.damaged is None
@@ -117,7 +117,7 @@ def test_many_samples_of_different_lengths_are_decoded_at_once(endian: str) -> N
         assert {field: plain(columns[field][i]) for field in values} == values
 
 
-def test_fields_limits_what_is_decoded_and_ignores_what_is_not_there() -> None:
+def test_fields_limits_decoding_and_ignores_absent_fields() -> None:
     attr, values = CASES["raw"]
     columns = decode(attr, encode_sample(attr, values), "<", fields={"data_src", "ip", "cpumode"})
     assert set(columns) == {"data_src", "cpumode"}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("text", "size"), [("1", 1), ("64K", 64 << 10), ("500M", 500 << 20), ("2g", 2 << 30), ("1GiB", 1 << 30), ("3MB", 3 << 20)]
 )
-def test_the_limit_is_what_the_variable_says(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_sets_the_limit(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, text)
     assert memory_limit() == size
     assert memory_for(1) == size
@@ -33,7 +33,7 @@ def test_an_invalid_limit_is_refused(text: str, monkeypatch: pytest.MonkeyPatch)
         memory_limit()
 
 
-def test_without_the_variable_the_limit_is_a_part_of_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_the_limit_is_a_share_of_available_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     files = {"/proc/meminfo": "MemTotal: 9999999 kB\nMemAvailable:    1048576 kB\n", "/proc/self/cgroup": "0::/box\n"}
     monkeypatch.setattr(overflow, "_read", lambda path: files.get(path, ""))

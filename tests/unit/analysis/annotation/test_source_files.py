@@ -36,7 +36,7 @@ def shares(files: Path, function: str | None = None) -> SourceShares:
         return result
 
 
-def test_a_line_has_its_own_samples_and_those_of_what_was_inlined_there(files: Path) -> None:
+def test_a_line_has_its_own_samples_and_those_of_inlined_calls(files: Path) -> None:
     first, second = shares(files).files
     assert first.path == f"{files}/a.c"
     assert [(line.line, line.samples) for line in first.lines] == [(2, 1), (3, 1)]
@@ -77,7 +77,7 @@ def test_the_listing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_lines_below_the_limit_are_left_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_below_the_limit_are_omitted(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["annotate", "--by-line", "--percent-limit", "65", "-i", str(files / "perf.data"), "--symfs", str(files)])
     output = capsys.readouterr().out
     assert "second" in output

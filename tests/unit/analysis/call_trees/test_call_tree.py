@@ -98,7 +98,7 @@ def test_every_path_has_the_sum_of_the_chains_that_begin_with_it(chains):
 @pytest.mark.parametrize(
     ("percent", "least"), [(0.5, 5), (0.55, 5), (-1e20, 0), (float("nan"), 0), (float("inf"), 1 << 62), (1e300, 1 << 62)]
 )
-def test_the_least_period_is_one_whatever_the_share(percent: float, least: int):
+def test_the_least_period_is_one_for_any_share(percent: float, least: int):
     assert minimum_period(1000, percent) == least
     tree, _ = forest([(0, [1], 1000)], pruning=Pruning(minimum_period(1000, percent)))
     assert len(tree.children_of_root(0)) == (least <= 1000)

@@ -12,7 +12,7 @@ def test_with_a_real_order_it_is_a_stable_sort(values):
     assert rows == sorted(range(len(values)), key=lambda row: values[row])
 
 
-def test_where_a_row_lands_depends_on_whom_it_meets():
+def test_the_position_of_a_row_depends_on_comparisons():
     # rows 0 and 2 are of one kind and compared by depth; row 1 is of another, and equal to both
     depth, kind = [1, 5, 0], ["a", "b", "a"]
 

@@ -50,7 +50,7 @@ def test_perfs_text_stays_without_the_option(recording: Path, capsys: pytest.Cap
     assert rows(recording, capsys, "-s", "sym", "--no-fold-interpreters")[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 0.0)
 
 
-def test_samples_without_python_stay_as_they_are(recording: Path, capsys: pytest.CaptureFixture[str]):
+def test_samples_without_python_stay_unchanged(recording: Path, capsys: pytest.CaptureFixture[str]):
     actual_rows = rows(recording, capsys, "-s", "dso", "--fold-interpreters")
     assert actual_rows["libpython3.12.so.1.0"] == (10.0, 10.0)
     assert actual_rows["fast.so"] == (10.0, 10.0)
@@ -132,7 +132,7 @@ def test_source_lines_have_self_and_total(recording: Path, capsys: pytest.Captur
     )
 
 
-def test_terminals_fold_by_default_and_say_so(recording: Path):
+def test_terminals_fold_by_default_with_a_note(recording: Path):
     def shown(*words: str) -> str:
         return on_terminal(*words, "-i", str(recording), columns=100, lines=40, environment={"PAGER": "cat"}).text
 

@@ -65,7 +65,7 @@ def test_beyond_the_recorded_calls_come_the_callers_of_the_stack() -> None:
     assert as_lists(result) == [[CONTEXT_KERNEL, 1, CONTEXT_USER, 0x100, 0x200, 0x300, 0x404, 0x504]]
 
 
-def test_calls_that_the_stack_does_not_know_stay_alone() -> None:
+def test_calls_unknown_to_the_stack_stay_without_callers() -> None:
     whole = chains_of([CONTEXT_USER, 0x100, 0x204], [CONTEXT_USER, 0x100, 0x204, 0x304], [CONTEXT_USER, 0x100, 0x204, 0x304])
     branches = branches_of([(0x900, 0x100)], [(0x200, 0x100)], [])
     result = with_callstacks(whole, branches)

@@ -53,7 +53,7 @@ def test_a_new_row_changed_by_its_whole_share() -> None:
 ROWS = (change("down", 9_000, 1_000), change("up", 1_000, 7_000), change("gone", 50_000, None), change("new", None, 2_000))
 
 
-def test_the_largest_change_is_first_whatever_its_sign() -> None:
+def test_the_largest_change_of_either_sign_is_first() -> None:
     assert names_in_order(Compute("delta-abs"), ROWS) == ["down", "up", "new", "gone"]
 
 
@@ -109,9 +109,9 @@ def changes(folder: Path, baseline: Sequence[dict[str, int]], other: Sequence[di
     ]
 
 
-def test_events_that_differ_in_what_they_exclude_are_told_apart_by_their_names(tmp_path: Path) -> None:
+def test_events_that_differ_in_what_they_exclude_are_distinguished_by_their_names(tmp_path: Path) -> None:
     assert changes(tmp_path, (USER, KERNEL), (USER, KERNEL)) == [[("cpu-clock:u", "100", 0.0)], [("cpu-clock:k", "101", 0.0)]]
 
 
-def test_what_is_new_is_shown_beside_the_first_of_the_events_that_are_compared_with_it(tmp_path: Path) -> None:
+def test_new_events_are_beside_the_first_compared_event(tmp_path: Path) -> None:
     assert changes(tmp_path, (KERNEL, USER), (BOTH,)) == [[("cpu-clock:k", "100", 0.0)], [("cpu-clock:u", "101", None)]]

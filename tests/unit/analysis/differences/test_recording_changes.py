@@ -59,7 +59,7 @@ def test_a_limit_is_an_exit_status(both: tuple[str, str], limit: str, status: in
     assert capfd.readouterr().err.splitlines() == [line] * (status != 0)
 
 
-def test_what_became_cheaper_exceeds_no_limit(both: tuple[str, str]) -> None:
+def test_cheaper_rows_exceed_no_limit(both: tuple[str, str]) -> None:
     assert cli.run(["diff", "--fail-above", "1%", "-s", "dso", *reversed(both)]) == 0
 
 

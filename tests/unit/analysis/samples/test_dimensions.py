@@ -28,6 +28,6 @@ def test_chains_without_python_have_none():
     assert states() == []
 
 
-def test_every_state_has_a_mapping_of_its_own():
+def test_every_state_has_its_own_mapping():
     ends = [mapping_of(state) + MAPPED_SIZE for state in GilState]
     assert [mapping_of(state) for state in GilState] == [FIRST_ADDRESS, *ends[:-1]]

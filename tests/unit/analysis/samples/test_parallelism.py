@@ -69,7 +69,7 @@ def rows(found: Report, *metrics: str) -> list[tuple[Any, ...]]:
     return [(*row.texts.values(), *(round(histogram.percent(name, row.entry), 1) for name in metrics)) for row in histogram.rows()]
 
 
-def test_samples_are_parted_by_the_threads_that_ran(tmp_path: Path) -> None:
+def test_samples_are_separated_by_the_threads_that_ran(tmp_path: Path) -> None:
     result = report(two_threads(), tmp_path, ColumnOptions(sort="parallelism"))
     assert [(texts, row.values["samples"]) for texts, row in zip(rows(result), result.top(), strict=True)] == [(("1",), [4]), (("2",), [4])]
 
@@ -84,7 +84,7 @@ def test_shares_of_the_wall_clock_are_halved_while_two_threads_run(tmp_path: Pat
     ]
 
 
-def test_json_has_shares_of_the_wall_clock_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_json_has_shares_of_the_wall_clock_on_request(tmp_path: Path) -> None:
     row = report(two_threads(), tmp_path, ColumnOptions(sort="parallelism", latency=True)).to_dict()["events"][0]["rows"][0]
     assert (row["keys"], row["overhead"]) == ({"parallelism": "1"}, 50)
     assert row["latency"] == pytest.approx(200 / 3)

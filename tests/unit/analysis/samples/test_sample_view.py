@@ -30,7 +30,7 @@ def test_a_grain_of_nothing_rounds_nothing() -> None:
     assert view(99, 250).in_grains(0).column("time").tolist() == [99, 250]
 
 
-def test_samples_without_times_are_left_as_they_are() -> None:
+def test_samples_without_times_stay_unchanged() -> None:
     samples = view(5).with_columns({})
     assert samples.in_grains(100) is samples
 
@@ -49,7 +49,7 @@ def weighted_view() -> SampleView:
     return samples.with_columns({**samples.columns, "weight": np.array([5, 0, 7], np.uint64)})
 
 
-def test_what_samples_stand_for_stays_with_some_of_them_and_with_other_columns() -> None:
+def test_periods_stay_with_selected_samples_and_columns() -> None:
     weighted = weighted_view().with_weights()
     assert weighted.period().tolist() == [5, 1, 7]
     assert weighted.take(np.array([2, 0])).period().tolist() == [7, 5]
@@ -58,7 +58,7 @@ def test_what_samples_stand_for_stays_with_some_of_them_and_with_other_columns()
     assert weighted.in_grains(10).period().tolist() == [5, 1, 7]
 
 
-def test_samples_that_others_are_made_of_stay_as_they_are() -> None:
+def test_original_samples_stay_unchanged() -> None:
     samples = weighted_view()
     samples.with_weights()
     assert samples.counted_once().period().tolist() == [1, 1, 1]

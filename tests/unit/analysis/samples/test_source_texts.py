@@ -59,7 +59,7 @@ def test_whole_paths(symbolizer: Symbolizer, tmp_path: Path) -> None:
     assert texts.lines(frames_of(symbolizer, 0x700000)) == [f"{tmp_path}/src/a.c:2"]
 
 
-def test_calls_have_offsets_only_where_they_are_told_apart_by_address(symbolizer: Symbolizer) -> None:
+def test_calls_have_offsets_only_where_they_are_distinguished_by_address(symbolizer: Symbolizer) -> None:
     """Of a function in a file without lines; perf has no name before it, as the function stands there already."""
     texts = SourceTexts(symbolizer)
     frames = frames_of(symbolizer, 0x700010, 0x900010, 0x1)

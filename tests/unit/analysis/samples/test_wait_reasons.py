@@ -78,7 +78,7 @@ def test_wakers_are_rows(tmp_path):
     assert rows(recording(tmp_path / "a"), "waker")[OFF_CPU_EVENT] == {"[interrupt]": 6, "-": 2, "helper:9": 1}
 
 
-def test_both_kinds_of_time_are_one_event_where_that_is_asked_for(tmp_path):
+def test_both_kinds_of_time_are_one_event_on_request(tmp_path):
     actual_rows = rows(recording(tmp_path / "a"), "state", joined=True)
     assert {name: table for name, table in actual_rows.items() if table} == {
         f"cpu-clock + {OFF_CPU_EVENT}": {"S (sleeping)": 7, "on CPU": 3, "R (ready)": 2}
@@ -153,7 +153,7 @@ def run(*args: str, folder: Path) -> Any:
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def test_the_text_has_seconds_where_they_are_asked_for(tmp_path):
+def test_the_text_has_seconds_on_request(tmp_path):
     path = recording(tmp_path / "a")
     plain = run("report", "--stdio", "-i", path, "-s", "state", folder=tmp_path)
     assert "Seconds" not in plain
@@ -173,7 +173,7 @@ def test_samples_are_listed_though_they_have_no_data(tmp_path):
     ]
 
 
-def test_seconds_are_for_what_measures_time(tmp_path):
+def test_only_events_of_time_are_in_seconds(tmp_path):
     path = recording(tmp_path / "a", clock=CLOCK.copy(type=0))
     text = run("report", "--stdio", "-i", path, "-F", "seconds,state", folder=tmp_path)
     assert "N/A  on CPU" in text

@@ -96,13 +96,13 @@ def test_offsets_of_data_are_shown_once(kernel):
     assert texts(location_columns.symbol_offset(kernel, sample_locations(np.arange(4))), 4)[2:] == ["[k] table+0x10", "[k] table+0x60"]
 
 
-def test_functions_have_rows_of_their_own_where_instructions_per_cycle_are_not_known(kernel):
+def test_functions_have_rows_of_their_own_where_instructions_per_cycle_are_unknown(kernel):
     column = location_columns.no_ipc(kernel, sample_locations(np.arange(3)))
     assert column.same[0] == column.same[1] != column.same[2]
     assert len(set(texts(column, 3))) == 1
 
 
-def test_tracepoints_data_are_shown_unformatted_where_that_is_asked_for():
+def test_tracepoints_data_are_shown_unformatted_on_request():
     for raw_trace, expected in ((False, "nice 7"), (True, " field=7")):
         data = TraceData([b"", b"\7"], Worded(lambda payload: f"nice {payload[0]}"))
         column = payload_columns.trace(known(trace=data, style=KeyStyle(raw_trace=raw_trace)), np.arange(2))

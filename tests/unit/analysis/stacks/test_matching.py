@@ -40,7 +40,7 @@ def test_matching_can_be_disabled() -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_how_deep_a_function_calls_itself_does_not_part_what_is_above(depth: int) -> None:
+def test_recursion_depth_does_not_separate_callers(depth: int) -> None:
     once = stacks("a", "a", ("leaf", "walk", "main"))
     deep = stacks("a", "a", ("leaf", *["walk"] * depth, "main"), ("walk",) * depth)
     assert paths(once, deep) == [("a", [0, 0]), ("main", [0, 0]), ("walk", [0, 0]), ("leaf", [10, 10]), ("walk", [0, 10])]

@@ -46,7 +46,7 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
-def test_few_samples_are_kept_as_they_are(recording: Path) -> None:
+def test_few_samples_stay_unchanged(recording: Path) -> None:
     with Recording(recording) as opened:
         (part,) = opened.stacks(timed=True, most_samples=3000)
     assert part.timed is not None

@@ -43,7 +43,7 @@ def test_every_sample_is_in_a_stack(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("timed", [False, True])
-def test_filters_leave_out_samples(recording: Recording, timed: bool) -> None:
+def test_filters_omit_samples(recording: Recording, timed: bool) -> None:
     assert lines(recording, SampleFilter(comms=("second",)), timed=timed) == ["second;[unknown] 100"]
     assert lines(recording, SampleFilter(tids=(7,)), timed=timed) == ["first;[unknown] 300"]
     assert lines(recording, SampleFilter(symbols=("main",)), timed=timed) == []

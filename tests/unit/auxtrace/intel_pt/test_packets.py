@@ -49,5 +49,5 @@ def test_items_are_of_the_size_that_their_block_announces_until_it_ends():
 
 
 @pytest.mark.parametrize("data", [b"\x19\x01", b"\x02", b"\x02\xff", b"\xed", b"\x99", b"\x99\x43", b"\x07" + b"\xff" * 12])
-def test_what_is_no_packet_or_a_part_of_one_is_none(data):
+def test_invalid_and_partial_packets_are_none(data):
     assert packets(data) == [None]

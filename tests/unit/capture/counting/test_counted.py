@@ -56,12 +56,12 @@ def test_a_call_that_fails_counts_and_fails() -> None:
     assert vars(Worker)["method"].calls == 1
 
 
-def test_an_event_that_nobody_knows_is_said_at_once() -> None:
+def test_an_unknown_event_is_reported_at_once() -> None:
     with pytest.raises(UnknownEventError):
         counted("no-such-event", kernel=FakeKernel())(len)
 
 
-def test_what_cannot_be_counted_says_why_in_the_sum() -> None:
+def test_an_uncounted_event_gives_the_reason_in_the_sum() -> None:
     @counted("cycles:u", "page-faults:u", kernel=FakeKernel(counts=three_each, refuse={"cycles:u": errno.ENOENT}))
     def work() -> None: ...
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_counted_says_why_in_the_sum() -> None:
     assert [line.split()[:2] for line in str(work.counts).splitlines()] == [["<not", "counted>"], ["6", "page-faults:u"]]
 
 
-def test_what_never_ran_says_so() -> None:
+def test_a_counter_that_never_ran_is_reported() -> None:
     @counted("page-faults:u", kernel=FakeKernel())
     def work() -> None: ...
 

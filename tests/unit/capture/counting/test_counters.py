@@ -80,7 +80,7 @@ def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
     assert len(counting.read({})[other]) == 1
 
 
-def test_what_was_found_out_holds_when_it_is_opened_again() -> None:
+def test_an_opened_replacement_is_kept_when_opened_again() -> None:
     """A later run of a repeat does not retry what failed, and the event itself is unchanged."""
     kernel = FakeKernel(refuse={"cycles": errno.ENOENT})
     cycles = Event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))
@@ -93,7 +93,7 @@ def test_what_was_found_out_holds_when_it_is_opened_again() -> None:
     assert cycles.attr == EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES)
 
 
-def test_a_user_who_may_not_look_into_the_kernel_counts_user_space_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_without_access_to_the_kernel_count_user_space_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The counted event has the fallback's name, the requested one is unchanged, and one warning is given."""
 
     class Strict(FakeKernel):
@@ -111,7 +111,7 @@ def test_a_user_who_may_not_look_into_the_kernel_counts_user_space_in_every_run(
     assert (asked.name, asked.attr.exclude_kernel, len(warnings)) == ("cs", 0, 1)
 
 
-def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
+def test_an_ended_task_is_an_error_and_closes_everything() -> None:
     """What the user must mend is raised, with nothing left open."""
     kernel = FakeKernel(refuse={"faults": errno.ESRCH})
     events = [software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS)]
@@ -130,7 +130,7 @@ class Ending(FakeKernel):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_task_that_has_ended_is_left_out_of_all_events(grouped: bool) -> None:
+def test_an_ended_task_is_removed_from_all_events(grouped: bool) -> None:
     """The others are counted, each under its own index; nothing of the ended one stays open."""
     kernel = Ending(counts=lambda counter: setattr(counter, "value", counter.pid))
     events = [software(name, SoftwareId.CONTEXT_SWITCHES) for name in ("cs", "faults", "third")]

@@ -8,7 +8,7 @@ from perfpy.capture.counting.region import Region
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 
-def test_what_is_told_apart_is_counted_twice() -> None:
+def test_separate_children_are_counted_on_their_own() -> None:
     def counts(counter: FakeCounter) -> None:
         counter.value, counter.enabled, counter.running = (10 if counter.attr.inherit else 4), 5, 5
 
@@ -18,13 +18,13 @@ def test_what_is_told_apart_is_counted_twice() -> None:
     assert [(count.own, count.children) for count in region.values()] == [(4, 6), (None, None), (4, 6)]
 
 
-def test_the_thread_alone_has_counters_that_nobody_inherits() -> None:
+def test_counters_without_inherit_count_the_thread_only() -> None:
     kernel = FakeKernel()
     with Region("page-faults:u", inherit=False, kernel=kernel):
         assert not kernel.counters[0].attr.inherit
 
 
-def test_an_empty_block_is_counted_once_and_left_out() -> None:
+def test_an_empty_block_is_counted_once_and_omitted() -> None:
     reads = iter([9, 7, 8, 7, 9, 107, 207])
 
     def counts(counter: FakeCounter) -> None:
@@ -39,7 +39,7 @@ def test_an_empty_block_is_counted_once_and_left_out() -> None:
     assert results == [(100, 7), (200, 7)]
 
 
-def test_what_the_machine_lacks_is_known_inside() -> None:
+def test_missing_events_are_known_inside_the_block() -> None:
     kernel = FakeKernel(refuse={"minor-faults:u": errno.ENOENT})
     with Region("page-faults:u", "minor-faults:u", kernel=kernel) as region:
         assert list(region.why_not) == ["minor-faults:u"]

@@ -53,7 +53,7 @@ def test_samples_keep_their_chains_and_everything_else(name: str, tmp_path: Path
     assert new.stat().st_size < old.stat().st_size / 3
 
 
-def test_what_is_left_of_samples(tmp_path: Path) -> None:
+def test_requested_fields_of_samples_remain(tmp_path: Path) -> None:
     old = recording("chains-dwarf", tmp_path)
     with perfpy.open(str(old)) as before, perfpy.open(str(converted(old))) as after:
         one, other = before.events[0].attr, after.events[0].attr

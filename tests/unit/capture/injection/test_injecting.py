@@ -86,13 +86,13 @@ def test_build_ids_are_put_into_the_table(recording: Recording, tmp_path: Path):
     assert (result.build_id.hex(), result.filename) == ("ab" * 20, "/bin/x")
 
 
-def test_a_dump_that_is_gone_says_so(recording: Recording, tmp_path: Path):
+def test_a_missing_dump_is_reported(recording: Recording, tmp_path: Path):
     (tmp_path / "jit-77.dump").unlink()
     with pytest.raises(PerfError, match=r"jit-77\.dump: No such file"):
         inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
 
 
-def test_images_that_cannot_be_written_say_so(recording: Recording, tmp_path: Path):
+def test_images_that_cannot_be_written_are_reported(recording: Recording, tmp_path: Path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(OutputFailedError, match="others may write in it"):
@@ -174,7 +174,7 @@ def other_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfpy.symbols.files.live_process.trusted_owners", lambda pid: {12345})
 
 
-def test_a_dump_of_somebody_else_is_taken_when_forced_only(recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_dump_of_another_user_is_taken_when_forced_only(recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     other_owner(monkeypatch)
     with pytest.raises(PerfError, match=r"jit-77\.dump: belongs to user"):
         inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
@@ -194,7 +194,7 @@ def test_a_dump_that_is_the_file_of_the_mapping_is_its_process_own(recording: Re
         injector._inject(place._replace(ino=state.st_ino + 1))
 
 
-def test_a_dump_speaks_of_its_own_process_alone(recording: Recording, tmp_path: Path):
+def test_a_dump_describes_its_own_process_only(recording: Recording, tmp_path: Path):
     path = tmp_path / "jit-77.dump"
     data = path.read_bytes()
     owner = struct.pack("<I", PID)
@@ -223,7 +223,7 @@ def test_a_machine_that_has_no_room_in_an_elf_header_is_truncated(recording: Rec
     assert len(JitInjector(recording.data, str(tmp_path / "cache")).records(recording.side_band())) == 2
 
 
-def test_a_recording_without_events_says_so(recording: Recording, tmp_path: Path):
+def test_a_recording_without_events_is_reported(recording: Recording, tmp_path: Path):
     recording.data.events.clear()
     with pytest.raises(PerfError, match="no events in this recording"):
         inject(recording.data, str(tmp_path / "out.data"))
@@ -233,6 +233,6 @@ def test_a_recording_without_events_says_so(recording: Recording, tmp_path: Path
             make(recording.data)
 
 
-def test_damaged_mappings_are_left_out(recording: Recording):
+def test_damaged_mappings_are_omitted(recording: Recording):
     mapper = BuildIdMapper(recording.data, {}, only_these=True)
     assert mapper.map_record(RecordType.MMAP2, 2, struct.pack("<IHH", RecordType.MMAP2, 2, 8)) == b""

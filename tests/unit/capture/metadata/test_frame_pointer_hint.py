@@ -36,7 +36,7 @@ def judged(*samples: bytes, starts: tuple[int, ...] = (0,)) -> ChainEnds:
     return chain_ends(data, starts, [ATTR], hits)
 
 
-def test_chains_that_end_after_one_frame_are_told_with_their_programs():
+def test_chains_that_end_after_one_frame_are_reported_with_their_programs():
     result = judged(*[sample(CONTEXT_USER, APP + 1)] * 30, *[sample(CONTEXT_USER, LIBC + 1)] * 10)
     assert result.of_frame_pointers() == (
         "100% of the user call chains end after one frame: no frame pointers in app, libc.so.6; record --unwind has their callers"
@@ -52,12 +52,12 @@ def test_the_kernels_frames_are_not_the_users():
     assert result == ChainEnds(1, {"/lib/libc.so.6": 1})
 
 
-def test_nothing_is_said_of_chains_that_go_on():
+def test_complete_chains_have_no_note():
     whole = [sample(CONTEXT_USER, APP + 1, APP + 2, LIBC + 1)] * 60
     assert judged(*whole, *[sample(CONTEXT_USER, LIBC + 1)] * 60).of_frame_pointers() == ""
 
 
-def test_nothing_is_said_of_a_few_samples():
+def test_few_samples_have_no_note():
     assert judged(*[sample(CONTEXT_USER, APP + 1)] * 10).of_frame_pointers() == ""
 
 
@@ -68,7 +68,7 @@ def test_code_that_no_program_has_is_not_named():
     assert "end after one frame; " in chain_ends(data, [0], [ATTR], hits).of_frame_pointers()
 
 
-def test_every_part_of_the_file_is_looked_at():
+def test_every_part_of_the_file_is_read():
     front = b"".join([sample(CONTEXT_USER, APP + 1)] * 3000)
     rest = b"".join([sample(CONTEXT_USER, APP + 1, APP + 2)] * 3000)
     head = len(mapped("/usr/bin/app", APP) + mapped("/lib/libc.so.6", LIBC))

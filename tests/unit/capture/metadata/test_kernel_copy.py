@@ -70,7 +70,7 @@ def test_the_text_of_the_kernel_and_of_its_modules_is_copied(proc, tmp_path):
 @pytest.mark.parametrize(
     ("spoilt", "content"), [("kcore", None), ("kcore", b"short"), ("kallsyms", b"0 T _stext\n0 T _etext\n"), ("modules", b"x\n")]
 )
-def test_a_kernel_that_does_not_show_itself_is_told_in_one_line(proc, tmp_path, spoilt, content):
+def test_a_kernel_that_does_not_show_itself_is_reported_in_one_line(proc, tmp_path, spoilt, content):
     (proc / spoilt).unlink()
     if content is not None:
         (proc / spoilt).write_bytes(content)
@@ -100,7 +100,7 @@ def test_a_report_takes_names_and_code_from_the_copy(proc, tmp_path):
 
 
 @pytest.mark.parametrize("others", [{"output": "-"}, {"unwind": True}, {"off_cpu": True}, {"jit": True}])
-def test_what_is_one_file_is_refused(others):
+def test_one_file_for_input_and_output_is_refused(others):
     RecordOptions(output=OutputOptions(kcore=True)).check()
     with pytest.raises(UsageError, match="--kcore excludes"):
         record_options(kcore=True, **others).check()

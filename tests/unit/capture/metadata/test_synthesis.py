@@ -103,7 +103,7 @@ def test_a_thread_brings_its_process(proc):
     assert any(isinstance(r, Mmap2) for r in actual_records)
 
 
-def test_a_task_that_is_gone_is_left_out(proc):
+def test_an_ended_task_is_omitted(proc):
     assert list(Synthesis(proc, LAYOUT).threads([4711])) == []
 
 

@@ -43,7 +43,7 @@ def run(rate: float, most: int, monkeypatch: pytest.MonkeyPatch, plan: WaitPlan 
     return counters, warnings
 
 
-def test_what_is_below_the_limit_is_left_alone(monkeypatch):
+def test_rates_below_the_limit_stay_unchanged(monkeypatch):
     counters, warnings = run(900, 1000, monkeypatch)
     assert counters.seen == pytest.approx(9000, rel=0.01)
     assert not warnings

@@ -76,7 +76,7 @@ def test_users_have_the_event_that_needs_no_tracepoint(monkeypatch):
     assert "tracepoints" in warning
 
 
-def test_where_the_kernel_hides_itself_there_are_no_stacks_and_that_is_said(monkeypatch):
+def test_without_access_to_the_kernel_there_are_no_stacks_and_a_warning(monkeypatch):
     class Refusing(FakeKernel):
         def perf_event_open(self, attr: EventAttr, *_: Any, **__: Any) -> int:
             raise KernelRefusedError("perf_event_open", EACCES, cause="no", remedy="no")
@@ -102,7 +102,7 @@ def test_stacks_are_taken_as_the_options_say(monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"tail_synthesize": True}])
-def test_what_cannot_be_together_is_said(options):
+def test_contradicting_options_are_reported(options):
     with pytest.raises(UsageError, match="--off-cpu"):
         record_options(off_cpu=True, **options).check()
 

@@ -77,7 +77,7 @@ def test_chains_that_differ_in_order_alone_are_two():
     assert len(sum_short_waits(waits((10, 100, 0), (20, 200, 1), stacks=[[CONTEXT_USER, 1, 2], [CONTEXT_USER, 2, 1]]), 1000).rows) == 2
 
 
-def test_other_wakers_and_states_are_kept_apart():
+def test_other_wakers_and_states_are_kept_separate():
     three = waits((10, 100, 0), (20, 200, 0), (30, 300, 0))
     three.rows["waker"][1], three.rows["state"][2] = 5, ord("D")
     assert len(sum_short_waits(three, 1000).rows) == 3

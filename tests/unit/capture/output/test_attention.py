@@ -109,7 +109,7 @@ def test_control_switches_events_by_name(attend, kernel, tmp_path):
         assert (attention.stopping, attention.signal) == (True, 0)
 
 
-def test_a_control_that_nobody_holds_any_more_is_not_asked_for_ever(attend):
+def test_an_abandoned_control_is_not_read_forever(attend):
     reading, writing = os.pipe()
     os.close(writing)
     with Control(f"fd:{reading}") as control:

@@ -38,7 +38,7 @@ def scanned(path, *parts: bytes, packed: bool = False, begin: int = 24) -> DsoHi
     return hits
 
 
-def test_a_mapping_that_is_wrongly_said_to_have_a_build_id_is_set_right(tmp_path):
+def test_a_mapping_with_a_wrong_build_id_flag_is_corrected(tmp_path):
     wrong = mapping("/lib/wrong", MISC_MMAP_BUILD_ID, ON_DISK)
     right = mapping("/lib/right", MISC_MMAP_BUILD_ID, build_id=BUILD_ID)
     plain = mapping("/lib/plain", 0, ON_DISK)
@@ -54,7 +54,7 @@ def test_numbers_of_a_file_are_no_build_id(place):
     assert (record.misc, record.maj, record.min, record.ino, record.ino_generation, record.build_id) == (MISC_USER, *place, b"")
 
 
-def test_compressed_files_tell_what_was_hit_too(tmp_path):
+def test_hit_files_of_compressed_recordings_are_found(tmp_path):
     packer = Packer(1)
     samples = [encode_sample(usual_attr(), {"ip": 0x400010, "pid": 1, "time": time}, NATIVE_ENDIAN) for time in range(1, 5000)]
     first = b"".join(packer.pack(mapping("/lib/hit", 0, ON_DISK), *samples[:2000]))

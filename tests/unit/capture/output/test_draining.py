@@ -70,7 +70,7 @@ def drain_of(kernel: Any, **options: Any) -> Drain:
     return Drain(kernel, kernel, **options)
 
 
-def test_the_last_pass_writes_what_the_rings_held_then():
+def test_the_last_pass_writes_the_rest_of_the_rings():
     """Each write fills all ring buffers again; records that arrive during the last pass are not read."""
     kernel = Kernel(feeds=PAGE // 2)
     kernel.fill(PAGE // 2)
@@ -129,25 +129,25 @@ def test_a_recorder_that_feeds_itself_leaves_itself_out():
         [event(), event(SampleType.IDENTIFIER | SampleType.IP | SampleType.TID)],
     ],
 )
-def test_what_cannot_be_told_or_filtered_is_not_looked_at(events):
+def test_processes_that_cannot_be_filtered_are_not_read(events):
     assert not OwnSamples(events).due(1 << 40)
 
 
-def test_samples_of_others_are_left_alone():
+def test_samples_of_others_stay_unchanged():
     own = OwnSamples([event()])
     kernel = Kernel()
     kernel.fill(PAGE)
     assert not looks(own, kernel, 20)
 
 
-def test_the_filter_that_was_asked_for_holds_on():
+def test_the_requested_filter_holds_on():
     chosen_event = event(filter="id == 1")
     own = OwnSamples([chosen_event])
     own.leave_out()
     assert chosen_event.filter == f"(id == 1) && (common_pid != {own.tid})"
 
 
-def test_it_is_looked_at_seldom():
+def test_own_samples_are_counted_rarely():
     own = OwnSamples([event()])
     assert [own.due(written) for written in (0, 1 << 20, 8 << 20, 9 << 20, 16 << 20)] == [False, False, True, False, True]
     assert own.due(0), "another file has begun"

@@ -137,7 +137,7 @@ class Recording:
         return self.path.read_bytes()
 
 
-def test_what_comes_back_is_written_in_rounds(tmp_path):
+def test_unwound_records_are_written_in_rounds(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.ring(b"FIRST")
     recording.send()
@@ -190,7 +190,7 @@ def test_a_process_that_starts_late_is_waited_for(tmp_path, monkeypatch):
     assert not recording.stacks.records
 
 
-def test_what_a_dead_process_had_in_hand_is_not_lost(tmp_path):
+def test_records_of_a_dead_unwinder_are_not_lost(tmp_path):
     recording = Recording(tmp_path, dies_at_once)
     recording.ring(b"FIRST")
     recording.send()
@@ -207,7 +207,7 @@ def test_what_a_dead_process_had_in_hand_is_not_lost(tmp_path):
     assert [line.split(";")[0] for line in recording.said] == ["warning: the unwinding process has ended"]
 
 
-def test_what_was_unwound_before_a_death_is_not_written_twice(tmp_path):
+def test_records_unwound_before_a_death_are_written_once(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.ring(b"FIRST")
     recording.send()
@@ -221,7 +221,7 @@ def test_what_was_unwound_before_a_death_is_not_written_twice(tmp_path):
     assert recording.written.startswith(b"KNOWNfirst")
 
 
-def test_who_does_not_wait_has_stacks(tmp_path):
+def test_running_threads_have_stacks(tmp_path):
     recording = Recording(tmp_path, is_slow)
     recording.ring(b"FIRST")
     begun = time.monotonic()
@@ -231,7 +231,7 @@ def test_who_does_not_wait_has_stacks(tmp_path):
     assert "unwinding was interrupted" in recording.said[-1]
 
 
-def test_a_file_of_the_size_that_was_asked_for_grows_no_more(tmp_path):
+def test_a_file_of_the_requested_size_stops_growing(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.output.most = len(b"KNOWN" + b"first" + ROUND)
     recording.ring(b"FIRST")
@@ -265,7 +265,7 @@ def test_nothing_is_left_of_a_recording_that_did_not_begin(tmp_path):
         os.kill(recording.output.others[0], 0)
 
 
-def test_a_full_disk_ends_unwinding_and_is_told(tmp_path):
+def test_a_full_disk_ends_unwinding_and_is_reported(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.ring(b"FIRST")
     os.dup2(full := os.open("/dev/full", os.O_RDWR), recording.output.writer.fd)  # type: ignore[attr-defined]

@@ -70,7 +70,7 @@ def test_the_newest_code_at_an_address_counts(ranges):
     assert said(state(r14=CODE + 0x2000 + 22), ranges, {}) == Evaluated(9, 20, frozenset())
 
 
-def test_functions_that_share_their_instructions_are_told_apart_by_frame_or_object(ranges):
+def test_functions_that_share_their_instructions_are_distinguished_by_frame_or_object(ranges):
     """As 3.10 has it where their code is equal."""
     ranges.add(code(2)._replace(number=9, name="equal", address=OBJECTS + 0x900))
     assert said(state(r14=CODE + 0x2000 + 22), ranges, {}) is None
@@ -110,7 +110,7 @@ def test_without_a_code_at_home_other_words_say_nothing(ranges):
     assert said(state([CODE + 0x1000 + 60, 0x1234]), ranges, {}, taught(ranges, GOES_ON, 2)) is None
 
 
-def test_words_of_one_function_are_told_apart_by_how_they_change(ranges):
+def test_words_of_one_function_are_distinguished_by_how_they_change(ranges):
     same = [[CODE + 0x2000 + 60, CODE + 0x2000 + 2 * step] for step in range(1, 20)]
     slots = taught(ranges, same, 2)
     assert said(state([CODE + 0x2000 + 60, CODE + 0x2000 + 8]), ranges, {}, slots) == Evaluated(2, 6, frozenset())

@@ -55,7 +55,7 @@ def test_addresses_are_those_of_instructions():
     assert function.address(1000) == function.begin + function.size - 1
 
 
-def test_there_are_no_addresses_beyond_what_is_mapped():
+def test_there_are_no_addresses_beyond_mappings():
     functions = PythonFunctions()
     large = 1 << 29
     assert functions.addresses_of(code("f", end=0x7000 + large), (3, 8)) is not None
@@ -129,7 +129,7 @@ def test_answers_survive_the_pipe_in_pieces():
     assert [type(one) for one in result] == [type(one) for one in answers]
 
 
-def test_notes_say_what_is_less_than_exact():
+def test_notes_count_inexact_frames():
     (line,) = notes(PythonSummary((80, 10, 4, 3, 2, 1), 5, 1_500_000, {}))
     assert "5 functions in 99 of 100 samples" in line
     assert line.partition(" (")[2].partition(")")[0].split(", ") == [

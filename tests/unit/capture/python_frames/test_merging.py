@@ -49,7 +49,7 @@ def test_the_samples_own_instruction_counts_and_not_the_later_one():
     assert merged == ([[(2, 44), (1, 10), (0, 10)]], EXACT)
 
 
-def test_frames_that_were_called_after_the_sample_are_left_out():
+def test_frames_that_were_called_after_the_sample_are_omitted():
     merged = merge([loop(1, 1, 44)], ONE_LOOP, CODES, is_cut=False)
     assert merged == ([[(1, 44), (0, 10)]], EXACT)
 
@@ -65,7 +65,7 @@ def test_a_function_that_has_returned_meanwhile_keeps_its_caller():
     assert merged == ([[(3, 44), (2, None), (1, 10), (0, 10)]], OPEN_LINES)
 
 
-def test_what_fits_nowhere_stands_alone():
+def test_frames_that_fit_nowhere_are_alone():
     assert merge([loop(5, 3)], ONE_LOOP, CODES, is_cut=False) == ([[(3, 20)]], PARTIAL)
     assert merge([loop(5, 3)], [], CODES, is_cut=False) == ([[(3, 20)]], PARTIAL)
 
@@ -76,7 +76,7 @@ def test_each_loop_gets_the_frames_that_it_runs():
     assert merged == ([[(3, 20), (2, 10)], [(1, 20), (0, 10)]], EXACT)
 
 
-def test_loops_that_were_entered_after_the_sample_are_left_out():
+def test_loops_that_were_entered_after_the_sample_are_omitted():
     read = [frame(3, 3), frame(2, 2, is_entry=True), frame(1, 1), frame(0, 0, is_entry=True)]
     assert merge([loop(1, 1)], read, CODES, is_cut=False) == ([[(1, 20), (0, 10)]], EXACT)
 
@@ -138,7 +138,7 @@ def at(level: int, number: int) -> Evaluated:
     return Evaluated(number, 20, frozenset(), (7, STACK + level * SIZE))
 
 
-def test_callers_that_were_seen_at_other_moments_are_believed_until_one_was_read():
+def test_callers_that_were_seen_at_other_moments_are_trusted_until_one_was_read():
     merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen_callers=seen(ONE_LOOP), is_cut=False)
     assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
     merged = merge([at(2, 2)], [frame(0, 5, is_entry=True)], CODES, seen_callers=seen(ONE_LOOP), is_cut=False)
@@ -181,7 +181,7 @@ def test_calls_that_were_seen_once_in_a_while_are_errors():
     assert not calls.has(2, 1)
 
 
-def test_of_several_callers_none_is_believed():
+def test_ambiguous_callers_are_dropped():
     other = [frame(2, 2), frame(1, 3), frame(0, 0, is_entry=True)]
     merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen_callers=seen(ONE_LOOP, other), is_cut=False)
     assert merged == ([[(2, 20)]], PARTIAL)

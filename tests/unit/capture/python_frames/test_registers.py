@@ -34,7 +34,7 @@ def test_saved_registers_are_restored_and_others_stay():
     assert second.words == [1004, 1005, 1006, 1007, 1008, 1009, 1010]
 
 
-def test_registers_saved_beyond_the_copy_are_not_known():
+def test_registers_saved_beyond_the_copy_are_unknown():
     _, second = states({STACK_POINTER: BEGIN, RBX: 1}, stack(4), [rules(64, r3=-16), rules(64)])
     assert RBX not in second.registers
 

@@ -145,7 +145,7 @@ def test_copies_wake_the_reader_now_and_then():
 
 
 @pytest.mark.parametrize("version", [(3, 8), (3, 11), (3, 12)])
-def test_who_holds_the_lock(version):
+def test_the_holder_of_the_gil_is_read(version):
     memory = PythonMemory(version)
     state = with_calls(memory)
     runtime = memory.layout.runtime

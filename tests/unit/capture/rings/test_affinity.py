@@ -36,7 +36,7 @@ def test_rings_of_threads_are_read_anywhere(monkeypatch: pytest.MonkeyPatch):
     move(0)
 
 
-def test_a_cpu_that_is_gone_is_read_from_where_one_is(monkeypatch: pytest.MonkeyPatch):
+def test_an_offline_cpu_is_read_from_where_one_is(monkeypatch: pytest.MonkeyPatch):
     def refuse(_pid: int, _cpus: object) -> None:
         raise OSError
 

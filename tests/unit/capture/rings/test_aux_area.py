@@ -57,7 +57,7 @@ def test_it_comes_first_with_period_1_and_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("option", ["unwind", "off_cpu", "overwrite", "per_thread"])
-def test_what_cannot_be_with_it_is_named(option: str) -> None:
+def test_excluded_options_are_named(option: str) -> None:
     with pytest.raises(UsageError, match="drop --" + option.replace("_", "-")):
         configured(pmcu(), **{option: True})
 
@@ -67,7 +67,7 @@ def test_one_a_recording() -> None:
         configured(pmcu("one"), pmcu("two"))
 
 
-def test_who_may_not_count_cpus_is_told_to_be_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_cpus_without_permission_suggests_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aux_area, "may_count_cpus", lambda: False)
     with pytest.raises(UsageError, match="run as root"):
         configured(pmcu())

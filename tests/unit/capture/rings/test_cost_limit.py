@@ -62,13 +62,13 @@ class Recording:
         return last / 4000 if attr.freq else 1000 / last
 
 
-def test_what_costs_little_enough_is_left_alone(monkeypatch):
+def test_a_cheap_recording_stays_unchanged(monkeypatch):
     recording = Recording(monkeypatch, CLOCK, lambda rate: 0.019 * rate, may_rest=True)
     assert (recording.periods(), recording.told, recording.rested) == ([], [], 0)
 
 
 @pytest.mark.parametrize("attr", [CLOCK, CYCLES, MISSES])
-def test_samples_become_as_rare_as_it_takes_and_the_user_is_told(monkeypatch, attr):
+def test_the_frequency_is_lowered_with_a_message(monkeypatch, attr):
     recording = Recording(monkeypatch, attr, lambda rate: 0.1 * rate, may_rest=True)
     assert len(recording.periods()) == 1
     assert recording.rate(attr) == pytest.approx(0.16, rel=0.01)
@@ -80,7 +80,7 @@ def test_samples_become_as_rare_as_it_takes_and_the_user_is_told(monkeypatch, at
     assert counters == {counter.fd for counter in recording.kernel.named("sampled")}
 
 
-def test_what_a_lower_frequency_does_not_reach_has_a_rest(monkeypatch):
+def test_events_pause_if_a_lower_frequency_is_not_enough(monkeypatch):
     recording = Recording(monkeypatch, CLOCK, lambda _rate: 0.1, may_rest=True)
     assert recording.spent / 10 == pytest.approx(0.02, rel=0.3)
     assert len(recording.periods()) == 1

@@ -65,7 +65,7 @@ def test_a_whole_system_has_a_dummy_for_the_side_band_that_is_on_at_once():
     assert event.sample_type & SampleType.CPU
 
 
-def test_a_dummy_that_comes_first_carries_the_side_band_and_stays_as_it_was_asked_for():
+def test_a_first_dummy_carries_the_side_band_and_keeps_its_options():
     dummy, event = configured(software("dummy", SoftwareId.DUMMY), clock(), target=SYSTEM, callchain=Callchain("fp"))
     assert (dummy.disabled, dummy.mmap, dummy.freq, dummy.sample_freq) == (0, 1, 1, 4000)
     assert dummy.sample_type & SampleType.CALLCHAIN
@@ -99,7 +99,7 @@ def test_a_group_that_is_read_follows_its_leader():
     assert first.sample_type == second.sample_type == PLAIN | SampleType.READ | SampleType.ID
 
 
-def test_events_of_one_sample_type_are_told_apart_by_id():
+def test_events_of_one_sample_type_are_distinguished_by_id():
     assert all(attr.sample_type == PLAIN | SampleType.ID for attr in configured(clock(), faults()))
 
 
@@ -144,7 +144,7 @@ def test_the_term_no_call_graph_overrules_the_option():
     assert attr.sample_regs_user == 0
 
 
-def test_threads_on_any_cpu_have_no_times_unless_asked_for():
+def test_threads_on_any_cpu_have_no_times_by_default():
     (attr,) = configured(clock(), per_thread=True)
     (timed,) = configured(clock(), per_thread=True, time=True)
     assert not attr.sample_type & SampleType.TIME

@@ -67,7 +67,7 @@ def test_members_are_opened_in_their_leaders_group():
     assert [counter.group_fd for counter in kernel.counters] == [-1, -1, kernel.counters[0].fd, kernel.counters[1].fd]
 
 
-def test_cycles_without_a_pmu_become_a_clock_and_that_is_told():
+def test_cycles_without_a_pmu_become_a_clock_with_a_message():
     kernel = FakeKernel(refuse={"cycles:P": errno.ENOENT})
     (cycles,), warnings = opened(kernel, event("cycles:P", HardwareId.CPU_CYCLES, PerfType.HARDWARE, 3, precise_max=True))
     assert warnings == ["no hardware cycle counter here; using task-clock instead"]
@@ -111,7 +111,7 @@ class Gone(FakeKernel):
         return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
 
-def test_threads_that_ended_are_left_out_while_others_live():
+def test_threads_that_ended_are_omitted_while_others_live():
     kernel = Gone()
     opened(kernel, event("a"), tids=(7, 8), skip_missing=True)
     assert places(kernel) == [("a", 7, 0), ("a", 7, 1)]

@@ -51,7 +51,7 @@ def test_python_without_frame_pointers_gets_copies_of_stacks_and_fewer_samples(t
         RecordOptions(sampling=SamplingOptions(user_regs=1)),
     ],
 )
-def test_what_cannot_be_unwound_at_once_is_unwound_later(asked: RecordOptions):
+def test_stacks_not_unwound_at_once_are_unwound_later(asked: RecordOptions):
     options = choice("sh", asked)
     assert (options.sampling.callchain, options.sampling.unwind) == (Callchain("dwarf", 32768), False)
     options.check()
@@ -79,11 +79,11 @@ def test_methods_that_java_interprets_are_found_in_stacks():
     assert (options.sampling.callchain, options.sampling.unwind) == (Callchain("dwarf", 32768), True)
 
 
-def test_a_program_that_is_not_known_may_start_python(tmp_path: Path):
+def test_an_unknown_program_may_start_python(tmp_path: Path):
     assert choice("sh").sampling.callchain == Callchain("dwarf", 32768)
 
 
-def test_what_was_asked_for_stays():
+def test_requested_options_stay():
     options = RecordOptions(sampling=SamplingOptions(callchain=Callchain("fp", max_stack=3), freq=50))
     assert choice("python3", options) == options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
     assert choice("node", RecordOptions(sampling=SamplingOptions(unwind=True))).sampling.unwind
@@ -96,7 +96,7 @@ def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch
     assert choice("python3").sampling.callchain == Callchain("fp")
 
 
-def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
+def test_recordings_unwound_at_once_have_perf_maps_and_stacks():
     """Jitdumps are read at the end of a recording, too late to unwind their code."""
     options = RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192)), jit=True)
     names = RuntimeNames(options, ["node"], lambda _line: None)

@@ -44,7 +44,7 @@ def said(python: str, program: str, *arguments: str, **variables: str) -> str:
     return result.stdout
 
 
-def test_functions_are_named_with_what_they_are_defined_in(python: str, tmp_path: Path):
+def test_functions_have_qualified_names(python: str, tmp_path: Path):
     program = tmp_path / "program.py"
     program.write_text(
         MAP
@@ -139,7 +139,7 @@ threading.Thread(target=forever, daemon=True).start()
 """
 
 
-def test_programs_do_what_they_do_without_names(python: str, tmp_path: Path):
+def test_names_do_not_change_programs(python: str, tmp_path: Path):
     program = tmp_path / "program.py"
     program.write_text(
         MANY_KINDS + "\nimport os\nif os.path.exists('/tmp/perf-%d.map' % os.getpid()): os.unlink('/tmp/perf-%d.map' % os.getpid())"
@@ -161,7 +161,7 @@ def test_the_users_sitecustomize_is_run_in_its_turn(python: str, tmp_path: Path)
     assert said(python, text, PYTHONPATH=str(tmp_path)).split() == [f"{tmp_path}/sitecustomize.py"] * 2
 
 
-def test_an_error_in_the_users_sitecustomize_is_told_as_ever(python: str, tmp_path: Path):
+def test_an_error_in_the_users_sitecustomize_is_reported_as_before(python: str, tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("1 / 0")
     plain, with_names = (run(python, "print(1)", named=with_names, PYTHONPATH=str(tmp_path)) for with_names in (False, True))
     assert "ZeroDivisionError" in plain.stderr
@@ -173,7 +173,7 @@ def test_children_are_named_too(python: str):
     assert said(python, text, MAP + "def child(): pass\nchild(); print(len(named('child'))); forget()").strip() == "1"
 
 
-def test_a_forked_child_has_a_map_of_its_own_with_the_lines_of_its_parent(python: str):
+def test_a_forked_child_has_its_own_map_with_the_lines_of_its_parent(python: str):
     text = """
 def before(): pass
 def after(): pass
@@ -191,7 +191,7 @@ print(len(named("after")))"""
     assert said(python, text).split() == ["1", "1", "0o100600", "False", "0"]
 
 
-def test_descriptors_that_the_program_closes_and_uses_again_are_left_alone(python: str, tmp_path: Path):
+def test_descriptors_that_the_program_closes_and_uses_again_stay_unchanged(python: str, tmp_path: Path):
     text = """
 os.closerange(3, 1024)
 file = open(sys.argv[1], "w"); copies = [os.dup(file.fileno()) for _ in range(300)]
@@ -234,7 +234,7 @@ print(len(named("first")))"""
     assert said(python, text, MAP + text + "\nforget()").split() == ["2"]
 
 
-def test_a_map_that_somebody_left_is_not_added_to(python: str, tmp_path: Path):
+def test_a_foreign_map_is_not_extended(python: str, tmp_path: Path):
     """Neither a link, nor a file that is older than the process."""
     victim, code = tmp_path / "victim", MAP + "print(len([line for line in lines() if 'old' in line])); forget()"
     leave = "import os, sys; p = '/tmp/perf-%d.map' % os.getpid(); os.path.exists(p) and os.unlink(p); "
@@ -247,7 +247,7 @@ def test_a_map_that_somebody_left_is_not_added_to(python: str, tmp_path: Path):
     assert run(python, code, launcher=(sys.executable, "-I", "-c", leave)).stdout.split() == ["0"]
 
 
-def test_a_machine_without_executable_memory_is_told_of_in_a_line(python: str):
+def test_a_machine_without_executable_memory_is_reported_in_a_line(python: str):
     refuse = "import ctypes, os, sys; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
     if ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0:
         pytest.skip("this kernel has no PR_SET_MDWE")
@@ -258,7 +258,7 @@ def test_a_machine_without_executable_memory_is_told_of_in_a_line(python: str):
     assert result.stderr.count("\n") == 1
 
 
-def test_subinterpreters_are_left_alone(python: str):
+def test_subinterpreters_stay_unchanged(python: str):
     text = """
 import _xxsubinterpreters as others
 one = others.create()
@@ -269,7 +269,7 @@ print(len(named("inside")))"""
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.6", "3.7", "3.12", "3.13", "3.14"])
-def test_other_versions_run_as_ever(version: str):
+def test_other_versions_run_as_before(version: str):
     python = interpreter(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
@@ -283,7 +283,7 @@ def test_the_startup_folder_comes_before_the_users_own_path():
     assert paths == [STARTUP, STARTUP, f"{STARTUP}:/a:/b"]  # an empty part would be the current folder
 
 
-def test_what_runs_in_other_interpreters_imports_nothing_of_ours():
+def test_code_in_other_interpreters_imports_nothing_of_perfpy():
     for path in Path(STARTUP).glob("*.py"):
         imported = {
             name.name if isinstance(node, ast.Import) else node.module or ""
@@ -296,7 +296,7 @@ def test_what_runs_in_other_interpreters_imports_nothing_of_ours():
 
 
 @pytest.mark.particular
-def test_the_machine_code_is_what_the_source_says(tmp_path: Path):
+def test_the_machine_code_is_that_of_its_source(tmp_path: Path):
     compilers = [shutil.which(f"{machine}-linux-gnu-gcc") or "" for machine in ("x86_64", "aarch64")]
     if not all(compilers) or " 12.2." not in subprocess.run([compilers[0], "--version"], capture_output=True, text=True, check=True).stdout:
         pytest.skip("needs gcc 12.2 for x86-64 and aarch64")

@@ -32,7 +32,7 @@ def test_every_runtime_that_can_be_asked_anywhere_is_asked():
 
 
 @pytest.mark.parametrize("variable", ["RUBYOPT", "ERL_FLAGS", "MONO_ENV_OPTIONS"])
-def test_what_older_versions_take_for_an_error_is_left_out(variable: str):
+def test_options_unknown_to_older_versions_are_omitted(variable: str):
     assert variable not in environment_for(["sh"], {}).variables
 
 
@@ -45,7 +45,7 @@ def test_but_set_for_a_program_that_is_new_enough(tmp_path: Path, monkeypatch: p
     assert environment.hints == (() if is_set else ("Ruby: start it with --yjit-perf (3.3 or newer)",))
 
 
-def test_what_the_user_set_is_kept():
+def test_the_users_settings_are_kept():
     users = {"NODE_OPTIONS": "--max-old-space-size=100", "PYTHONPERFSUPPORT": "0", "JAVA_TOOL_OPTIONS": "-Xmx1g"}
     variables = environment_for(["sh"], users).variables
     assert variables["NODE_OPTIONS"].startswith("--max-old-space-size=100 --perf-basic-prof")
@@ -53,7 +53,7 @@ def test_what_the_user_set_is_kept():
     assert "PYTHONPERFSUPPORT" not in variables
 
 
-def test_what_is_set_already_is_not_set_again():
+def test_existing_settings_are_not_repeated():
     before = environment_for(["sh"], {}).variables
     assert environment_for(["sh"], before).variables == {}
 
@@ -113,7 +113,7 @@ def test_the_line_has_the_commands_own_variables_in_full():
     )
 
 
-def test_runtimes_that_have_no_variable_say_what_to_do():
+def test_runtimes_that_have_no_variable_name_the_remedy():
     environment = environment_for(["/usr/bin/luajit"], {})
     assert environment.hints == ("LuaJIT: build it with -DLUAJIT_USE_PERFTOOLS",)
 

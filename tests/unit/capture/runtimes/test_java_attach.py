@@ -102,14 +102,14 @@ def test_one_that_does_not_is_woken_first(jvm: Jvm):
     assert sorted(os.listdir(jvm.folder)) == [f".java_pid{PID}"]
 
 
-def test_one_that_would_die_of_the_signal_is_left_alone(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
+def test_a_jvm_that_the_signal_would_kill_gets_none(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(live_process, "catches", lambda pid, number: False)
     with pytest.raises(OSError, match="does not listen"):
         write_perf_map(PID)
     assert (jvm.signals, os.listdir(jvm.folder)) == ([], [])
 
 
-def test_one_that_does_not_answer_holds_nobody_up(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
+def test_a_jvm_that_does_not_answer_blocks_nothing(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
     with pytest.raises(TimeoutError, match="does not answer"):
         write_perf_map(PID)
@@ -120,7 +120,7 @@ def test_one_that_does_not_answer_holds_nobody_up(jvm: Jvm, monkeypatch: pytest.
     ("answer", "reason"),
     [(b"1\njava.lang.IllegalArgumentException: Unknown diagnostic command\n", "Unknown diagnostic command"), (b"", "17")],
 )
-def test_a_refusal_is_told(jvm: Jvm, answer: bytes, reason: str):
+def test_a_refusal_is_reported(jvm: Jvm, answer: bytes, reason: str):
     jvm.answer = answer
     jvm.listen()
     with pytest.raises(OSError, match=reason):
@@ -139,7 +139,7 @@ def test_a_socket_of_another_user_is_not_spoken_to(jvm: Jvm, monkeypatch: pytest
             write_perf_map(PID)
 
 
-def test_what_went_wrong_is_one_line_for_each(monkeypatch: pytest.MonkeyPatch):
+def test_each_failure_is_one_line(monkeypatch: pytest.MonkeyPatch):
     def refuse(pid: int) -> None:
         if pid == 2:
             raise PermissionError(13, "Permission denied")

@@ -93,7 +93,7 @@ def test_a_perf_map_is_kept_and_read_when_the_file_has_gone(tmp_path: Path, perf
     assert len(Path(path).read_bytes()) > len(before)
 
 
-def test_what_a_recording_keeps_comes_before_what_a_machine_has(tmp_path: Path, perf_map: Path):
+def test_names_in_a_recording_precede_those_of_the_machine(tmp_path: Path, perf_map: Path):
     perf_map.write_bytes(MAP)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     store_names(path, LONG_AGO)
@@ -122,7 +122,7 @@ def test_a_map_from_before_a_process_that_runs_is_another_ones(tmp_path: Path, p
     assert store_names(recording_of(tmp_path, mapping("//anon", CODE, 0)), LONG_AGO).maps == 0
 
 
-def test_maps_of_others_are_not_believed(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
+def test_maps_of_others_are_not_trusted(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
     perf_map.write_bytes(MAP)
     monkeypatch.setattr(live_process, "trusted_owners", lambda pid: {os.geteuid() + 1})
     stored = store_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
@@ -184,7 +184,7 @@ def test_a_compressed_recording_stays_compressed(tmp_path: Path, dump: Path):
 
 
 @pytest.mark.parametrize("name", ["replace", "writev"])
-def test_a_recording_that_cannot_be_rewritten_stays_as_it_was(
+def test_a_recording_that_cannot_be_rewritten_stays_unchanged(
     tmp_path: Path, dump: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     def full(*arguments: object) -> int:
@@ -242,13 +242,13 @@ def test_dumps_are_removed_when_their_code_is_in_the_recording(tmp_path: Path, d
     assert not dump.exists()
 
 
-def test_a_dump_that_is_none_is_told(tmp_path: Path, dump: Path):
+def test_an_invalid_dump_is_reported(tmp_path: Path, dump: Path):
     dump.write_bytes(b"x" * 100)
     stored = store_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache"))
     assert stored.failures == (f"{dump}: not a jitdump file",)
 
 
-def test_functions_of_other_processes_are_left_out(tmp_path: Path, dump: Path):
+def test_functions_of_other_processes_are_omitted(tmp_path: Path, dump: Path):
     dump.write_bytes(header() + load("theirs", CODE, b"\x90" * 16, 3, time=20, pid=PID + 1))
     assert store_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache")).functions == 0
 

@@ -71,7 +71,7 @@ def test_a_pipe_keeps_no_names():
     assert len(lines) == 2
 
 
-def test_the_end_says_what_was_kept_and_what_not(monkeypatch: pytest.MonkeyPatch):
+def test_the_last_line_counts_stored_and_failed_maps(monkeypatch: pytest.MonkeyPatch):
     Path("perf.data").write_bytes(b"x")
     names, lines = begun(RecordOptions(), "sh")
     monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", lambda *_, **__: Kept(1, 2, ("a map: not ours",), frozenset()))

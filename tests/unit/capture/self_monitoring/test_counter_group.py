@@ -35,7 +35,7 @@ def test_a_group_is_read_at_once() -> None:
     assert all(counter.closed for counter in kernel.counters)
 
 
-def test_members_of_the_same_name_are_kept_apart() -> None:
+def test_members_of_the_same_name_are_kept_separate() -> None:
     kernel = FakeKernel(counts=numbered)
     with CounterGroup(attrs(*[HardwareId.CPU_CYCLES] * 3), events=["cycles", "cycles", "other"], kernel=kernel) as group:
         reading = group.read()
@@ -63,7 +63,7 @@ def test_a_group_that_is_too_large_says_how_many_fit(fits: int) -> None:
     assert all(counter.closed for counter in kernel.counters)
 
 
-def test_an_event_that_opens_nowhere_is_told_as_it_is() -> None:
+def test_an_event_that_opens_nowhere_is_reported() -> None:
     class NoPmu(FakeKernel):
         def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
             if event == "b":

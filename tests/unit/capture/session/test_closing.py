@@ -49,7 +49,7 @@ def test_a_good_recording_is_called_so_and_how_exact_it_is():
 
 
 @pytest.mark.parametrize("file", ["/usr/bin/python3.13", "/opt/lib/libpython3.12.so.1.0", "/usr/lib/libpython3.13t.so.1.0"])
-def test_people_are_told_of_the_option_for_python_programs(file):
+def test_a_note_names_the_option_for_python_programs(file):
     first, *_ = lines(10_000, hit_files=["/usr/lib/libc.so.6", file])
     assert first == "note: this is a Python program; record --python has its functions and lines"
     for others in ({"python": True}, {"jit": True}, {"notes": False}, {"target": PEOPLE.target._replace(all_cpus=True)}):
@@ -72,7 +72,7 @@ def children(target: dict[str, Any], **processes: tuple[int, int]) -> list[str]:
     return [*closing.busy_children(options, cast("Any", Processes(**processes)))]
 
 
-def test_people_are_told_of_children_that_do_the_work():
+def test_a_note_names_children_that_do_the_work():
     family = {"p1": (0, 900), "p10": (1, 5), "p11": (10, 40), "p12": (11, 50), "p13": (1, 70)}
     assert children({"pid": "10"}, **family) == ["note: -p leaves out 2 child processes, which do most of the work: record -p 10,11,12"]
     assert children({"pid": "10,11"}, **family) == ["note: -p leaves out 1 child process, which does most of the work: record -p 10,11,12"]
@@ -134,12 +134,12 @@ def test_few_samples_of_a_count_ask_for_a_lower_one():
     assert lines(100, options=sampled(period=1000), attr=CYCLES)[0].endswith("record for longer, or lower -c (1000)")
 
 
-def test_losses_are_told_to_scripts_and_nothing_else_is():
+def test_scripts_get_the_warning_of_losses_only():
     assert lines(10, options=RecordOptions()) == []
     assert len(lines(10, 1, RecordOptions())) == 1
 
 
-def test_what_was_not_counted_is_not_judged():
+def test_uncounted_losses_are_not_judged():
     assert lines(None) == []
     assert lines(0, options=PEOPLE._replace(sampling=PEOPLE.sampling._replace(no_samples=True))) == []
 

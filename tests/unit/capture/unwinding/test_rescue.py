@@ -64,7 +64,7 @@ def read(path: str) -> list[str]:
     return names
 
 
-def test_what_was_handed_over_and_not_written_is_written(path, writer):
+def test_pieces_handed_over_and_not_written_are_written(path, writer):
     rescue = rescue_of(path, "one", "two")
     put(writer, "one")
     tell(rescue, writer)
@@ -109,7 +109,7 @@ def test_another_file_of_the_same_name_gets_what_was_for_it(path, writer):
 
 
 @pytest.mark.parametrize("content", [b"", b"PERFILE2", b"x" * 300])
-def test_a_file_that_is_none_stays_as_it_is(path, content):
+def test_a_file_that_is_no_recording_stays_unchanged(path, content):
     with open(path, "wb") as file:
         file.write(content)
     with pytest.raises(ValueError, match=r"empty|short|magic|header|no "):

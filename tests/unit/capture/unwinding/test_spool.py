@@ -33,7 +33,7 @@ def test_a_piece_holds_what_was_written_in_one_extent(spool):
     assert read(spool, piece) == b"abcdefg"
 
 
-def test_what_does_not_fit_into_memory_goes_to_disk(spool):
+def test_pieces_beyond_the_memory_limit_go_to_disk(spool):
     spool.write([bytes(60)])
     first = spool.close_piece()
     spool.write([b"0123456789"])
@@ -97,7 +97,7 @@ def test_a_folder_that_takes_no_files_is_named(tmp_path):
         Spool(str(tmp_path / "no-such-folder"))
 
 
-def test_a_full_disk_says_what_helps(spool):
+def test_the_error_of_a_full_disk_names_a_remedy(spool):
     os.close(spool.disk)
     spool.disk = os.open("/dev/full", os.O_RDWR)
     with pytest.raises(OutputFailedError, match="a lower frequency"):

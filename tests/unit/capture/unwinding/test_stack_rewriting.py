@@ -52,7 +52,7 @@ def with_stack(kernel: list[int], stack: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sample_type", [SMALL, EVERYTHING])
-def test_the_rest_of_a_sample_stays_as_it_was(sample_type):
+def test_the_rest_of_a_sample_stays_unchanged(sample_type):
     attr = attr_of(sample_type)
     samples = [with_stack([1, 2], bytes(256)), with_stack([], bytes(64)), with_stack([3], b"")]
     chunk = chunk_of(b"".join(encode_sample(attr, values, NATIVE_ENDIAN) for values in samples))
@@ -76,7 +76,7 @@ def test_other_records_stay_where_they_are():
     assert b"".join(rewriting.written()) == comm + plain + lost
 
 
-def test_records_can_be_left_out():
+def test_records_can_be_omitted():
     attr = attr_of(SMALL)
     one, other = (encode_sample(attr, {**with_stack([], bytes(64)), "pid": pid}, NATIVE_ENDIAN) for pid in (1, 2))
     rewriting = Rewriting(chunk := chunk_of(one + other))
@@ -94,7 +94,7 @@ def test_a_chain_longer_than_a_record_is_truncated():
     assert walk(np.frombuffer(written, np.uint8), NATIVE_ENDIAN).end == len(written)
 
 
-def test_a_sample_shorter_than_it_says_is_left_out():
+def test_a_sample_shorter_than_it_says_is_omitted():
     attr = attr_of(SMALL)
     whole = encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN)
     cut = bytearray(whole[:-64])

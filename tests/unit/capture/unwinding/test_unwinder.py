@@ -115,7 +115,7 @@ def test_each_process_has_its_own_mappings():
     assert pieces(mapped(1, 7) + sample(2, 7) + sample(2, 8)) == [[WHOLE, ALONE]]
 
 
-def test_samples_of_the_process_itself_are_left_out():
+def test_samples_of_the_process_itself_are_omitted():
     assert pieces(mapped(1) + sample(2, OWN) + sample(3)) == [[WHOLE]]
 
 

@@ -83,7 +83,7 @@ def test_all_functions_come_those_with_most_samples_first(annotate: Annotate, tm
     assert whole.startswith(HEADING)
 
 
-def test_functions_below_the_limit_are_left_out(annotate: Annotate, tmp_path: Path) -> None:
+def test_functions_below_the_limit_are_omitted(annotate: Annotate, tmp_path: Path) -> None:
     annotate("--percent-limit", "50")
     assert "=0x0000000000001020" not in (tmp_path / "asked.txt").read_text()
 
@@ -97,13 +97,13 @@ def test_columns(annotate: Annotate) -> None:
 @pytest.mark.parametrize(
     ("kind", "share"), [("local-hits", "60.00"), ("global-hits", "46.15"), ("local-period", "60.00"), ("global-period", "46.15")]
 )
-def test_what_shares_are_of(annotate: Annotate, kind: str, share: str) -> None:
+def test_the_total_of_shares(annotate: Annotate, kind: str, share: str) -> None:
     text = annotate("-d", "spin", "--percent-type", kind)
     assert f"percent: {kind.replace('-', ' ')})" in text
     assert cells(text).strip() == share
 
 
-def test_of_a_function_that_was_asked_for_all_is_the_function(annotate: Annotate) -> None:
+def test_a_requested_function_is_its_own_total(annotate: Annotate) -> None:
     assert cells(annotate("-s", "spin", "--percent-type", "global-period")).strip() == "60.00"
 
 
@@ -142,7 +142,7 @@ def test_a_function_that_has_no_samples_gives_a_line_why(annotate: Annotate, cap
     assert annotate("-s", "nothing") == ""
 
 
-def test_what_is_missing_is_said_once_for_each_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_code_is_reported_once_for_each_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "spin").write_bytes(program().build())
     (tmp_path / "perf.data").write_bytes(recording())
@@ -177,7 +177,7 @@ def test_the_one_function_with_that_name_is_taken(options: list[str], tmp_path: 
     assert not captured.err
 
 
-def test_of_several_functions_the_names_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_functions_the_names_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert annotated(tmp_path, ONE, OTHER, "spin") != 0
     error = capsys.readouterr().err
     assert "2 functions are called spin: 'spin(unsigned char const*, unsigned long)', 'spin(int)'; name one with its parameters" in error
@@ -197,7 +197,7 @@ def test_only_functions_that_the_other_filters_leave_have_a_say(
     assert "functions are called" not in capsys.readouterr().err
 
 
-def test_a_name_that_none_has_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     annotated(tmp_path, ONE, OTHER, "spun")
     assert "no such function in this recording; it has spin(" in capsys.readouterr().err
 

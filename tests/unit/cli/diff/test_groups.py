@@ -54,7 +54,7 @@ def test_patterns_and_folders_are_groups(folders, capsys, line):
     assert marked[0] == "c"
 
 
-def test_single_recordings_are_compared_as_ever(folders, capsys):
+def test_single_recordings_are_compared_as_before(folders, capsys):
     text = said(capsys, "before/host0.data", "after/host0.data", "-s", "comm").out
     assert "Baseline" in text
     assert "hosts" not in text
@@ -121,7 +121,7 @@ def test_a_page(folders, capsys):
     assert "changed beyond the spread of hosts" in page
 
 
-def test_what_cannot_be_read_is_left_out_and_named(folders, capsys):
+def test_unreadable_recordings_are_omitted_and_named(folders, capsys):
     (folders / "after" / "bad.data").write_bytes(b"PERFILE2 and then nothing")
     result = said(capsys, "before", "after", "-s", "comm", status=91)
     assert result.out.startswith(TABLE)
@@ -156,11 +156,11 @@ def test_a_program_s_name_forges_no_line(tmp_path, capsys):
         (["before", "after", "--time", "0,1:2,3"], "--time with colons"),
     ],
 )
-def test_what_groups_do_not_take(folders, capsys, line, word):
+def test_options_refused_for_groups(folders, capsys, line, word):
     assert word in said(capsys, *line, status=129).err
 
 
-def test_filters_that_leave_nothing_are_told(folders, capsys):
+def test_filters_that_leave_nothing_are_reported(folders, capsys):
     assert "no event has samples in both groups" in said(capsys, "before", "after", "--comms", "none", status=255).err
 
 

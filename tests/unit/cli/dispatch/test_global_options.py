@@ -22,7 +22,7 @@ def called_perf(monkeypatch):
 
 
 @pytest.mark.parametrize("line", [["--version"], ["version"], ["-v"], ["version", "--build-options"]])
-def test_the_version_is_told_as_programs_read_perfs(line, called_perf, capsys):
+def test_the_version_has_perfs_form(line, called_perf, capsys):
     assert cli.run(line) == 0
     assert re.match(r"perf version 6\.12\.\d+ \(perfpy [\d.]+\)\n", capsys.readouterr().out)
 
@@ -42,7 +42,7 @@ def test_errors_and_help_have_the_name(called_perf, capsys):
         assert "perfpy " not in capsys.readouterr().out
 
 
-def test_names_of_others_stay_as_they_are(called_perf, capsys):
+def test_names_of_others_stay_unchanged(called_perf, capsys):
     assert cli.run(["report", "-i", "/nowhere/perfpy x.data"]) == 255
     assert "/nowhere/perfpy x.data" in capsys.readouterr().err
 
@@ -112,7 +112,7 @@ def test_options_before_the_command_leave_it(line, monkeypatch, capsys):
     assert "version" in capsys.readouterr().out
 
 
-def test_the_exec_path_is_told_and_taken(monkeypatch, capsys):
+def test_the_exec_path_is_printed_and_accepted(monkeypatch, capsys):
     monkeypatch.delenv("PERF_EXEC_PATH", raising=False)
     assert cli.run(["--exec-path"]) == 0
     assert capsys.readouterr().out == "/usr/lib/perf-core\n"
@@ -131,7 +131,7 @@ def test_a_command_after_options_is_the_command(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [[], ["--buildid-dir", "/nowhere"], ["--no-pager", "-p"]])
-def test_ctrl_c_is_what_the_command_wants_whatever_stands_before_it(options, monkeypatch, capsys):
+def test_ctrl_c_is_set_for_the_command_behind_options(options, monkeypatch, capsys):
     settings: list[bool] = []
     monkeypatch.setattr(cli, "_set_ctrl_c", lambda *, raises: settings.append(raises))
     monkeypatch.setenv("PERF_BUILDID_DIR", "")

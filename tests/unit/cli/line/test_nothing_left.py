@@ -60,7 +60,7 @@ def test_q_says_nothing(command: str, capfd: pytest.CaptureFixture[str]) -> None
     assert said(capfd, *command.split(), "--comms", "nosuch") == ""
 
 
-def test_nothing_is_said_of_filters_that_leave_something(capfd: pytest.CaptureFixture[str]) -> None:
+def test_effective_filters_have_no_note(capfd: pytest.CaptureFixture[str]) -> None:
     for command in ("report --json", "report --folded=-", "script"):
         assert said(capfd, *command.split(), "--comms", "busy") == ""
 

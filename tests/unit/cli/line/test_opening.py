@@ -16,9 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[4]
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("4", "4")])
-def test_numpy_starts_no_threads_unless_the_user_says_so(
-    given: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numpy_starts_no_threads_by_default(given: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(1).file())
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", given or "")

@@ -37,12 +37,12 @@ def piped(*args: str) -> str:
     return subprocess.run([sys.executable, "-m", "perfpy", *args], capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def test_what_fits_is_shown_without_a_pager(recording: str) -> None:
+def test_short_text_needs_no_pager(recording: str) -> None:
     screen_text = on_terminal("script", "-F", "time", "-i", recording, lines=100, environment={"PAGER": MARK})
     assert screen_text == (0, piped("script", "-F", "time", "-i", recording))
 
 
-def test_what_is_longer_than_the_screen_goes_through_the_pager_whole(recording: str) -> None:
+def test_long_text_goes_through_the_pager(recording: str) -> None:
     output = script(recording, PAGER=MARK)
     assert output == (0, "".join(f"paged:{line}\n" for line in piped("script", "-F", "time", "-i", recording).splitlines()))
 
@@ -97,7 +97,7 @@ def test_notes_follow_the_text_into_the_pager(recording: str) -> None:
     assert all(line.startswith("paged:") for line in screen_text.text.splitlines()), last
 
 
-def test_an_error_is_told_at_once() -> None:
+def test_an_error_is_reported_at_once() -> None:
     screen_text = on_terminal("report", "-i", "/nowhere/perf.data", lines=1, environment={"PAGER": MARK})
     assert (screen_text.status, screen_text.text.count("\n")) == (255, 1)
     assert screen_text.text.startswith("perfpy report: /nowhere/perf.data: ")

@@ -185,7 +185,7 @@ def test_order_is_kept_for_options_that_depend_on_it():
         (["--aio=4"], "perfpy does not have perf's option --aio: Python has threads"),
     ],
 )
-def test_a_wrong_line_is_told_in_one(args, text):
+def test_a_wrong_line_is_reported_in_one(args, text):
     with pytest.raises(UsageError) as caught:
         run(sample, *args)
     assert str(caught.value) == text
@@ -207,7 +207,7 @@ def test_a_value_of_the_wrong_kind_names_the_option(command, args, text):
     assert str(caught.value) == text
 
 
-def test_what_is_not_given_has_its_default():
+def test_omitted_options_have_their_default():
     values = run(sample)
     assert values == {
         "_occurrences": (),
@@ -243,13 +243,13 @@ def test_the_function_s_result_is_the_exit_status():
     assert reading.run("reading", []) == 0
 
 
-def test_help_wins_over_what_follows_it(capsys):
+def test_help_wins_over_later_options(capsys):
     assert sample.run("sample", ["-ah", "--zzz"]) == 129
     assert sample.run("sample", ["--help", "--zzz"]) == 0
     assert capsys.readouterr().out.count("-z, --compression-level[=<n>]") == 2
 
 
-def test_help_hides_what_is_lacking(capsys):
+def test_help_hides_missing_options(capsys):
     sample.run("sample", ["--help"])
     text = capsys.readouterr().out
     assert "--branch-any" not in text
@@ -262,12 +262,12 @@ def test_a_command_may_refuse_its_line_itself():
 
 
 @pytest.mark.parametrize("refused", ["--inline", "--aio", "--no-aio"])
-def test_what_is_lacking_is_refused(refused: str):
+def test_missing_options_are_refused(refused: str):
     with pytest.raises(UsageError, match="perfpy does not have perf"):
         run(sample, refused)
 
 
-def test_the_opposite_of_what_is_lacking_may_be_asked_for():
+def test_the_opposite_of_a_missing_option_is_accepted():
     assert run(sample, "--no-inline")["inline"] is False
 
 
@@ -276,7 +276,7 @@ def test_groups_come_before_a_command_s_own_options():
     assert [result.name for result in Targets.declared_options()] == ["all_cpus", "big_num", "count"]
 
 
-def test_what_was_read_stays_as_it_is():
+def test_what_was_read_stays_unchanged():
     options = SampleOptions(repeat=3)
     with pytest.raises(AttributeError, match="repeat cannot be set"):
         options.repeat = 4

@@ -82,7 +82,7 @@ def home(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path), "PERF_CONFIG_NOSYSTEM": "1"}
 
 
-def test_a_configuration_of_somebody_else_is_ignored_with_a_line(
+def test_a_configuration_of_another_user_is_ignored_with_a_line(
     home: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert perfconfig.load(home) == {"buildid.dir": "/chosen"}
@@ -93,7 +93,7 @@ def test_a_configuration_of_somebody_else_is_ignored_with_a_line(
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder"])
-def test_what_is_no_file_is_ignored_with_a_line(home: dict[str, str], kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_configuration_is_ignored_with_a_line(home: dict[str, str], kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(home["HOME"]) / ".perfconfig"
     path.unlink()
     os.mkfifo(path) if kind == "fifo" else path.mkdir()

@@ -28,7 +28,7 @@ def read(*args: str) -> RecordCommandOptions:
 
 
 @pytest.mark.parametrize("option", ["--no-event", "--no-filter"])
-def test_what_was_chosen_to_record_is_not_taken_back(option: str):
+def test_recorded_fields_are_kept(option: str):
     with pytest.raises(UsageError, match=f"option {option} cannot be negated"):
         read("-e", "task-clock", option)
 
@@ -96,7 +96,7 @@ def test_a_recording_goes_into_the_pipe_where_standard_output_is_one(capfd: pyte
             os.close(fd)
 
 
-def test_a_size_that_is_rounded_is_told(capsys: pytest.CaptureFixture[str]):
+def test_a_size_that_is_rounded_is_reported(capsys: pytest.CaptureFixture[str]):
     assert record_options(read("-m", "9,3"), Config()).buffers.mmap_pages == 16
     assert capsys.readouterr().err.splitlines() == [f"rounding mmap pages size to {size} ({pages} pages)" for size, pages in _ROUNDED]
 

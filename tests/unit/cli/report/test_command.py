@@ -27,7 +27,7 @@ def test_an_export_goes_to_the_file_that_is_named_or_to_its_own():
 
 
 @pytest.mark.parametrize("option", ["--stdio", "--header", "-H", "-t,", "-w10", "-T", "-v", "-q"])
-def test_what_only_the_plain_text_has_makes_it_plain(option: str):
+def test_options_of_the_plain_text_choose_it(option: str):
     assert read(option).needs_plain
     assert not read("-n", "--no-quiet").needs_plain
 

@@ -45,7 +45,7 @@ def test_one_event_can_be_chosen(two_events: list[str], capsys: pytest.CaptureFi
     assert [event["name"] for table in events if table["rows"] for event in table["events"]] == ["task-clock:u"]
 
 
-def test_an_event_that_was_not_recorded_is_told(two_events: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_event_that_was_not_recorded_is_reported(two_events: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*two_events, "--event", "cycles", "--folded"]) == 129
     assert "no event 'cycles' in the recording; its events: cpu-clock:u, task-clock:u" in capsys.readouterr().err
 

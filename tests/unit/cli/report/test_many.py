@@ -41,7 +41,7 @@ def test_several_are_one_report(folder, inputs, capsys):
     assert first["events"][0]["name"] == "task-clock"
 
 
-def test_one_that_cannot_be_read_is_named_and_the_status_says_so(folder, capsys):
+def test_an_unreadable_recording_is_named_and_changes_the_status(folder, capsys):
     status, out, err = report(capsys, "-i", "chains.data", "-i", "missing.data", "--sort", "comm", "-g", "none")
     assert status == 91
     assert "work" in out
@@ -63,7 +63,7 @@ def test_stacks_of_several(folder, capsys):
     assert (folder / "page.html").read_text().startswith("<!")
 
 
-def test_what_is_of_one_recording_is_refused(folder, capsys):
+def test_options_for_one_recording_are_refused(folder, capsys):
     status, _, err = report(capsys, "-i", "*.data", "--stats")
     assert status == 129
     assert "for single recordings only" in err
@@ -124,7 +124,7 @@ def test_the_time_of_day(folder, capsys, monkeypatch):
     assert there[:2] in {f"{(int(row[-5:-3]) + hours) % 24:02d}" for hours in (5, 6)}
 
 
-def test_recordings_that_do_not_say_what_time_it_was_are_told_of_in_one_line(folder, capsys):
+def test_recordings_without_wall_clock_times_are_reported_in_one_line(folder, capsys):
     status, out, err = report(capsys, "-i", "*.data", "--sort", "tod", "-g", "none", "--no-children")
     assert status == 0
     assert set(columns(out)) == {"[unknown]"}
@@ -143,7 +143,7 @@ def test_an_event_that_only_some_have(folder, capsys):
     assert "no event 'nothing'" in err
 
 
-def test_keys_that_nobody_knows(folder, capsys):
+def test_unknown_keys(folder, capsys):
     status, _, err = report(capsys, "-i", "*.data", "--sort", "nothing")
     assert status == 129
     assert "nothing" in err

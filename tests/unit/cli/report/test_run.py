@@ -122,6 +122,6 @@ def test_what_is_for_perfs_browser_changes_no_text(samples: list[str], options: 
 @pytest.mark.parametrize(
     "options", [["--percent-type", "hits"], ["--samples", "x"], ["--addr2line-style", "x"], ["--unwind-style", "x"], ["--pretty", "raw"]]
 )
-def test_their_values_are_looked_at(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_their_values_are_read(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*samples, *options]) == 129
     assert options[0] in capsys.readouterr().err

@@ -32,7 +32,7 @@ def test_cpus_of_samples_that_name_none_are_an_error(tmp_path: Path) -> None:
         command.run("script", ["-C", "1", "-i", recorded(tmp_path / "perf.data", USUAL)])
 
 
-def test_cpus_of_samples_that_name_them_are_looked_at(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_cpus_of_samples_that_name_them_are_read(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     path = recorded(tmp_path / "perf.data", USUAL | SampleType.CPU, cpu=1)
     assert command.run("script", ["-C", "1", "-i", path, "--symfs", "/nonexistent"]) == 0
     assert capfdbinary.readouterr().out.count(b"\n") == 2

@@ -95,7 +95,7 @@ def test_of_a_group_all_or_none_and_the_leader_alone_is_pinned() -> None:
             ebb.check(attr, 0, -1, leader)
 
 
-def test_what_is_needed_breaks_no_rule() -> None:
+def test_required_events_break_no_rule() -> None:
     attr = EventAttr(
         type=PerfType.RAW, config=0x1001E, inherit=1, enable_on_exec=1, sample_freq=4000, freq=1, sample_type=7, exclude_kernel=1
     )
@@ -121,12 +121,12 @@ def row(event: CountedEvent, running: int, **state: Any) -> CountRow:
         pytest.param([], False, id="no event"),
     ],
 )
-def test_when_nobody_was_ever_on_the_pmu(rows: list[tuple[int, int, dict[str, Any]]], never: bool) -> None:
+def test_an_event_that_never_ran_has_no_count(rows: list[tuple[int, int, dict[str, Any]]], never: bool) -> None:
     events = [(CountedEvent("e", EventAttr(type=kind)), running, state) for kind, running, state in rows]
     assert ebb.never_counted({event: [row(event, running, **state)] for event, running, state in events}) is never
 
 
-def test_why_there_is_no_count_is_told_once() -> None:
+def test_why_there_is_no_count_is_reported_once() -> None:
     event = CountedEvent("e", GOOD)
     why = NotScheduledError("e")
     assert ebb.reasons({event: [row(event, 0, failed=True, why_not=why), row(event, 0, failed=True, why_not=why)]}) == [str(why)]

@@ -34,7 +34,7 @@ def machine(tmp_path: Path) -> Machine:
         pytest.param("user_events=" + ":".join(["0x1"] * 241), "241 events, expected at most 240", id="many events"),
     ],
 )
-def test_what_is_out_of_range_is_named_with_its_limit(machine: Machine, terms: str, said: str) -> None:
+def test_values_out_of_range_are_named_with_their_limit(machine: Machine, terms: str, said: str) -> None:
     with pytest.raises(EventSyntaxError, match=said):
         parse_events(f"hisi_pmcu_sccl3/{terms}/", machine=machine)
 

@@ -41,7 +41,7 @@ def test_sections_by_their_words(tmp_path: Path) -> None:
     assert names(machine, "hw", "sw")[0] == "branch-instructions"
 
 
-def test_without_a_pmu_no_hardware_event_is_offered_unless_asked_for(tmp_path: Path) -> None:
+def test_without_a_pmu_no_hardware_event_is_offered_by_default(tmp_path: Path) -> None:
     machine = sysfs_tree.software_only(tmp_path).machine()
     assert names(machine, "hw") == []
     assert len(names(machine, "hw", unsupported=True)) == 10
@@ -89,14 +89,14 @@ def test_twin_pmus_are_listed_once_and_raw_terms_by_family(tmp_path: Path) -> No
     assert listed.index("rNNN") < listed.index("mem:<addr>[/len][:access]") < listed.index("sched:sched_switch")
 
 
-def test_tracefs_that_cannot_be_read_leaves_the_rest_and_says_why(tmp_path: Path) -> None:
+def test_tracefs_that_cannot_be_read_leaves_the_rest_and_gives_the_reason(tmp_path: Path) -> None:
     machine = Machine(sysfs_tree.software_only(tmp_path).machine().sysfs, Tracefs([str(tmp_path / "nowhere")]))
     selector = Selector(machine, "/nonexistent")
     assert [info.name for info in selector.everything().infos][-1] == "mem:<addr>[/len][:access]"
     assert len(selector.refusals) == 1
 
 
-def test_markers_of_two_files_are_told_apart(tmp_path: Path) -> None:
+def test_markers_of_two_files_are_distinguished(tmp_path: Path) -> None:
     for build_id, path in (("aa11", "usr/lib/one.so"), ("bb22", "usr/lib/two.so")):
         folder = tmp_path / path / build_id
         folder.mkdir(parents=True)

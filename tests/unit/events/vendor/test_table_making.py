@@ -184,7 +184,7 @@ HEAD = b"HTTP/1.0 200 OK\r\n"
         (b"garbage" * 100, 0),
     ],
 )
-def test_a_server_that_lies_is_told_in_time(answer: bytes, pause: float, liar: Callable[[bytes, float], str]) -> None:
+def test_a_server_that_lies_is_reported_in_time(answer: bytes, pause: float, liar: Callable[[bytes, float], str]) -> None:
     began = time.monotonic()
     with pytest.raises(UsageError, match=r"no mapfile\.csv"):
         table_making.update(IDENTITY, liar(answer, pause))
@@ -207,7 +207,7 @@ def test_a_pattern_that_takes_for_ever_matches_nothing(pattern: str, perfmon: Pa
     assert time.monotonic() - began < 2
 
 
-def test_an_update_replaces_what_was_there(perfmon: Path) -> None:
+def test_an_update_replaces_the_old_table(perfmon: Path) -> None:
     made(str(perfmon))
     write(perfmon / "SKX/events/small-core.json", {"Events": EVENTS[:1]})
     write(perfmon / "SKX/metrics/perf/small_metrics_perf.json", [])
@@ -227,7 +227,9 @@ def test_an_update_replaces_what_was_there(perfmon: Path) -> None:
         (IDENTITY, {"mapfile.csv": "GenuineIntel-6-[,V1,a.json,core\n"}, "has nothing for"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_line(identity: str, change: dict[str, str | None], reason: str, perfmon: Path, cache: Path) -> None:
+def test_contradictions_are_reported_in_a_line(
+    identity: str, change: dict[str, str | None], reason: str, perfmon: Path, cache: Path
+) -> None:
     for name, content in change.items():
         if content is None:
             (perfmon / name).unlink()

@@ -90,7 +90,7 @@ def test_an_event_of_a_unit_counts_on_all_its_pmus(tmp_path: Path) -> None:
     assert [(event.attr.type, event.attr.config) for event in events] == [(number, 0x304) for number in (20, 21, 22)]
 
 
-def test_what_stands_in_for_a_pmu_has_no_events() -> None:
+def test_a_substitute_of_a_pmu_has_no_events() -> None:
     table = table_of(SKYLAKE)
     assert table is not None
     assert table.alias(Pmu("cpu", "", 4), "inst_retired.any") is None

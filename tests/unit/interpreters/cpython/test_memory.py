@@ -45,7 +45,7 @@ def damage(memory: PythonMemory, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: "{}.{}".format(*version))
-def test_reading_is_bounded_whatever_the_memory_says(version: tuple[int, int]):
+def test_reading_is_bounded_for_any_memory(version: tuple[int, int]):
     for seed in range(ROUNDS):
         chance, memory = random.Random(seed), memory_of(version)
         damage(memory, chance)

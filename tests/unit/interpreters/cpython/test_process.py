@@ -362,7 +362,7 @@ def test_a_lock_outside_of_memory_is_none():
     assert (entry.gil_holder, len(entry.pack())) == (0, THREAD.size)
 
 
-def test_versions_that_are_not_known_are_refused():
+def test_versions_that_are_unknown_are_refused():
     memory = PythonMemory((3, 12))
     with pytest.raises(ValueError, match="is not known here"):
         PythonProcess(memory.heap, memory.runtime, (3, 7), lambda: 0.0)

@@ -27,7 +27,7 @@ def test_there_is_a_value_of_every_feature() -> None:
 
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("feature", FEATURE_NAMES)
-def test_decode_gives_back_what_was_encoded(feature: int, endian: str) -> None:
+def test_decode_reverses_encode(feature: int, endian: str) -> None:
     data = encode_feature(feature, FEATURES[feature], endian)
     assert decode_feature(feature, data, endian, cpus=2) == FEATURES[feature]
 

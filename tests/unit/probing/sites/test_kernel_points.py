@@ -46,7 +46,7 @@ def test_errors_have_perfs_status(text: str, status: int, part: str) -> None:
     assert part in str(caught.value)
 
 
-def test_hidden_addresses_are_told() -> None:
+def test_hidden_addresses_are_reported() -> None:
     hidden = "0000000000000000 T _text\n0000000000000000 T vfs_read\n"
     with pytest.raises(PerfError, match="kptr_restrict"):
         plan_kernel(hidden, parse_request("vfs_read"))

@@ -47,7 +47,7 @@ def test_a_marker_is_probed_with_its_arguments(app: Program) -> None:
     assert "8@xx" in planned.notes[0]
 
 
-def test_a_missing_marker_is_told_with_those_that_exist(app: Program) -> None:
+def test_a_missing_marker_is_reported_with_those_that_exist(app: Program) -> None:
     with pytest.raises(PerfError) as caught:
         plan(app, parse_request("%sdt_app:begun"))
     assert caught.value.exit_code == 237
@@ -63,5 +63,5 @@ def test_operands_of_machines(operand: str, fetched: str) -> None:
 
 
 @pytest.mark.parametrize("operand", ["", "4", "3@%ax", "8@%xmm0", "8@8(%rip", "8@sym(%rip)", "8@%rax,%rbx", "4@$x"])
-def test_other_operands_are_left_out(operand: str) -> None:
+def test_other_operands_are_omitted(operand: str) -> None:
     assert fetch_operand(operand) == ""

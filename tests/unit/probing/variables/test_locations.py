@@ -52,7 +52,7 @@ def test_an_expression_is_a_location(reader: LocationReader, expression: bytes, 
 @pytest.mark.parametrize(
     "expression", [b"", b"\x61", b"\x55\x93\x04", b"\x75\x00\x74\x00\x22", b"\x75\x08\x9f", b"\x75\x00\xe0", b"\x9e\x10" + bytes(16)]
 )
-def test_what_the_kernel_cannot_read_is_unsupported(reader: LocationReader, expression: bytes) -> None:
+def test_values_that_the_kernel_cannot_read_are_unsupported(reader: LocationReader, expression: bytes) -> None:
     with pytest.raises(ProbeError) as caught:
         reader.read(expression)
     assert caught.value.exit_code == 161

@@ -97,7 +97,7 @@ def test_a_name_that_leads_out_of_the_cache_is_not_kept(tmp_path: Path, program:
     assert {path.name for path in (tmp_path / "deep").iterdir()} == {"cache"}
 
 
-def test_nobody_else_can_read_or_change_what_is_kept(tmp_path: Path, program: str):
+def test_the_cache_is_private(tmp_path: Path, program: str):
     before = os.umask(0)
     try:
         cache = BuildIdCache(str(tmp_path / "cache"))
@@ -124,7 +124,7 @@ def test_a_file_that_another_user_could_change_is_copied(tmp_path: Path, program
     assert (status.st_ino != os.stat(program).st_ino, status.st_uid, status.st_mode & 0o777) == (True, 0, 0o600)
 
 
-def test_a_cache_into_which_others_may_write_is_left_alone(tmp_path: Path, program: str):
+def test_a_cache_into_which_others_may_write_stays_unchanged(tmp_path: Path, program: str):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
     cache = BuildIdCache(str(tmp_path / "cache"))
@@ -143,7 +143,7 @@ def test_planted_links_are_not_followed(tmp_path: Path, program: str):
 
 
 @pytest.mark.parametrize("target", ["../../../victim", "../../x/../../victim", "{victim}", "../../planted/victim"])
-def test_only_what_is_in_the_cache_is_removed(tmp_path: Path, target: str):
+def test_only_files_of_the_cache_are_removed(tmp_path: Path, target: str):
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "file").touch()

@@ -40,7 +40,7 @@ def names(symbols: Symbols) -> list[bytes]:
 
 
 @pytest.mark.parametrize("table", [".symtab", ".dynsym"])
-def test_what_was_read_once_is_not_read_again(tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch):
+def test_files_are_read_once(tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch):
     file, cache = written(tmp_path / "prog", "one", "two", table=table), SymbolCache(str(tmp_path / "cache"))
     first = elf_cache.symbols_of(file, file, cache)
     monkeypatch.setattr(elf_symbols, "collect", None)

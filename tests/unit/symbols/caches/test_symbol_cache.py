@@ -29,7 +29,7 @@ def names(symbols: Symbols) -> list[bytes]:
     return [text[at : text.index(b"\0", at)] for at in symbols.name.tolist()]
 
 
-def test_what_was_stored_comes_back(tmp_path: Path):
+def test_stored_tables_are_loaded(tmp_path: Path):
     cache = SymbolCache(str(tmp_path / "new" / "folder"))
     joined = table(b"one", b"two").concat(table(b"three"))
     cache.store("key", joined, module=np.array([1, 2, 3]))
@@ -102,7 +102,7 @@ def test_a_full_disk_keeps_nothing_and_leaves_nothing(tmp_path: Path):
     assert cache.load("key") is None
 
 
-def test_what_killed_runs_left_goes_after_a_while(tmp_path: Path):
+def test_leftovers_of_killed_runs_are_removed_later(tmp_path: Path):
     old, new = tmp_path / "tmpold", tmp_path / "tmpnew"
     for path in (old, new):
         path.write_bytes(b"half")

@@ -86,14 +86,14 @@ def tried_twice(depth: int) -> str:
         "_RNvC1a1b" + "N" * 100_000,
     ],
 )
-def test_names_that_become_too_long_or_take_too_long_are_shown_as_they_are(name: str):
+def test_names_that_become_too_long_or_slow_stay_mangled(name: str):
     module._libstdcxx()  # loaded before the clock runs
     start = time.process_time()
     assert demangle(name.encode()) == name
     assert time.process_time() - start < 0.5
 
 
-def test_what_a_doubling_name_becomes_is_summed_up():
+def test_the_size_of_doubling_names_is_bounded():
     for times in range(2, 12):
         assert 4 << times < cxx_size(doubling_cxx(times)) < 400 << times
         assert 4 << times < rust_size(doubling_rust(times)) < 400 << times
@@ -126,7 +126,7 @@ SOME_CXX = [
 
 
 @pytest.mark.parametrize("name", SOME_CXX)
-def test_names_as_compilers_make_them_are_summed_up_to_no_less_than_they_become(name: str):
+def test_sizes_of_compilers_names_are_upper_bounds(name: str):
     assert is_short_cxx(name)
     text = module._cxx(name)
     assert text is None or len(text) <= cxx_size(name) < 100 * len(name) + 2000
@@ -145,7 +145,7 @@ SOME_RUST = [
 
 
 @pytest.mark.parametrize("name", SOME_RUST)
-def test_rust_names_are_summed_up_to_no_less_than_they_become(name: str):
+def test_sizes_of_rust_names_are_upper_bounds(name: str):
     assert is_short_rust(name)
     text = module._rust_v0(name)
     assert text is None or len(text) <= rust_size(name) < 100 * len(name) + 2000
@@ -160,12 +160,12 @@ RUST = of_tokens(*"B_ B2_ B6_ T E I N C 1a 1b v u h R S A K j0_ F D p M X Y L_ s
 
 
 @given(CXX)
-def test_no_cxx_name_becomes_longer_than_was_summed_up(name: str):
+def test_no_cxx_name_exceeds_its_bound(name: str):
     _bounded(name, cxx_size, is_short_cxx, module._cxx)
 
 
 @given(RUST)
-def test_no_rust_name_becomes_longer_than_was_summed_up(name: str):
+def test_no_rust_name_exceeds_its_bound(name: str):
     _bounded(name, rust_size, is_short_rust, module._rust_v0)
 
 

@@ -44,7 +44,7 @@ def test_strings_are_called_by_their_name() -> None:
     assert shorten_name(f"{_STRING}::reserve(unsigned long)") == "std::string::reserve(unsigned long)"
 
 
-def test_a_list_within_a_short_list_is_left_out() -> None:
+def test_a_list_within_a_short_list_is_omitted() -> None:
     assert shorten_name("f(std::vector<int, std::allocator<int> >&)") == "f(std::vector<…>&)"
 
 

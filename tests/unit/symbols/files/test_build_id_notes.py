@@ -60,7 +60,7 @@ def test_a_cut_file_has_none(size):
     assert build_id_notes.of_image(elf64("<", sections=False)[:size]) == b""
 
 
-def test_what_is_no_elf_file_has_none(tmp_path):
+def test_other_files_have_no_build_id(tmp_path):
     (tmp_path / "text").write_text("#!/bin/sh\n" * 20)
     assert build_id_notes.of_file(str(tmp_path / "text")) == b""
     assert build_id_notes.of_file(str(tmp_path)) == b""

@@ -123,7 +123,7 @@ def test_redirections_stay_on_the_web(serve, place: str, tmp_path: Path):
     assert [path.stat().st_size for path in left(tmp_path)] in ([], [0])
 
 
-def test_what_comes_is_kept_for_us_alone(serve, tmp_path: Path):
+def test_downloads_are_private(serve, tmp_path: Path):
     before = os.umask(0)
     try:
         serve(say(size(5) + b"bytes"))

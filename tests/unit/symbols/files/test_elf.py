@@ -151,7 +151,7 @@ def test_headers_of_thousands_of_segments_are_not_read():
 
 
 @pytest.mark.parametrize("count", [1 << 20, 1 << 63, 3])
-def test_a_number_of_sections_in_the_first_header_is_not_believed(count: int):
+def test_a_number_of_sections_in_the_first_header_is_not_trusted(count: int):
     data = bytearray(program().build())
     (headers,) = struct.unpack_from("<Q", data, 40)
     struct.pack_into("<H", data, 60, 0)  # the number is in the first header's size
@@ -179,7 +179,7 @@ def compressed(kind: int, data: bytes, claimed: int) -> bytes:
 
 @pytest.mark.parametrize("claimed", [0, 24, 1 << 62])
 @pytest.mark.parametrize("name", [".symtab", ".note.gnu.build-id"])
-def test_a_section_that_becomes_a_thousand_times_its_size_is_left_out(name: str, claimed: int):
+def test_a_section_that_becomes_a_thousand_times_its_size_is_omitted(name: str, claimed: int):
     bomb = compressed(1, zlib.compress(bytes(32 * MB)), claimed)
     file = Elf().segment(0x1000, 0x1000, 0x1000).text()
     file.section(name, bomb, type=b.SYMTAB if name == ".symtab" else b.NOTE, flags=b.COMPRESSED, link=".strtab")
@@ -193,7 +193,7 @@ def test_a_section_that_becomes_a_thousand_times_its_size_is_left_out(name: str,
             assert "become more than" in read.flaws[0]
 
 
-def test_mini_debug_information_that_becomes_too_large_is_left_out():
+def test_mini_debug_information_that_becomes_too_large_is_omitted():
     bomb = lzma.compress(bytes(64 * MB), preset=0)
     file = Elf().segment(0x1000, 0x1000, 0x1000).text().section(".gnu_debugdata", bomb, flags=0)
     with bounded():

@@ -187,7 +187,7 @@ def test_compressed_symbol_tables_are_read(bits: int, endian: str, kind: int, co
 
 
 @pytest.mark.parametrize("kind", [1, 2, 99])
-def test_a_section_that_cannot_be_decompressed_says_so(kind: int):
+def test_a_section_that_cannot_be_decompressed_is_reported(kind: int):
     header = struct.pack("<IIQQ", kind, 0, 24, 8)
     file = plain().section(".symtab", header + b"nonsense", type=b.SYMTAB, flags=b.ALLOC | b.COMPRESSED)
     with pytest.raises(BadElfError, match=r"cannot decompress section '\.symtab'"):
@@ -223,13 +223,13 @@ def test_mini_debug_info_is_an_elf_file_inside():
     assert elf_symbols.load(mini, outer).raw_name(0) == b"hidden_function"
 
 
-def test_what_is_not_elf_says_so():
+def test_what_is_not_elf_is_reported():
     for data in (b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\x07\x01" + bytes(60)):
         with pytest.raises(BadElfError, match="not an ELF file"):
             ElfFile("script", data)
 
 
-def test_a_cut_file_says_so():
+def test_a_cut_file_is_reported():
     built = plain().symbol("f", 0x1010, 8).build()
     with pytest.raises(BadElfError, match="damaged"):
         ElfFile("cut", built[:0x100])

@@ -56,14 +56,14 @@ def test_another_build_or_other_options_are_searched_by_themselves(tmp_path: Pat
     assert len(searches) == 3
 
 
-def test_what_is_not_here_is_searched_once(tmp_path: Path, searches: list[str]) -> None:
+def test_missing_files_are_searched_once(tmp_path: Path, searches: list[str]) -> None:
     shared, missing_path = SharedFiles(), str(tmp_path / "gone")
     for _ in range(3):
         assert shared.find(Dso(missing_path, build_id=ID), OPTIONS, None).symbols is None
     assert searches == [missing_path]
 
 
-def test_what_only_one_process_reaches_is_not_another_ones(tmp_path: Path) -> None:
+def test_files_of_one_process_are_not_used_for_another(tmp_path: Path) -> None:
     path = program(tmp_path / "program")
     with open(path, "rb") as program_file:
         mapped = mmap.mmap(program_file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -64,7 +64,7 @@ def test_a_function_that_moved_is_at_both_addresses():
     assert [(mapping.time, mapping.address) for mapping in region.mappings] == [(20, BASE), (30, BASE + 0x800)]
 
 
-def test_impossible_functions_are_left_out():
+def test_impossible_functions_are_omitted():
     assert made(load("empty", BASE, b""), load("beyond", (1 << 64) - 16, bytes(16), 2), record(1, bytes(48), 9)) == []
 
 
@@ -81,7 +81,7 @@ def test_each_function_is_unwound_by_its_own_entry():
     assert file.flaws == []
 
 
-def test_an_entry_for_other_code_is_left_out():
+def test_an_entry_for_other_code_is_omitted():
     code = bytes(16)
     (region,) = made(unwinding(len(code) + 8), load("f", BASE, code))
     assert ElfFile("image", region.image).section(".eh_frame") is None

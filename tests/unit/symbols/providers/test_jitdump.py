@@ -111,7 +111,7 @@ def test_lines_belong_to_the_function_at_their_address_that_comes_next():
     assert lines(dump) == [(), (CodeLine(0x7000, "a.js", 3), CodeLine(0x7001, "a.js", 5)), ()]
 
 
-def test_lines_outside_of_their_function_are_left_out():
+def test_lines_outside_of_their_function_are_omitted():
     info = debug_info(0x7000, (0x7000, 3, "a.js"), (0x7003, 5, "a.js"), (0x6FFF, 5, "a.js"))
     assert lines(header() + info + load("f", 0x7000, b"xxx")) == [(CodeLine(0x7000, "a.js", 3),)]
 

@@ -44,7 +44,7 @@ def test_code_and_data_count_other_types_do_not():
     ]
 
 
-def test_of_symbols_at_one_address_the_last_wins_whatever_it_is():
+def test_the_last_symbol_at_an_address_wins():
     # none has a size, so each but the last ends where it starts
     table = kernel()
     assert name(table, 0xFFFFFFFF81000000) == "_text"

@@ -62,7 +62,7 @@ def test_a_space_in_a_chain_has_its_own_dsos_and_its_parent():
     assert (spaces.dsos(0), spaces.dsos(99), spaces.parent(99), spaces.parent(0)) == ([7], [8], 98, -1)
 
 
-def test_short_chains_stay_as_they_are():
+def test_short_chains_stay_unchanged():
     assert find_lines(np.arange(-1, 30, dtype=np.int32), np.zeros(31, np.int32)) is None
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from perfpy.symbols.tasks.value_history import DeliveredValues, ValueHistory
 
 
-def test_a_value_holds_from_its_rank_on_until_the_next_of_its_owner() -> None:
+def test_a_value_holds_from_its_rank_until_the_next_value_of_its_owner() -> None:
     history = ValueHistory([5, 6, 5], [1, 2, 4], [10, 20, 30])
     owner, rank = np.array([5, 5, 5, 6, 6, 7], np.uint32), np.array([0, 1, 4, 1, 9, 9])
     assert history.find(owner, rank, -1).tolist() == [-1, 10, 30, -1, 20, -1]

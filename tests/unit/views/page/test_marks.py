@@ -73,7 +73,7 @@ def test_a_part_of_a_recording_has_marks_of_its_threads_only() -> None:
     assert [mark.time for mark in make_marks(source, [clock], sampled_only=True).rows] == [4 * MS]
 
 
-def test_of_very_many_marks_some_are_kept_evenly_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_marks_some_are_kept_evenly_and_the_page_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marks_module, "MOST_MARKS", 10)
     faults = timed_stacks([At("app;main", number * MS, 1) for number in range(1, 101)], "faults", in_seconds=False)
     marks = make_marks(Source(), [faults])
@@ -81,7 +81,7 @@ def test_of_very_many_marks_some_are_kept_evenly_and_the_page_says_so(monkeypatc
     assert marks.notes == ["the page has 10 of 100 marks, evenly chosen"]
 
 
-def test_marks_before_the_first_sample_are_left_out() -> None:
+def test_marks_before_the_first_sample_are_omitted() -> None:
     marks = Marks([Mark(1 * MS, 7, 7, "fork", "a"), Mark(3 * MS, 7, 7, "exit", "")], 2)
     data = mark_data(marks, 2 * MS, 1000, {7 << 32 | 7: 0})
     assert (data["kinds"], data["texts"], data["rows"]["time"]) == (["exit"], [""], {"n": 1, "all": 1000})

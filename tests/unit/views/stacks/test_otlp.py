@@ -67,7 +67,7 @@ def test_a_resource_has_its_attributes_and_tables_begin_empty() -> None:
     assert tables.string_table[0] == ""
 
 
-def test_events_are_profiles_and_the_kernel_is_told_apart() -> None:
+def test_events_are_profiles_and_the_kernel_is_distinguished() -> None:
     part = timed_stacks([At("app;main;copy", 10 * MS)])
     part = dataclasses.replace(part, functions=[one._replace(kernel=one.name == "copy") for one in part.functions])
     faults = timed_stacks([At("app;main", 20 * MS, 1)], "page-faults", in_seconds=False)

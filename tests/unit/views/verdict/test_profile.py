@@ -74,7 +74,7 @@ def test_a_library_function_is_named_with_the_own_code_that_calls_it(tmp_path: P
     assert first == "94 % of the CPU time is in memmove(), called from copy_rows()."
 
 
-def test_several_library_functions_are_told_as_the_code_that_a_function_calls(tmp_path: Path) -> None:
+def test_several_library_functions_are_reported_as_the_code_that_a_function_calls(tmp_path: Path) -> None:
     counts = {"malloc": 320, "free": 370, "unlink_chunk": 300}
     leafs = [Stack((f"{name}@libc.so.6", "build", "main"), count) for name, count in counts.items()]
     (first,) = texts(tmp_path, *leafs, Stack(("main",), 10))
@@ -90,7 +90,7 @@ def test_page_faults_and_system_calls_are_named(tmp_path: Path) -> None:
     assert first == "80 % of the CPU time is in the system call pread64() of ask()."
 
 
-def test_a_flat_profile_is_told(tmp_path: Path) -> None:
+def test_a_flat_profile_is_reported(tmp_path: Path) -> None:
     (first,) = texts(tmp_path, *(Stack((f"step{number}", "main"), 50 + (number == 7)) for number in range(20)))
     assert first == "No function stands out: the largest, step7(), has 5 % of the CPU time."
 
@@ -100,22 +100,22 @@ def test_few_samples_come_first(samples: int, begins: str, tmp_path: Path) -> No
     assert texts(tmp_path, Stack(("work", "main"), samples))[0].startswith(begins)
 
 
-def test_shares_of_few_samples_are_told_without_numbers(tmp_path: Path) -> None:
+def test_shares_of_few_samples_are_reported_without_numbers(tmp_path: Path) -> None:
     few, hot = texts(tmp_path, Stack(("work", "main"), 20), Stack(("rest", "main"), 5))
     assert few.startswith("Only 25 samples")
     assert hot == "Most of the CPU time is in work(), called from main()."
 
 
-def test_an_uncertain_share_is_not_told(tmp_path: Path) -> None:
+def test_an_uncertain_share_is_not_mentioned(tmp_path: Path) -> None:
     rules = [one.rule for one in verdict(tmp_path, Stack(("work", "main"), 5), Stack(("rest", "main"), 6), Stack(("more", "main"), 5))]
     assert rules == ["few samples"]
 
 
-def test_code_without_symbols_is_told(tmp_path: Path) -> None:
+def test_code_without_symbols_is_reported(tmp_path: Path) -> None:
     assert texts(tmp_path, Stack(("",), 300))[0] == "100 % of the CPU time is in code of app without symbols."
 
 
-def test_an_interpreter_is_told_with_the_option_that_names_its_functions(tmp_path: Path) -> None:
+def test_an_interpreter_is_reported_with_the_option_that_names_its_functions(tmp_path: Path) -> None:
     frames = Stack(("_PyEval_EvalFrameDefault@python3.11", "PyObject_Call@python3.11"), 900)
     (first,) = texts(tmp_path, frames, Stack(("malloc@libc.so.6",), 100))
     assert first == "90 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
@@ -131,7 +131,7 @@ def test_the_option_is_not_advised_to_those_who_used_it(tmp_path: Path, monkeypa
     assert first == "100 % of the CPU time is in the interpreter (python3.11)."
 
 
-def test_many_functions_of_an_interpreter_are_told_together(tmp_path: Path) -> None:
+def test_many_functions_of_an_interpreter_are_reported_together(tmp_path: Path) -> None:
     """Otherwise a report of a Python program says that no function stands out."""
     python = [Stack((f"helper{number}@python3.11",), 80) for number in range(10)]
     (first,) = texts(tmp_path, *python, Stack(("malloc@libc.so.6",), 200))
@@ -149,7 +149,7 @@ def own(name: str) -> str:
     return f"py::{name}:/srv/app.py@jitted-0-1.so"
 
 
-def test_callbacks_that_block_an_event_loop_are_told(tmp_path: Path) -> None:
+def test_callbacks_that_block_an_event_loop_are_reported(tmp_path: Path) -> None:
     crunch = (own("add"), own("crunch"), own("handle"), RUN, MARK, TURN)
     quick = (own("add"), own("crunch"), own("quick"), RUN, TURN)
     _, second = texts(
@@ -228,7 +228,7 @@ def test_threads_that_wait_for_a_lock_come_before_the_thread_that_runs(tmp_path:
     assert second.startswith("100 % of the CPU time is in update()")
 
 
-def test_a_wait_for_pythons_lock_is_told_by_its_caller(tmp_path: Path) -> None:
+def test_a_wait_for_pythons_lock_is_reported_by_its_caller(tmp_path: Path) -> None:
     gil = (*FUTEX, "pthread_cond_timedwait@libc.so.6", "_PyEval_EvalFrameDefault@python3.11")
     waits = [Stack(gil, 600, tid=tid, state="S") for tid in (101, 102)]
     first, *_ = texts(tmp_path, Stack(("crunch", "main"), 900), *waits, threads=(101, 102), seconds=1.0)

@@ -30,7 +30,7 @@ def test_a_difference_has_its_interval() -> None:
     assert text.endswith(" %), with 95 % confidence.")
 
 
-def test_what_differs_comes_before_what_cannot_be_told() -> None:
+def test_significant_changes_precede_uncertain_ones() -> None:
     noise = [100, 180, 90, 130, 210, 95, 160, 110, 140, 120]
     text = verdict(noise, noise[::-1], cpu_a=[*range(100, 110)], cpu_b=[*range(110, 120)])
     assert text.startswith("B uses 10 % more CPU time than A (")

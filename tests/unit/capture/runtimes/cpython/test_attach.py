@@ -43,7 +43,7 @@ def test_the_version_is_that_of_the_file_that_is_mapped(tmp_path: Path, paths: t
     assert (interpreter.version if interpreter else None) == version
 
 
-def test_what_runs_no_python_is_left_alone(tmp_path: Path):
+def test_processes_without_python_stay_unchanged(tmp_path: Path):
     assert attach.attach(7, proc(tmp_path, "/usr/bin/sleep")) is None
 
 
@@ -67,7 +67,7 @@ def test_one_line_says_what_to_type_where_it_cannot_be_asked(tmp_path: Path, ver
     assert "\n" not in text
 
 
-def test_of_several_processes_each_is_asked_and_those_that_refuse_are_told(tmp_path: Path):
+def test_several_processes_are_attached_and_refusals_reported(tmp_path: Path):
     switches, refused = attach.attach_all([7, 7], proc(tmp_path, "/usr/bin/python3.10"))
     assert (switches, [error.pid for error in refused]) == ([], [7, 7])
 
@@ -193,7 +193,7 @@ def test_a_process_that_waits_is_not_waited_for(python: str, monkeypatch: pytest
             process.kill()
 
 
-def test_a_process_that_forbids_it_is_told_of(python: str):
+def test_a_process_that_forbids_it_is_reported(python: str):
     with subprocess.Popen([python, "-X", "disable-remote-debug", "-c", SPIN]) as process:
         try:
             time.sleep(0.3)

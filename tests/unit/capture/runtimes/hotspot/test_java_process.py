@@ -52,7 +52,7 @@ def test_numbers_of_scopes():
     assert numbers(b"\xff", 0, 1, 0) == []  # truncated
 
 
-def test_what_was_inlined_has_frames(jvm: Jvm):
+def test_inlined_methods_have_frames(jvm: Jvm):
     leaf, middle, outer = (jvm.method("App", name, "()V") for name in ("leaf", "middle", "outer"))
     start = jvm.compiled(outer, [(8, [(outer, 300)]), (32, [(leaf, 1), (middle, 20), (outer, 250)])])
     process = JavaProcess(jvm.memory, jvm.exported)
@@ -94,7 +94,7 @@ def test_interpreted_methods_have_frames(jvm: Jvm):
     assert frames == [jvm.code_of(native), jvm.code_of(first) + 7, jvm.code_of(second) + 9, inside, 0x5000]
 
 
-def test_a_process_that_is_gone_is_known_as_far_as_it_was_looked_at(jvm: Jvm):
+def test_an_ended_process_keeps_the_methods_read_so_far(jvm: Jvm):
     interpreted, compiled, missed = (jvm.method("App", name, "()V") for name in ("interpreted", "compiled", "missed"))
     interpreter = jvm.blob("Interpreter")
     start, other = (jvm.compiled(one, [(16, [(one, 5)])]) for one in (compiled, missed))
@@ -109,7 +109,7 @@ def test_a_process_that_is_gone_is_known_as_far_as_it_was_looked_at(jvm: Jvm):
     assert process.name_methods([start + 15, interpreter + 32, 0x5000, other + 15], stack) == expected
 
 
-def test_code_in_the_place_of_other_code_is_looked_at_anew(jvm: Jvm):
+def test_code_in_the_place_of_other_code_is_read_anew(jvm: Jvm):
     before, after = (jvm.method("App", name, "()V") for name in ("before", "after"))
     start = jvm.compiled(before, [(16, [(before, 5)])])
     process = JavaProcess(jvm.memory, jvm.exported)
@@ -153,7 +153,7 @@ def test_memory_that_holds_anything_ends_nothing(jvm: Jvm, seed: int):
     assert all("\n" not in method.name for method in process.new_methods())
 
 
-def test_memory_that_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_memory_that_may_not_be_read_is_reported(monkeypatch: pytest.MonkeyPatch):
     def refused(_pid: int, _library: object) -> JavaProcess:
         raise PermissionError
 

@@ -303,7 +303,7 @@ def test_lost_records_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_long_names_are_short_in_rows_and_calls_unless_asked_for(tmp_path: Path, whole: bool) -> None:
+def test_long_names_are_short_in_rows_and_calls_by_default(tmp_path: Path, whole: bool) -> None:
     options = ScreenOptions(text=TextOptions(short_names=not whole))
     lines = "\n".join(shown(recording_with_long_names(tmp_path), 250, callers=True, options=options))
     for _, long, short in (SORT, OWNER):

@@ -79,7 +79,7 @@ def test_the_bar_goes_first_then_the_share_that_does_not_sort(tmp_path: Path) ->
     assert ("█" in wide[1], "Children" in wide[0]) == (True, True)
 
 
-def test_what_rows_are_sorted_by_stays(tmp_path: Path) -> None:
+def test_sort_keys_stay(tmp_path: Path) -> None:
     heading = lines(tmp_path, 80, own_first=False)[0]
     assert "Children" in heading
     assert "Self" not in heading

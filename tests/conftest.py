@@ -14,6 +14,7 @@ Tests with these markers, or `slow`, take seconds a case. A run of the whole sui
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import re
 import shutil
@@ -116,8 +117,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cases", choices=CHOICES, help="which cases of slow tests run: one of each (some), the others (rest), or all")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes `-n auto` starts: two more than CPUs, because live tests wait most of their time."""
+    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 2
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the cases, unless the command line does; xdist's workers receive the choice."""
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"  # slow tests stand side by side: the last worker would run on alone
     if config.option.cases is None:
         is_whole_suite = (
             config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword and not config.option.markexpr
@@ -131,6 +140,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         items[:] = kept
         config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests from the garbage collector's walks: they stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

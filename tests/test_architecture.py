@@ -18,7 +18,7 @@ import pytest
 from perfpy.cli.dispatch.commands import COMMANDS
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
-from tests.builders.syntax import syntax_of
+from tests.builders.syntax import nodes_of, syntax_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -264,7 +264,7 @@ def test_the_rooms_have_no_circle():
 
 def assigned_fields(module: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of every target of an assignment."""
-    for node in ast.walk(syntax(module)):
+    for node in nodes_of(MODULES[module]):
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for part in target.elts if isinstance(target, ast.Tuple) else [target]:
@@ -301,7 +301,7 @@ def without_circles(graph: dict[str, set[str]]) -> list[str]:
 @cache
 def named_by(module: str) -> set[str]:
     """Every module of ours that this one imports, for the type checker alone or not."""
-    nodes = [node for node in ast.walk(syntax(module)) if isinstance(node, ast.ImportFrom)]
+    nodes = [node for node in nodes_of(MODULES[module]) if isinstance(node, ast.ImportFrom)]
     return {part.target for node in nodes for part in _from_import(node, True) if part.target in MODULES} - {module}
 
 
@@ -336,7 +336,7 @@ def test_functions_fit_a_screen():
     functions = [
         (f"{module}.{node.name}", (node.end_lineno or 0) - node.lineno + 1)
         for module in MODULES
-        for node in ast.walk(syntax(module))
+        for node in nodes_of(MODULES[module])
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     wrong = [f"{name}: {lines}" for name, lines in functions if lines > LONGEST_FUNCTION]
@@ -356,7 +356,7 @@ def test_tests_share_builders_alone():
     wrong = []
     for path in sorted(CHECKOUT.glob("tests/**/*.py")):
         allowed = ("tests.builders", *(f"tests.{program}" for program in ("bench", "fuzz") if path.parent.name == program))
-        ours = [item for item in _walk(ast.parse(path.read_text()), at_top=True) if item.target.split(".")[0] == "tests"]
+        ours = [item for item in _walk(syntax_of(path), at_top=True) if item.target.split(".")[0] == "tests"]
         wrong += [f"{path.relative_to(CHECKOUT)}, line {item.line}: {item.target}" for item in ours if not item.target.startswith(allowed)]
     assert_none(wrong, "tests that import other tests:")
 
@@ -377,9 +377,9 @@ def test_no_module_hides_a_public_function():
     assert beside & set(perfpy.__all__) <= {"errors"}  # which is the module itself
 
 
-def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def defined_names(path: Path) -> Iterator[tuple[str, int]]:
     """(name, line) of everything that a module names itself: classes, functions, parameters, variables, attributes."""
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -393,8 +393,8 @@ def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 def test_no_class_name_is_defined_twice():
     """One name, one meaning: private classes too, for whoever searches for a name finds them all."""
     defined: dict[str, list[str]] = {}
-    for module in MODULES:
-        for node in ast.walk(syntax(module)):
+    for module, path in MODULES.items():
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, []).append(module)
     assert not {name: modules for name, modules in defined.items() if len(modules) > 1}
@@ -405,7 +405,7 @@ def test_names_are_the_fields_words():
     wrong = [
         f"{module}, line {line}: {name}"
         for module in MODULES
-        for name, line in defined_names(syntax(module))
+        for name, line in defined_names(MODULES[module])
         if name.lower().strip("_") in PRIVATE_NOUNS
     ]
     assert_none(wrong, "names that the glossary has better words for:")
@@ -413,8 +413,7 @@ def test_names_are_the_fields_words():
 
 def test_defaults_are_asked_of_named_tuples_not_of_their_classes():
     """`Options.width` is 7 of a dataclass and a descriptor of a named tuple, which neither mypy nor ruff tells."""
-    trees = {name: syntax(name) for name in MODULES}
-    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for path in MODULES.values() for node in nodes_of(path) if isinstance(node, ast.ClassDef)]
     fields = {
         (node.name, entry.target.id)
         for node in classes
@@ -424,8 +423,8 @@ def test_defaults_are_asked_of_named_tuples_not_of_their_classes():
     }
     offenders = [
         f"{name}, line {node.lineno}: {ast.unparse(node)}"
-        for name, tree in trees.items()
-        for node in ast.walk(tree)
+        for name, path in MODULES.items()
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in fields
     ]
     assert not offenders

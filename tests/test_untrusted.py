@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.builders.syntax import syntax_of
+from tests.builders.syntax import nodes_of, syntax_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def tree(module: str) -> ast.Module:
 
 def calls(module: str) -> Iterator[tuple[str, ast.Call]]:
     """(name as it is written, call) of every call in a module."""
-    for node in ast.walk(tree(module)):
+    for node in nodes_of(MODULES[module]):
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func), node
 
@@ -171,7 +171,7 @@ JOINS = {
 
 
 def makes_paths(module: str) -> Iterator[tuple[str, int, str]]:
-    for node in ast.walk(tree(module)):
+    for node in nodes_of(MODULES[module]):
         if isinstance(node, ast.JoinedStr) and FOLDERS.search(text(node)):
             yield module, node.lineno, ast.unparse(node)
 
@@ -331,7 +331,7 @@ def attribute(node: ast.AST) -> str:
 
 
 def passed_streams(module: str) -> Iterator[tuple[str, int, str]]:
-    for node in ast.walk(tree(module)):
+    for node in nodes_of(MODULES[module]):
         if attribute(node) in ("sys.__stdout__", "sys.__stderr__", "sys.stdout.fileno", "sys.stderr.fileno"):
             yield module, node.lineno, attribute(node)  # type: ignore[attr-defined]
         if (
@@ -347,19 +347,19 @@ def passed_streams(module: str) -> Iterator[tuple[str, int, str]]:
 def control_sequences(module: str) -> Iterator[tuple[str, int, str]]:
     trusted = {
         id(part)
-        for node in ast.walk(tree(module))
+        for node in nodes_of(MODULES[module])
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "control"
         for part in ast.walk(node)
     }
-    docs = {id(node.value) for node in ast.walk(tree(module)) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree(module)):
+    docs = {id(node.value) for node in nodes_of(MODULES[module]) if isinstance(node, ast.Expr)}
+    for node in nodes_of(MODULES[module]):
         is_plain = id(node) not in trusted and id(node) not in docs
         if is_plain and isinstance(node, ast.Constant) and isinstance(node.value, str) and "\x1b" in node.value:
             yield module, node.lineno, repr(node.value)
 
 
 def consoles(module: str) -> Iterator[tuple[str, int, str]]:
-    for node in ast.walk(tree(module)):
+    for node in nodes_of(MODULES[module]):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Console"):
             yield module, node.lineno, ast.unparse(node)
 
@@ -387,7 +387,7 @@ def test_the_screen_console_is_the_only_one_of_rich() -> None:
     users = {
         module
         for module in MODULES
-        for node in ast.walk(tree(module))
+        for node in nodes_of(MODULES[module])
         if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and not _for_types(tree(module), node)
     }
     assert users == CONSOLES

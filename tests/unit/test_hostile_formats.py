@@ -15,7 +15,7 @@ from perfpy.perfdata.tracepoints.event_format import parse_format
 from perfpy.perfdata.tracepoints.print_format import PrintFormatLimitError, parse_print_fmt
 from perfpy.views.tracepoints.event_text import TraceText
 from perfpy.views.tracepoints.values import Runtime
-from tests.builders.syntax import syntax_of
+from tests.builders.syntax import nodes_of
 
 SYSTEM = "sys"
 FIELDS = """name: evil
@@ -53,7 +53,7 @@ def test_nothing_of_a_file_is_run_as_code() -> None:
     results = [
         path.name
         for path in sorted(Path(perfpy.__file__).parent.rglob("*.py"))
-        for node in ast.walk(syntax_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in runs
     ]
     assert results == ["program.py"]  # views/scripting: a program that the user named (script -s)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.abi.cpu_list import MOST_CPUS, cpu_list_text, parse_cpu_list
-from tests.builders.syntax import syntax_of
+from tests.builders.syntax import nodes_of
 
 PACKAGE = Path(__file__).resolve().parents[3] / "perfpy"
 
@@ -80,10 +80,11 @@ def test_nothing_else_reads_a_list_of_cpus() -> None:
     """No other function of the package that is about CPUs parts a text at a dash."""
     results = []
     for path in PACKAGE.rglob("*.py"):
-        for function in ast.walk(syntax_of(path)):
-            if not isinstance(function, ast.FunctionDef) or "cpu" not in ast.unparse(function).lower():
+        for function in nodes_of(path):
+            if not isinstance(function, ast.FunctionDef):
                 continue
             calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
-            if any(call.func.attr in ("partition", "split") and "'-'" in map(ast.unparse, call.args) for call in calls):  # type: ignore[attr-defined]
+            parts = any(call.func.attr in ("partition", "split") and "'-'" in map(ast.unparse, call.args) for call in calls)  # type: ignore[attr-defined]
+            if parts and "cpu" in ast.unparse(function).lower():
                 results.append(f"{path.relative_to(PACKAGE)}:{function.name}")
     assert results == ["abi/cpu_list.py:_bounds"]

@@ -13,6 +13,7 @@ Tests with these markers, or `slow`, take seconds a case. A run of the whole sui
 
 from __future__ import annotations
 
+import compileall
 import functools
 import gc
 import os
@@ -127,6 +128,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the cases, unless the command line does; xdist's workers receive the choice."""
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"  # slow tests stand side by side: the last worker would run on alone
+    if getattr(config.option, "tx", None) and not sys.dont_write_bytecode:
+        compileall.compile_dir(CHECKOUT / "perfpy", quiet=2, workers=0)  # once, and not in each worker
     if config.option.cases is None:
         is_whole_suite = (
             config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword and not config.option.markexpr

@@ -81,6 +81,7 @@ def test_a_planted_fault_is_found_and_named(fault: str, named: dict[str, str]):
     assert named[fault].startswith(PLANTED[fault]) if fault else named[fault] == ""
 
 
+@pytest.mark.thorough
 def test_a_seed_and_a_number_give_the_same_case_and_others_another():
     cases = [case_of("a seed", number) for number in range(15)]
     assert cases == [case_of("a seed", number) for number in range(15)]
@@ -96,6 +97,7 @@ def test_a_damaged_input_can_be_damaged_again():
         assert len(data) < 10_000_000, name
 
 
+@pytest.mark.thorough
 def test_the_order_of_sets_is_not_in_a_case():
     script = "from tests.fuzz.campaign import case_of; import zlib; print(zlib.crc32(repr([case_of('s', n) for n in range(60)]).encode()))"
     assert apart(script) == apart(script)  # each has its own hashes of strings

@@ -108,6 +108,7 @@ def split(line: list[str]) -> tuple[list[str], list[str]]:
     return line[:at], line[at:]
 
 
+@pytest.mark.slow
 def test_json_has_as_many_samples_as_script_has_lines(case: Case, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     some = 0
     for filters, keys in case.lines:

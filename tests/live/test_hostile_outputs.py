@@ -336,6 +336,7 @@ def test_other_users_cannot_read_a_recording_for_any_umask(umask: int, options: 
 # -- tables of perfpy export --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_tables_in_a_folder_of_another_user_follow_no_links(theirs: Path, victim: Path):
     """The other user plants links with the names of the tables, of unfinished ones and of their folders."""
     pytest.importorskip("pyarrow")

@@ -103,6 +103,7 @@ def shares(folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie != "a name that never comes"])
+@pytest.mark.thorough
 def test_false_memory_costs_only_its_own_processes_frames(lie: str, python: str, tmp_path: Path):
     result = recorded(tmp_path, python, LIES[lie])
     assert result.returncode == 0, result.stderr

@@ -108,6 +108,7 @@ _OURS = re.compile(r"\x1b\[[\d;]*[mHJK]|\x1b\[\?(?:1049|25)[hl]")
     ids=["screen", "text", "python"],
     indirect=["hostile"],
 )
+@pytest.mark.thorough
 def test_names_command_no_terminal_and_files_block_nothing(hostile: int, options: list[str]):
     words = ["-e", "cpu-clock:u", "-s", "comm,dso,symbol", "-d", "0.5", "--updates", "3", "-p", str(hostile), *options]
     screen_text = on_terminal("top", *words, columns=100)

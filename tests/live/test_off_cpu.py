@@ -192,6 +192,7 @@ def perf(folder: Path, *args: str, merged: bool = False) -> str:
 
 
 @pytest.mark.system_wide
+@pytest.mark.thorough
 def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
     storm = (
         "import os, time\n"

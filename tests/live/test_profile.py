@@ -129,6 +129,7 @@ def test_a_notebooks_cell_is_profiled() -> None:
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+@pytest.mark.thorough
 def test_a_cells_rows_are_its_python_functions() -> None:
     columns = profile_cell(Shell(), "", "busy(0.3)").to_columns()
     names = [name.partition(" ")[0] for name in columns["pyfunc"]]
@@ -146,6 +147,7 @@ def test_python_functions_and_lines() -> None:
     assert any(":" in row.texts["pyline"] for row in profile.report(by="pyline").top(9))
 
 
+@pytest.mark.thorough
 def test_many_profiles_of_a_process_are_named() -> None:
     """CPython 3.14 refuses the ninth activation of its trampolines."""
     code = (

@@ -153,6 +153,7 @@ def test_a_test_over_its_baseline_fails(tmp_path: Path):
     assert re.search(r"context-switches is [\d,]+\.\d% higher than its baseline: [\d,]+ .* against [\d,]+ ", text)
 
 
+@pytest.mark.thorough
 def test_baselines_are_written_where_several_processes_run_the_tests(tmp_path: Path):
     text = session(tmp_path, "-k", "what_it_did or too_much", "-n", "2", "--perf-update")
     assert "baselines of 1 test written" in text

@@ -89,6 +89,7 @@ def test_copied_frames_have_their_own_callers(python: str, tmp_path: Path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
+@pytest.mark.thorough
 def test_waits_have_copied_frames_too(tmp_path: Path):
     """Wakeups are samples, too, and take no copies."""
     python = interpreter("3.12")
@@ -161,6 +162,7 @@ def test_waits_for_the_lock_name_its_holder(python: str, tmp_path: Path):
 
 
 @pytest.mark.skipif(not shutil.which("unshare") or os.geteuid() != 0, reason="a pid namespace needs root and unshare")
+@pytest.mark.thorough
 def test_without_them_frames_are_read_later(tmp_path: Path):
     """In a pid namespace the kernel's pids are not those of the recorder.
 

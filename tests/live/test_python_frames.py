@@ -62,6 +62,7 @@ def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     )
 
 
+@pytest.mark.thorough
 def test_without_the_interpreters_frames_callers_follow_each_other(recorded: Path):
     options = ("-F", "comm,ip,sym", "--fold-interpreters", "--no-inline")
     chains = [

@@ -78,6 +78,7 @@ def test_a_program_that_is_started(version: str, tmp_path: Path):
     )
 
 
+@pytest.mark.thorough
 def test_lines_of_a_program_that_runs(python: str, tmp_path: Path):
     (tmp_path / "lines.py").write_text(LINES)
     environment = {**os.environ, "PYTHONPERFSUPPORT": "0"}

@@ -114,6 +114,7 @@ def forget(path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
+@pytest.mark.thorough
 def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
     python = pyenv(version)
     if not python:
@@ -189,6 +190,7 @@ def test_functions_of_java_have_their_shares(tmp_path: Path, java: list[str]):
     assert actual_shares == pytest.approx(SHARES, abs=TOLERANCE)
 
 
+@pytest.mark.thorough
 def test_running_java_is_asked(tmp_path: Path, java: list[str]):
     with subprocess.Popen([*java, "60"], stdout=subprocess.DEVNULL) as process:
         try:

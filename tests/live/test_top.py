@@ -139,6 +139,7 @@ def test_a_reader_that_goes_away_ends_it(spinning: subprocess.Popen[bytes]) -> N
 
 
 @pytest.mark.system_wide
+@pytest.mark.thorough
 def test_its_own_samples_are_hidden_unless_they_are_wanted() -> None:
     def own(*words: str) -> bool:
         command = [*TOP, "--json", "-a", "-s", "pid", "-d", "0.2", "--updates", "3", *words]
@@ -152,6 +153,7 @@ def test_its_own_samples_are_hidden_unless_they_are_wanted() -> None:
 
 
 @pytest.mark.system_wide
+@pytest.mark.thorough
 def test_the_whole_machine_has_programs_that_start_later(program: Path) -> None:
     command = [*TOP, "--json", "-a", "-s", "comm,symbol", "-d", "0.5", "--updates", "6"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:

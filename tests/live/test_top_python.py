@@ -68,6 +68,7 @@ def test_rows_are_functions_with_their_share(spinning: subprocess.Popen[bytes]) 
     assert sum(row["overhead"] for name, row in found.items() if name not in ("hot", "cool", "work", "late", "<module>")) < 10
 
 
+@pytest.mark.thorough
 def test_rows_are_lines_and_have_callers(spinning: subprocess.Popen[bytes]) -> None:
     (update,) = updates("-p", str(spinning.pid), "-F", "997", "-d", "1", "--updates", "1", "--sort", "pyline", "--children")
     found = {row["keys"]["pyline"].strip(): row for row in update["events"][0]["rows"]}
@@ -78,6 +79,7 @@ def test_rows_are_lines_and_have_callers(spinning: subprocess.Popen[bytes]) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root, to take away permissions")
+@pytest.mark.thorough
 def test_without_permission_to_load_programs_frames_are_read(spinning: subprocess.Popen[bytes]) -> None:
     launcher = ["setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-all", "--"]
     words = [*TOP, "--json", "-p", str(spinning.pid), "-F", "499", "-d", "2", "--updates", "1"]

@@ -137,6 +137,7 @@ def test_a_child_that_ends_before_the_recording_does_not_stop_unwinding(tmp_path
 
 
 @pytest.mark.system_wide
+@pytest.mark.thorough
 def test_whole_cpus_at_2_khz_lose_nothing(tmp_path, busy):
     """Tried again where the machine was too busy: whoever empties the rings has to run now and then."""
     for _ in range(4):
@@ -167,6 +168,7 @@ def test_without_compression_it_is_larger(tmp_path, busy):
         assert "compressed" not in recording.header
 
 
+@pytest.mark.thorough
 def test_the_stacks_can_be_kept(tmp_path, busy):
     record(tmp_path, *UNWIND, "--keep-stacks", "--", busy, "1")
     with perfpy.open(tmp_path / "perf.data") as plain, perfpy.open(tmp_path / "perf.data.stacks") as raw:

@@ -37,6 +37,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "words", [["report", "-i", "perf.data", "--html=page.html"], ["diff", "--html=page.html", "perf.data", "after.data"]]
 )
+@pytest.mark.slow
 def test_nothing_that_a_recording_says_runs_in_its_page(words: list[str], room: Path) -> None:
     command = [sys.executable, "-m", "perfpy", *words, "--symfs", "root"]
     process = subprocess.run(

@@ -166,6 +166,7 @@ def test_the_work_for_many_events_grows_as_their_number(tmp_path: Path, command:
 
 
 @MANY_EVENTS
+@pytest.mark.slow
 def test_very_many_events_are_read_within_limits(tmp_path: Path, command: list[str]) -> None:
     result = run(*command, "-i", str(many_events(tmp_path / "perf.data", 6000, 10)))
     assert result.returncode == 0, result.stderr

@@ -36,6 +36,7 @@ def test_there_are_enough_variants() -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.slow
 def test_a_damaged_recording_is_read_as_far_as_it_goes_or_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / "perf.data"
     rng = random.Random(name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.builders import bpf_programs
+from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses, comparable
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.versus_perf, pytest.mark.system_wide]
 
-PERFPY = [sys.executable, "-m", "perfpy"]
 CPU = min(os.sched_getaffinity(0))
 #: enough work for samples at 99 Hz, and on a single recorded CPU
 WORK = f"import os; os.system('true'); os.sched_setaffinity(0, [{CPU}]); print(sum(i * i for i in range(2_000_000)))"
@@ -49,9 +49,9 @@ def shown(way: str) -> list[str]:
 
 
 def text_of(*command: str, path: Path) -> str:
-    process = subprocess.run([*command, "-i", str(path)], capture_output=True, text=True, check=False, timeout=60)
+    process = run([*command, "-i", path])
     assert process.returncode == 0, process.stderr
-    return process.stdout
+    return process.stdout.decode()
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pytest
 
 from perfpy.disassembly.x86_lengths import length
 from tests.builders import branch_walk
+from tests.builders.prepared_start import PERFPY, run
 
 pytestmark = [
     pytest.mark.versus_perf,
@@ -47,7 +48,7 @@ def start_of(program: Path, name: str) -> int:
 
 def text_of(program: list[str], path: Path, *options: str) -> bytes:
     environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C"}
-    return subprocess.run([*program, "script", *options, "-i", path], capture_output=True, check=True, timeout=60, env=environment).stdout
+    return run([*program, "script", *options, "-i", path], check=True, env=environment).stdout
 
 
 def broken(samples: list[tuple[int, list[tuple[int, int, int]]]]) -> list[tuple[int, list[tuple[int, int, int]]]]:
@@ -69,14 +70,14 @@ def test_instructions_between_branches_are_perfs(perf: str, program: Path, tmp_p
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer"), counters="brcntr" in fields))
     expected = text_of([perf], path, "-F", fields)
     assert expected.count(b"\n") >= 60
-    assert text_of([sys.executable, "-m", "perfpy"], path, "-F", fields) == expected
+    assert text_of(PERFPY, path, "-F", fields) == expected
 
 
 def test_the_number_of_blocks_is_limited(perf: str, program: Path, tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer"), chains=True))
     options = ("-F", "ip,sym,brstackinsn", "--max-blocks", "3")
-    assert text_of([sys.executable, "-m", "perfpy"], path, *options) == text_of([perf], path, *options)
+    assert text_of(PERFPY, path, *options) == text_of([perf], path, *options)
 
 
 def test_invalid_branch_stacks(perf: str, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,13 +87,13 @@ def test_invalid_branch_stacks(perf: str, program: Path, tmp_path: Path, monkeyp
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer"), 200))
     expected = text_of([perf], path, "-F", "ip,sym,brstackinsn")
     assert b"mismatch of LBR" in expected
-    assert text_of([sys.executable, "-m", "perfpy"], path, "-F", "ip,sym,brstackinsn") == expected
+    assert text_of(PERFPY, path, "-F", "ip,sym,brstackinsn") == expected
 
 
 def test_text_of_a_disassembler(program: Path, tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer")))
-    lines = text_of([sys.executable, "-m", "perfpy"], path, "-F", "ip,disasm,brstackdisasm").decode().splitlines()
+    lines = text_of(PERFPY, path, "-F", "ip,disasm,brstackdisasm").decode().splitlines()
     code = branch_walk.instructions(program)
     output = [re.match(r"\t([0-9a-f]{16})\t(\S+)", line) for line in lines]
     assert sum(1 for result in output if result and code[int(result[1], 16)].jumps == "ret" and result[2].startswith("ret")) > 20
@@ -122,7 +123,7 @@ def test_blocks_and_their_cycles_are_perfs(
     path = tmp_path / "perf.data"
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer"), 200))
     printed = []
-    for command in ([perf], [sys.executable, "-m", "perfpy"]):
+    for command in ([perf], PERFPY):
         line = [*command, "report", "--stdio", "--total-cycles", "-i", str(path)]
         environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C"}
         printed.append(without_tip(subprocess.run(line, capture_output=True, check=True, timeout=60, env=environment).stdout))

@@ -11,6 +11,7 @@ import pytest
 
 from perfpy.cli.dispatch.commands import load
 from perfpy.symbols.files import build_id_notes
+from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.versus_perf]
 
-PERFPY = [sys.executable, "-m", "perfpy"]
 WORK = "import json; x = 0\nfor i in range({loops}): x += i * i\nfor i in range({texts}): json.dumps([i, str(i)])"
 OPTIONS = (
     "",
@@ -65,9 +65,9 @@ def recorded(perf: str, path: Path, loops: int, texts: int) -> Path:
 
 
 def answer(*command: object) -> str:
-    process = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
+    process = run([str(word) for word in command])
     assert process.returncode == 0, process.stderr
-    return process.stdout
+    return process.stdout.decode()
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -80,6 +80,7 @@ def test_two_recordings_give_perfs_text(options: str, recordings: list[Path], pe
 
 
 @pytest.mark.parametrize("options", ["", "-b -p -F", "-o 2", "-c ratio -o 2", "-c delta -t,", "-q", "-c wdiff:3,1 -o 2 -p", "-b -s comm"])
+@pytest.mark.thorough
 def test_three_recordings_give_perfs_text(options: str, recordings: list[Path], perf: str) -> None:
     arguments = ["diff", *options.split(), *recordings]
     assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
@@ -137,6 +138,6 @@ def test_noise_adds_a_column_and_nothing_else(recordings: list[Path]) -> None:
     ],
 )
 def test_incomparable_recordings_are_refused(options: str, said: str, recordings: list[Path]) -> None:
-    process = subprocess.run([*PERFPY, "diff", *options.split(), *recordings[:2]], capture_output=True, text=True, check=False, timeout=60)
-    assert (process.returncode, process.stdout) == (129, "")
-    assert said in process.stderr
+    process = run([*PERFPY, "diff", *options.split(), *recordings[:2]])
+    assert (process.returncode, process.stdout) == (129, b"")
+    assert said in process.stderr.decode()

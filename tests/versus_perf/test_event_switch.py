@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses
 
 if TYPE_CHECKING:
@@ -63,14 +64,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
 def printed(program: list[str], command: str, options: str, path: Path) -> list[bytes]:
     environment = os.environ | {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "COLUMNS": "200"}
     view = ["--stdio", "-q"] if command == "report" else []
-    process = subprocess.run(
-        [*program, command, *view, *options.split(), "-i", str(path)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env=environment,
-        check=True,
-        timeout=60,
-    )
+    process = run([*program, command, *view, *options.split(), "-i", str(path)], env=environment, check=True)
     return process.stdout.splitlines()
 
 
@@ -79,4 +73,4 @@ def printed(program: list[str], command: str, options: str, path: Path) -> list[
 def test_the_same_samples_are_kept(perf: str, recording: Path, command: str, options: str) -> None:
     expected = printed([perf], command, options, recording)
     assert expected
-    assert printed([sys.executable, "-m", "perfpy"], command, options, recording) == expected
+    assert printed(PERFPY, command, options, recording) == expected

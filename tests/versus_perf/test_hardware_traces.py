@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.builders import traces
 from tests.builders.perfdata import traced
+from tests.builders.prepared_start import PERFPY, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +24,6 @@ def test_a_dump_is_perfs(tracer: str, seed: int, perf: str, tmp_path: Path) -> N
     kind = TRACERS[tracer]
     path = tmp_path / "perf.data"
     path.write_bytes(traced(kind, traces.WORDS[kind], traces.trace(kind, seed)).file())
-    ours, theirs = (
-        subprocess.run([*command, "report", "-D", "-i", str(path)], capture_output=True, check=False, timeout=120)
-        for command in ((sys.executable, "-m", "perfpy"), (perf,))
-    )
+    ours, theirs = (run([*command, "report", "-D", "-i", path], timeout=120) for command in (PERFPY, [perf]))
     assert ours.stdout.splitlines() == theirs.stdout.splitlines()
     assert b" data: size " in theirs.stdout

@@ -222,6 +222,7 @@ def sums_of(lines: list[str]) -> dict[str, tuple[float, float, int]]:
 
 
 @pytest.mark.live
+@pytest.mark.thorough
 def test_a_function_has_no_more_rows_than_in_perf(recorded: Recorded) -> None:
     """perf compares two symbols by name if one is inlined, else by address: its rows of one function may lie apart in its tree."""
     theirs, ours = (sums_of(lines) for lines in recorded.both("report --stdio -g none -s sym,dso"))

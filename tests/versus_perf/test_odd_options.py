@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.builders.own_corpus import comparable, surroundings, unpack
+from tests.builders.prepared_start import PERFPY, run
+
+if TYPE_CHECKING:
+    import subprocess
 
 pytestmark = pytest.mark.versus_perf
 
-PERFPY = [sys.executable, "-m", "perfpy"]
 CHECKOUT = Path(__file__).resolve().parents[2]
 LINES = (
     "report --group --group-sort-idx 9 -i group-leader.data",
@@ -43,9 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answer(command: list[str], line: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
     environment = {**os.environ, **surroundings(folder), "PYTHONPATH": str(CHECKOUT)}
-    return subprocess.run(
-        [*command, *line.split()], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    return run([*command, *line.split()], cwd=folder, env=environment)
 
 
 @pytest.mark.parametrize("line", LINES)

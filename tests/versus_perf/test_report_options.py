@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses, comparable
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.versus_perf]
 
-PERFPY = [sys.executable, "-m", "perfpy"]
 WORK = "ls -R /usr/include > /dev/null; grep -r foo /usr/include > /dev/null"
 RUN_DEPENDENT = re.compile(rb"^# \((Tip|Cannot load)|^# (captured on|perf version|cmdline)")
 RECORDINGS = {
@@ -106,14 +106,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, perf: str) -> dict[str, P
 
 def printed(command: list[str], line: str, path: Path) -> list[str]:
     environment = os.environ | {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "COLUMNS": "200"}
-    process = subprocess.run(
-        [*command, "report", "--stdio", *line.split(), "-i", str(path)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env=environment,
-        check=True,
-        timeout=60,
-    )
+    process = run([*command, "report", "--stdio", *line.split(), "-i", str(path)], env=environment, check=True)
     return comparable([os.fsdecode(line.rstrip()) for line in process.stdout.splitlines() if not RUN_DEPENDENT.search(line)])
 
 
@@ -131,6 +124,7 @@ def test_a_pipes_features_are_shown_with_its_report(perf: str, tmp_path: Path) -
     assert printed(PERFPY, "-I -s comm", path) == printed([perf], "-I -s comm", path)
 
 
+@pytest.mark.thorough
 def test_names_can_come_from_a_file(recorded: dict[str, Path], perf: str, tmp_path: Path) -> None:
     names = tmp_path / "names"
     names.write_text("ls\ngrep\n")
@@ -162,7 +156,7 @@ def test_members_of_a_group_have_their_own_periods(perf: str, tmp_path: Path, op
     output = []
     for command in ([perf], PERFPY):
         report = [*command, "report", "--stdio", "--group", "-s", "comm,dso", "-i", file]
-        text = subprocess.run(report, capture_output=True, check=True, timeout=120).stdout
+        text = run(report, check=True, timeout=120).stdout
         output.append([row for row in text.splitlines() if not RUN_DEPENDENT.match(row)])
     assert output[1] == output[0]
     members = [re.findall(rb"[\d.]+(?=%)", row) for row in output[1] if b"%" in row]

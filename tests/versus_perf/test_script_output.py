@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.perfdata import PerfDataBuilder, out_of_order, usual_attr
+from tests.builders.prepared_start import PERFPY, run
 
 pytestmark = pytest.mark.versus_perf
 
@@ -51,14 +50,14 @@ OPTIONS = [
 def text_of(program: list[str], path: Path, options: list[str], config: Path | str = "/dev/null") -> bytes:
     environment = {**os.environ, "PERF_CONFIG": str(config), "LC_ALL": "C", "TZ": "UTC"}
     command = [*program, "script", "--symfs", "/nonexistent", "--kallsyms", "/dev/null", *options, "-i", str(path)]
-    return subprocess.run(command, capture_output=True, check=False, timeout=60, env=environment).stdout
+    return run(command, env=environment).stdout
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("name", ["chains", "faults", "tracepoints"])
 def test_options_give_perfs_text(perf: str, name: str, options: str) -> None:
     path = GOLDEN / f"{name}.data"
-    assert text_of([sys.executable, "-m", "perfpy"], path, options.split()) == text_of([perf], path, options.split())
+    assert text_of(PERFPY, path, options.split()) == text_of([perf], path, options.split())
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_rounds_and_records_out_of_order_are_perfs(perf: str, tmp_path: Path, sh
     path.write_bytes(getattr(out_of_order(), shape)())
     expected = text_of([perf], path, options.split())
     assert expected
-    assert text_of([sys.executable, "-m", "perfpy"], path, options.split()) == expected
+    assert text_of(PERFPY, path, options.split()) == expected
 
 
 @pytest.mark.parametrize("options", ["", "--max-stack 2", "--stop-bt main", "-G"])
@@ -90,14 +89,14 @@ def test_callers_come_first_where_the_configuration_is_reported(perf: str, tmp_p
     path = GOLDEN / "chains.data"
     expected = text_of([perf], path, options.split(), config)
     assert expected != text_of([perf], path, options.split()) or options == "-G"
-    assert text_of([sys.executable, "-m", "perfpy"], path, options.split(), config) == expected
+    assert text_of(PERFPY, path, options.split(), config) == expected
 
 
 def test_files_for_each_event_are_perfs(perf: str, tmp_path: Path) -> None:
     (tmp_path / "perf.data").write_bytes((GOLDEN / "tracepoints.data").read_bytes())
     outputs: list[bytes] = []
     written: list[dict[str, bytes]] = []
-    for program in ([perf], [sys.executable, "-m", "perfpy"]):
+    for program in ([perf], PERFPY):
         outputs.append(text_of(program, tmp_path / "perf.data", ["--per-event-dump"]))
         written.append({path.name: path.read_bytes() for path in tmp_path.glob("*.dump")})
         for path in tmp_path.glob("*.dump"):
@@ -123,7 +122,7 @@ def test_this_kernels_tracepoints_are_printed_as_perf_prints_them(perf: str, tmp
     path = tmp_path / "perf.data"
     path.write_bytes(_recording(system, texts))
     options = ["-F", "event,trace"]
-    printed = text_of([sys.executable, "-m", "perfpy"], path, options)
+    printed = text_of(PERFPY, path, options)
     assert printed.replace(b"^J", b"\n") == text_of([perf], path, options)  # perf ends the line within a name
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.builders.patient_perf import patient
+from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses
 
 pytestmark = [pytest.mark.live, pytest.mark.versus_perf]
 
-PERFPY = [sys.executable, "-m", "perfpy"]
 PROGRAM = "sh -c true"
 READING = [
     "report",
@@ -78,9 +78,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
 def said(command: list[str], line: str, folder: Path) -> list[str]:
     """Return the messages of a command line, without numbers, which vary between runs, and blanks, which numbers move."""
     words = [*command, *line.split()]
-    process = subprocess.run(
-        words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False, env=patient(folder)
-    )
+    process = run(words, cwd=folder, timeout=120, env=patient(folder))
     text = process.stderr.decode(errors="replace").replace("(null)", "-")  # what perf 6.12 calls the pipe
     without_samples = re.sub(r" \(~?\d+ samples\)", "", text)  # of so short a program there may be none
     return [" ".join(re.sub(r"[\d.,]+(?: usec| msec)?", "N", each).split()) for each in without_samples.splitlines() if each.strip()]

@@ -83,6 +83,7 @@ def perfpy(options: str, pid: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.thorough
 def test_the_text_is_perf_s(options: str, spinning: int) -> None:
     with ThreadPoolExecutor() as executor:
         ours, theirs = (shape(text) for text in executor.map(lambda top: top(options, spinning), (perfpy, perf)))

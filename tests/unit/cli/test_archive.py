@@ -159,6 +159,7 @@ def bomb(pack: Callable[[], Any], sizes: Iterable[int], kind: str = "kallsyms") 
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("sizes", [[40 << 20], [1 << 20] * 40], ids=["one file", "many files"])
+@pytest.mark.slow
 def test_an_archive_that_expands_without_end_is_refused(
     packer: str, sizes: list[int], recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +183,7 @@ def test_an_archive_that_expands_without_end_is_refused(
 
 
 @pytest.mark.parametrize("header", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+@pytest.mark.slow
 def test_an_extended_header_has_a_limit(header: bytes, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     member = tarfile.TarInfo("x")
     member.type, member.size = header, 100 << 20

@@ -144,6 +144,7 @@ def at_once(monkeypatch):
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.thorough
 def test_slow_tasks_run_on_an_idle_worker_too():
     client = Client(["slow", "idle"])
     shares: list[float] = []

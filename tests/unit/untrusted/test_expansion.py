@@ -60,6 +60,7 @@ def test_the_limit_is_inclusive(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_data_beyond_the_limit_take_no_more_memory_than_the_limit(kind: str):
     bomb = COMPRESS[kind](bytes(64 * MB))
     tracemalloc.start()

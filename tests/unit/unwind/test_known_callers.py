@@ -115,6 +115,7 @@ def test_samples_that_share_outer_frames_have_their_own_inner_ones(tmp_path: Pat
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_random_stacks_unwind_the_same_together_and_alone(tmp_path: Path, seed: int):
     numbers = np.random.default_rng(seed)
     values = [0, 5, STACK + 0x10, STACK + 0x28, STACK + 0x30, *(function + INTO for function in (LEAF, BY_POINTER, MIDDLE, OTHER, LAST))]

@@ -67,6 +67,7 @@ def text(path, options, jobs):
 
 
 @pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.slow
 def test_reports_are_the_same(path, asked, parts):
     assert text(path, ASKED[asked], 3) == text(path, ASKED[asked], 1)
     assert 1 < parts[0] <= 3
@@ -149,6 +150,7 @@ def spilled(path, monkeypatch):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.slow
 def test_reports_beyond_memory_are_the_same(path, asked, jobs, parts, spilled):
     expected = text(path, ASKED[asked], 1)
     here, others = spilled()

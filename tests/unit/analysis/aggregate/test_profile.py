@@ -52,6 +52,7 @@ def report(path: Path, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("children", [False, True])
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_size_of_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, children: bool) -> None:
     """Also if the groups of samples are forgotten after each piece of the file."""
     path = tmp_path / "perf.data"

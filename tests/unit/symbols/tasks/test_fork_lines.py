@@ -68,6 +68,7 @@ def test_short_chains_stay_unchanged():
 
 @pytest.mark.usefixtures("joined")
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
 def test_joined_histories_agree_with_a_plain_replay(seed: int):
     rng = random.Random(seed)
     builder = SpaceBuilder()

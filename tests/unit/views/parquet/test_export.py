@@ -37,6 +37,7 @@ def printed(words: list[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, l
 
 
 @pytest.mark.parametrize("name", ["chains", "fork-exec", "group", "arm64-sched", "cpu-clock"])
+@pytest.mark.slow
 def test_every_line_is_the_same(
     name: str, own: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -68,7 +67,8 @@ def _available() -> int:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text()
+        with open(path) as file:
+            return file.read()
     except OSError:
         return ""
 

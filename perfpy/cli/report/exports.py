@@ -155,6 +155,7 @@ def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
 
 
 def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOptions) -> bytes:
+    from perfpy.views.page.marks import make_marks
     from perfpy.views.stacks.firefox import Heading, firefox
 
     header = recording.header
@@ -162,7 +163,8 @@ def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOpti
     count = header.get("nrcpus")
     heading = Heading(recording.title, start_time(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
     words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
-    return firefox(stacks, heading, words).encode(errors="replace")
+    marks = make_marks(recording, [part for part in stacks if not part.tracepoint], symbols, sampled_only=True)
+    return firefox(stacks, heading, words, marks.rows).encode(errors="replace")
 
 
 def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:

@@ -1,6 +1,7 @@
 """Stacks as a profile for the Firefox Profiler, in its processed format, version 60.
 
-Each thread and event has a track. Categories tell where code is from. Tracepoints are markers with their fields. Format:
+Each thread and event has a track. Categories tell where code is from. Tracepoints are markers with their fields; forks, exits, switches and
+page faults are markers with a text. Format:
 https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.ts; newer viewers convert older versions.
 """
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
+    from perfpy.views.page.marks import Mark
     from perfpy.views.tracepoints.payloads import PayloadTexts
 
 _VERSION: Final = 60
@@ -26,6 +28,7 @@ _GECKO_VERSION: Final = 31
 _MS: Final = 1e6  # ns
 _INSTANT: Final = 0
 _NO_PAYLOAD: Final = -1
+_TEXT: Final = "text"  # the field of marks
 #: the panels in which the viewer shows tracepoint markers
 _SHOWN_IN: Final = ("marker-chart", "marker-table", "timeline-overview")
 
@@ -45,9 +48,16 @@ class Heading(NamedTuple):
     cpus: int = 0
 
 
-def firefox(parts: Sequence[Stacks], recorded: Heading, words: PayloadTexts | None = None) -> str:
-    """Return the profile as JSON; `words` formats the data of tracepoints. Raises ValueError if samples have no times."""
-    return json.dumps(_Profile(parts, words).content(recorded), separators=(",", ":"))
+def firefox(parts: Sequence[Stacks], recorded: Heading, words: PayloadTexts | None = None, marks: Sequence[Mark] = ()) -> str:
+    """Return the profile as JSON. Raises ValueError if samples have no times.
+
+    Args:
+        parts: the stacks of each event.
+        recorded: the profile's metadata.
+        words: formats the data of tracepoints.
+        marks: moments of threads, in order of time; those of threads without samples are left out.
+    """
+    return json.dumps(_Profile(parts, words).content(recorded, marks), separators=(",", ":"))
 
 
 class _Profile:
@@ -68,7 +78,7 @@ class _Profile:
         self._only_tracepoints = all(part.tracepoint for part in parts)
         self._tracks = [part.event for part in parts if self._only_tracepoints or not part.tracepoint]
 
-    def content(self, recorded: Heading) -> dict[str, Any]:
+    def content(self, recorded: Heading, marks: Sequence[Mark]) -> dict[str, Any]:
         """Return the whole profile."""
         for part, timed in zip(self._parts, self._timed, strict=True):
             stacks = self._tables.of(part).stack_of_chains(timed.chain)
@@ -76,6 +86,7 @@ class _Profile:
                 self._add_samples(part, timed, stacks)
             if part.tracepoint:
                 self._add_markers(part, timed, stacks)
+        self._add_marks(marks)
         threads = sorted(self._threads.values(), key=lambda thread: (int(thread["pid"]), not thread["isMainThread"]))
         return {
             "meta": self._meta(recorded),
@@ -134,13 +145,20 @@ class _Profile:
             markers = self._thread(part, timed, rows, track)["markers"]
             times = self._milliseconds(timed.time[rows])
             payloads = [_NO_PAYLOAD] * len(rows) if timed.payload is None else timed.payload[rows].tolist()
-            for stack, time, payload in zip(stacks[rows].tolist(), times, payloads, strict=True):
-                markers["data"].append({**fields_of.get(payload, {}), "type": part.event, **_cause(stack, time)})
-            markers["startTime"] += times
-            markers["endTime"] += [None] * len(rows)
-            for column, value in (("name", name), ("phase", _INSTANT), ("category", 0)):
-                markers[column] += [value] * len(rows)
-            markers["length"] += len(rows)
+            causes = zip(stacks[rows].tolist(), times, payloads, strict=True)
+            data = [{**fields_of.get(payload, {}), "type": part.event, **_cause(stack, time)} for stack, time, payload in causes]
+            _append_markers(markers, name, times, data)
+
+    def _add_marks(self, marks: Sequence[Mark]) -> None:
+        """Add a marker for each mark to the first track of its thread."""
+        first = self._tracks[0] if len(self._tracks) > 1 else ""
+        for mark in marks:
+            thread = self._threads.get((mark.pid, mark.tid, first))
+            if thread is not None and mark.time >= self._zero:
+                self._schemas.setdefault(mark.kind, [_TEXT])
+                time = (mark.time - self._zero) / _MS
+                data = {"type": mark.kind, f"_{_TEXT}": mark.text}
+                _append_markers(thread["markers"], self._tables.string(mark.kind), [time], [data])
 
     def _payload_fields(self, part: Stacks, timed: TimedSamples) -> dict[int, dict[str, str]]:
         """Return the fields of each distinct payload, and collect their names for the schema."""
@@ -187,10 +205,20 @@ class _Profile:
         )
 
 
+def _append_markers(markers: dict[str, Any], name: int, times: Sequence[float], data: Sequence[dict[str, Any]]) -> None:
+    """Append instant markers of one name to a thread's table."""
+    markers["data"] += data
+    markers["startTime"] += times
+    markers["endTime"] += [None] * len(times)
+    for column, value in (("name", name), ("phase", _INSTANT), ("category", 0)):
+        markers[column] += [value] * len(times)
+    markers["length"] += len(times)
+
+
 def _schema(event: str, fields: Sequence[str]) -> dict[str, Any]:
-    """Return the marker schema of a tracepoint."""
+    """Return the schema of markers of one name."""
     schema_fields = [{"key": f"_{field}", "label": field, "format": "string"} for field in fields]
-    label = " ".join(f"{field}={{marker.data._{field}}}" for field in fields)
+    label = " ".join(f"{'' if field == _TEXT else f'{field}='}{{marker.data._{field}}}" for field in fields)
     return {
         "name": event,
         "tooltipLabel": event,

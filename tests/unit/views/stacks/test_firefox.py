@@ -11,8 +11,10 @@ import pytest
 
 from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
 from perfpy.cli import run
+from perfpy.views.page.marks import Mark
 from perfpy.views.stacks.firefox import Heading, firefox
 from tests.builders.annotated import spin_with_lines
+from tests.builders.sampled_program import Stack, sampled_program
 from tests.builders.stacks import stacks
 from tests.builders.traced import traced_recording
 from tests.builders.viewers import firefox_profiler
@@ -159,6 +161,31 @@ def test_samples_of_tracepoints_are_markers_with_their_fields_and_stacks(tmp_pat
     assert {"key": "_prev_comm", "label": "prev_comm", "format": "string"} in schema["fields"]
 
 
+def test_moments_of_threads_are_markers_with_a_text() -> None:
+    marks = [Mark(500_000, 7, 7, "fork", "too early"), Mark(2_000_000, 7, 7, "fork", "process 9"), Mark(3_000_000, 99, 99, "exit", "")]
+    profile = json.loads(firefox([timed(), timed("faults")], Heading(), marks=marks))
+    markers = profile["threads"][0]["markers"]
+    assert (markers["data"], markers["startTime"], markers["length"]) == ([{"type": "fork", "_text": "process 9"}], [1.0], 1)
+    assert [profile["shared"]["stringArray"][name] for name in markers["name"]] == ["fork"]
+    assert sum(thread["markers"]["length"] for thread in profile["threads"]) == 1, "threads without samples have no track"
+    (schema,) = profile["meta"]["markerSchema"]
+    assert (schema["name"], schema["tableLabel"]) == ("fork", "{marker.data._text}")
+
+
+def test_an_export_has_the_forks_and_faults_of_its_threads(tmp_path: Path) -> None:
+    path = sampled_program(tmp_path, [Stack(("run", "main"), 30)], started=2)
+    profile = json.loads(exported(tmp_path, path.read_bytes()).read_text())
+    (thread,) = profile["threads"]
+    assert [(data["type"], data["_text"]) for data in thread["markers"]["data"]] == [("fork", "process 10000"), ("fork", "process 10001")]
+
+
+def test_the_viewer_shows_markers_of_forks(tmp_path: Path) -> None:
+    path = sampled_program(tmp_path, [Stack(("run", "main"), 30)], started=3)
+    with firefox_profiler(exported(tmp_path, path.read_bytes())) as viewer:
+        answer = viewer.asked("thread", "markers")
+    assert answer["totalMarkerCount"] == 3
+
+
 def test_the_viewer_shows_functions_with_their_own_time_and_libraries(tmp_path: Path) -> None:
     with firefox_profiler(exported(tmp_path)) as viewer:
         answer = viewer.asked("thread", "functions")
@@ -169,4 +196,4 @@ def test_the_viewer_shows_functions_with_their_own_time_and_libraries(tmp_path: 
 def test_the_viewer_shows_markers_of_tracepoints(tmp_path: Path) -> None:
     with firefox_profiler(exported(tmp_path, traced_recording())) as viewer:
         answer = viewer.asked("thread", "markers")
-    assert answer["totalMarkerCount"] == 80
+    assert answer["totalMarkerCount"] == 80 + 20, "tracepoints, and switches of the side-band"

@@ -163,6 +163,10 @@ _perfpy_value()
     "kvm -o" | "kvm --output" | "kvm =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "kvm --event" | "kvm =--event" | "kvm --vcpu" | "kvm =--vcpu" | "kvm -k" | "kvm --key" | "kvm =--key") : ;;
     "kvm -p" | "kvm --pid" | "kvm =--pid") _perfpy_ask "," pids ;;
+    "ftrace -p" | "ftrace --pid" | "ftrace =--pid") _perfpy_ask "," pids ;;
+    "ftrace --tid" | "ftrace =--tid") _perfpy_ask "," tids ;;
+    "ftrace -C" | "ftrace --cpu" | "ftrace =--cpu" | "ftrace -T" | "ftrace --trace-funcs" | "ftrace =--trace-funcs" | "ftrace -N" | "ftrace --notrace-funcs" | "ftrace =--notrace-funcs" | "ftrace -G" | "ftrace --graph-funcs" | "ftrace =--graph-funcs" | "ftrace -g" | "ftrace --nograph-funcs" | "ftrace =--nograph-funcs" | "ftrace -m" | "ftrace --buffer-size" | "ftrace =--buffer-size" | "ftrace -F" | "ftrace --funcs" | "ftrace =--funcs" | "ftrace -D" | "ftrace --delay" | "ftrace =--delay" | "ftrace --func-opts" | "ftrace =--func-opts" | "ftrace --graph-opts" | "ftrace =--graph-opts" | "ftrace -s" | "ftrace --sort" | "ftrace =--sort") : ;;
+    "ftrace -t" | "ftrace --tracer" | "ftrace =--tracer") _perfpy_offer "" function_graph function ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -200,7 +204,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
         return
     fi
     local options="" workload="" actions=""
@@ -263,6 +267,11 @@ _perfpy()
         options="-i --input -f --force -v --verbose -o --output -h --help --stdio --event --vcpu -k --key -p --pid"
         actions="stat"
         ;;
+    ftrace)
+        options="-v --verbose -p --pid --tid -a --all-cpus -C --cpu -T --trace-funcs -N --notrace-funcs -G --graph-funcs -g --nograph-funcs -m --buffer-size -t --tracer -F --funcs -D --delay --inherit --func-opts --graph-opts -h --help -n --use-nsec -s --sort"
+        workload="yes"
+        actions="trace latency profile"
+        ;;
     list)
         options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio -h --help"
         ;;
@@ -304,7 +313,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

@@ -38,6 +38,7 @@ _perfpy() {
         'mem:show memory accesses  latency, data, and what served them'
         'c2c:show cache lines that CPUs take from each other'
         'kvm:show why virtual machines leave to the host, and for how long'
+        'ftrace:trace the kernels functions with its function tracers'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
@@ -982,6 +983,45 @@ _perfpy() {
                 '1:action:(stat)' \
                 '*:file:_files'
             ;;
+        ftrace)
+            _arguments -s -S \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-p+[trace these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[trace these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--tid=[trace these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-a[trace all tasks]' \
+                '*--all-cpus[trace all tasks]' \
+                '*-C+[trace only on these CPUs]:value: ' \
+                '*--cpu=[trace only on these CPUs]:value: ' \
+                '*-T+[only these functions, or patterns such as vfs_*]:value: ' \
+                '*--trace-funcs=[only these functions, or patterns such as vfs_*]:value: ' \
+                '*-N+[not these functions]:value: ' \
+                '*--notrace-funcs=[not these functions]:value: ' \
+                '*-G+[these functions and what they call]:value: ' \
+                '*--graph-funcs=[these functions and what they call]:value: ' \
+                '*-g+[not what these functions call]:value: ' \
+                '*--nograph-funcs=[not what these functions call]:value: ' \
+                '*-m+[size of the buffer of each CPU  512K, 4M]:value: ' \
+                '*--buffer-size=[size of the buffer of each CPU  512K, 4M]:value: ' \
+                '*-t+[function_graph]:value:(function_graph function)' \
+                '*--tracer=[function_graph]:value:(function_graph function)' \
+                '*-F+[list the functions that can be traced]::value: ' \
+                '*--funcs=[list the functions that can be traced]::value: ' \
+                '*-D+[milliseconds to wait before tracing starts]:value: ' \
+                '*--delay=[milliseconds to wait before tracing starts]:value: ' \
+                '*--inherit[trace child processes]' \
+                '*--func-opts=[of the tracer function  call-graph, irq-info]:value: ' \
+                '*--graph-opts=[nosleep-time, noirqs, verbose, thresh=<n>, depth=<n>, tail]:value: ' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*-n[a histogram of nanoseconds]' \
+                '*--use-nsec[a histogram of nanoseconds]' \
+                '*-s+[sort by total]:value: ' \
+                '*--sort=[sort by total]:value: ' \
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
+            ;;
         list)
             _arguments -s -S \
                 '*-d[print event descriptions]' \
@@ -1234,7 +1274,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks report view annotate diff script sched lock why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -82,6 +82,7 @@ WRITERS = {
     "capture/metadata/synthesis.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
     "capture/runtimes/java_attach.py": "a new empty file that tells a JVM to listen, in its /tmp, with the rights of its user",
+    "kernel/function_tracer.py": "files of tracefs, by fixed names",
     "capture/python_frames/image_file.py": "an image: in a new folder of ours, by a fixed name",
     "capture/python_frames/current_stacks.py": "a pipe to its own parent",
     "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
@@ -190,6 +191,8 @@ def test_paths_are_joined_where_their_parts_are_known():
 READERS = {
     "capture/python_frames/current_stacks.py": "/proc/PID/task",
     "kernel/probe_events.py": "files of tracefs",
+    "kernel/function_tracer.py": "files of tracefs",
+    "cli/ftrace/tracing.py": "trace_pipe of tracefs",
     "capture/runtimes/hotspot/process_memory.py": "the memory of a process, in /proc",
     "views/scripting/program.py": "a program that the user wants to run, perhaps from a pipe",
     "events/vendor/vendor_table.py": "the package's own tables",

@@ -18,6 +18,7 @@ Modules:
     sysfs            PMUs: formats, aliases, CPUs
     tracefs          tracepoints: systems, ids, formats
     probe_events     dynamic probes: list, add, remove
+    function_tracer  the function tracers of tracefs: set up, put back
     hardware         CPUs: their names and topology
     hwmon            sensors of hardware monitors
     bpf              loaded BPF programs

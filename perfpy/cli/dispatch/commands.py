@@ -47,6 +47,7 @@ COMMANDS = {
     "mem": Entry("perfpy.cli.mem.command", "show memory accesses: latency, data, and what served them", pages=True),
     "c2c": Entry("perfpy.cli.c2c.command", "show cache lines that CPUs take from each other", pages=True),
     "kvm": Entry("perfpy.cli.kvm.command", "show why virtual machines leave to the host, and for how long", pages=True),
+    "ftrace": Entry("perfpy.cli.ftrace.command", "trace the kernel's functions with its function tracers"),
     "list": Entry("perfpy.cli.list", "list the events of this machine", pages=True),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", pages=True),
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),

@@ -11,7 +11,6 @@ from typing import Final
 ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "bench": (),
     "daemon": ("perfpy record -a --switch-output=1m --switch-max-files=60",),
-    "ftrace": ("perfpy record -e 'raw_syscalls:*' -- COMMAND", "perfpy script"),
     "iostat": ("perfpy record -a -e 'block:*' -- sleep 1", "perfpy script"),
     "kallsyms": (),
     "kmem": ("perfpy record -a -g -e 'kmem:*' -- sleep 1", "perfpy report"),

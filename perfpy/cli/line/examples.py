@@ -22,6 +22,12 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("show the threads that waited most", "perfpy lock contention -t -E 10"),
         _example("show the longest waits for each lock", "perfpy lock report -k wait_max"),
     ),
+    "ftrace": (
+        _example("print the calls of functions while a program runs", "perfpy ftrace trace -T 'vfs_*' -- ls"),
+        _example("print what a function calls, three levels deep", "perfpy ftrace trace -G do_sys_openat2 --graph-opts depth=3 -- ls"),
+        _example("show how long a function takes", "perfpy ftrace latency -T vfs_read -- ls"),
+        _example("show which functions below a system call take the time", "perfpy ftrace profile -G do_sys_openat2 -- ls"),
+    ),
     "kvm": (
         _example("record the exits of all virtual machines for a second", "perfpy kvm stat record -a -- sleep 1", "perfpy kvm stat report"),
         _example("show the slowest accesses to ports", "perfpy kvm stat report --event ioport -k time"),

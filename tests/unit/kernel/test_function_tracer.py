@@ -1,0 +1,119 @@
+"""Tests that the state of the function tracers is put back, on a folder with tracefs' files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from perfpy.errors import KernelRefusedError, PerfError
+from perfpy.kernel.function_tracer import FUNCTION, GRAPH, FunctionTracer, function_names
+
+STATE = {
+    "current_tracer": "nop\n",
+    "set_ftrace_filter": "vfs_read\nvfs_write [module]\nschedule:traceoff:unlimited\n",
+    "set_graph_function": "#### all functions enabled ####\n",
+    "set_ftrace_pid": "no pid\n",
+    "tracing_on": "1\n",
+    "buffer_size_kb": "7 (expanded: 1408)\n",
+}
+RESTORED = {
+    **STATE, "set_ftrace_filter": "vfs_read\nvfs_write [module]\n", "set_graph_function": "", "set_ftrace_pid": "", "buffer_size_kb": "7\n",
+}  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path):
+    for name, text in STATE.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "instances").mkdir()
+    return tmp_path
+
+
+def state(root):
+    return {name: (root / name).read_text() for name in STATE}
+
+
+def change_everything(tracer):
+    tracer.set("set_ftrace_filter", "a\nb")
+    tracer.set("set_graph_function", "c")
+    tracer.set("set_ftrace_pid", "7")
+    tracer.set("buffer_size_kb", "4096")
+    tracer.choose()
+    tracer.start()
+
+
+def test_settings_are_written_and_put_back(root):
+    with FunctionTracer(str(root), GRAPH) as tracer:
+        change_everything(tracer)
+        assert state(root) == {
+            "current_tracer": "function_graph\n", "set_ftrace_filter": "a\nb\n", "set_graph_function": "c\n", "set_ftrace_pid": "7\n",
+            "tracing_on": "1\n", "buffer_size_kb": "4096\n",
+        }  # fmt: skip
+    assert state(root) == RESTORED
+
+
+def test_settings_are_put_back_after_an_error(root):
+    def fail_in_between():
+        with FunctionTracer(str(root), GRAPH) as tracer:
+            change_everything(tracer)
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        fail_in_between()
+    assert state(root) == RESTORED
+
+
+def test_settings_are_put_back_after_sigkill(root):
+    ready, told = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with FunctionTracer(str(root), GRAPH) as tracer:
+            change_everything(tracer)
+            os.write(told, b"x")
+            time.sleep(60)
+        os._exit(0)
+    os.read(ready, 1)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    deadline = time.monotonic() + 20
+    while state(root) != RESTORED and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert state(root) == RESTORED
+
+
+def test_defaults_replace_what_others_left(root):
+    with FunctionTracer(str(root), GRAPH) as tracer:
+        tracer.set_defaults()
+        assert (root / "set_ftrace_filter").read_text() == ""
+        assert tracer.missing == []
+    assert state(root) == {**RESTORED, "buffer_size_kb": STATE["buffer_size_kb"]}
+
+
+def test_a_file_that_the_kernel_lacks_is_noted(root):
+    with FunctionTracer(str(root), GRAPH) as tracer:
+        tracer.set("max_graph_depth", "3")
+        assert tracer.missing == ["max_graph_depth"]
+
+
+def test_another_tracer_is_left_alone(root):
+    (root / "current_tracer").write_text("function\n")
+    with pytest.raises(PerfError, match="the tracer 'function' is active"), FunctionTracer(str(root), GRAPH):
+        pass
+    assert (root / "current_tracer").read_text() == "function\n"
+
+
+def test_the_tracer_function_has_an_instance_of_its_own(root):
+    with FunctionTracer(str(root), FUNCTION) as tracer:
+        assert tracer.folder == f"{root}/instances/perfpy_{os.getpid()}"
+        assert os.path.isdir(tracer.folder)
+        tracer.set_defaults()
+    assert state(root) == STATE
+    assert os.listdir(root / "instances") == []
+
+
+def test_a_kernel_without_tracers_is_refused_with_a_remedy(tmp_path):
+    with pytest.raises(KernelRefusedError, match="built without function tracers; perfpy record"):
+        function_names(str(tmp_path))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.python_code import BLOCKED_LOOP
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
@@ -38,7 +37,7 @@ _C_FUNCTIONS: Final = re.compile(
 )
 _TEMPLATE: Final = re.compile(r"(?<!^)(?<!operator)(?<!operator<)<[^<>]*>")
 _PYTHON: Final = re.compile(r"py::.+?:(.+)", re.DOTALL)
-_OF_LOOP: Final = f"py::{BLOCKED_LOOP}:"
+_MARK: Final = "py::["  # no function, but for example [GIL held by FUNCTION, thread TID]
 _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")
 _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|scala)[./]")
 _JAVA_METHOD: Final = re.compile(r"L[\w/$]+;|[\w$]+(?:\.[\w$]+)+\(")
@@ -88,7 +87,7 @@ def _without_return_type(name: str) -> str:
 
 def _of_generated(name: str) -> int:
     """Return the category of a function in code that a runtime generated."""
-    if name.startswith(_OF_LOOP):
+    if name.startswith(_MARK):
         return LIBRARY
     if python := _PYTHON.match(name):
         return LIBRARY if python[1].startswith("<frozen") or _PACKAGES.search(python[1]) else OWN

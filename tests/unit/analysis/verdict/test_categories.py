@@ -36,6 +36,7 @@ def test_the_path_and_the_name_decide(path: str, name: str, expected: int) -> No
     [
         ("py::parse:/srv/app.py", OWN),
         ("py::parse:app.py", OWN),
+        ("py::[GIL held by crunch, thread 7]:/srv/app.py", LIBRARY),
         ("py::[event loop blocked for over 100 ms]:<asyncio>", LIBRARY),
         ("py::loads:/usr/lib/python3.11/json/__init__.py", LIBRARY),
         ("py::_find:<frozen importlib._bootstrap>", LIBRARY),

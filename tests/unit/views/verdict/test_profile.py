@@ -160,6 +160,20 @@ def test_callbacks_that_block_an_event_loop_are_reported(tmp_path: Path) -> None
     assert not [one for one in found if one.rule == "blocked loop"], "too short to matter"
 
 
+def test_waits_for_the_gil_are_charged_to_the_functions_that_wait(tmp_path: Path) -> None:
+    """However many threads hold it."""
+    futex = ("schedule@kernel", "futex_wait@kernel", "do_futex@kernel", "take_gil@python3.11")
+    stacks = [
+        Stack(
+            (*futex, f"py::[GIL held by crunch, thread {tid}]:/srv/app.py@jitted-0-1.so", own("crunch")), 2, state="S", weight=200, tid=tid
+        )
+        for tid in range(101, 105)
+    ]
+    found = verdict(tmp_path, *stacks, Stack((own("crunch"),), 400), seconds=1.0, threads=range(101, 105))
+    (wait,) = [one for one in found if one.rule == "longest wait"]
+    assert wait.text == "Four threads waited 1.6 s in total for Python's global interpreter lock (GIL), in crunch()."
+
+
 def test_long_callbacks_of_many_functions_have_no_name(tmp_path: Path) -> None:
     stacks = [Stack((own(f"step{number}"), RUN, MARK, TURN), 100) for number in range(5)]
     _, second, *_ = texts(tmp_path, *stacks, Stack((own("serve"),), 500))

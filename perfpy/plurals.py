@@ -1,6 +1,6 @@
 """The noun after a number, for messages.
 
-What enters: a number and a noun. What leaves: the noun in its form for that number.
+Input: a number and a noun. Output: the noun in its form for that number.
 """
 
 from __future__ import annotations

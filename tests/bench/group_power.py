@@ -1,6 +1,6 @@
 """How often perfpy diff of two groups of hosts marks what did not change, and finds what did: python tests/bench/group_power.py
 
-What enters: how many pairs of groups are drawn of each kind. What leaves: a line a kind: of 100 tables without a change how many have
+Input: how many pairs of groups are drawn of each kind. Output: a line a kind: of 100 tables without a change how many have
 a mark, by the spread between hosts and by a test of all samples as one; and how often a change by 5 % of one row's own cost is marked.
 
 Hosts differ as gamma variates do: each row's share on each host, by --spread of itself; and in how much they record (lognormal, 0.5).

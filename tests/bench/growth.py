@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/bench/growth.py [NAME...] [--rounds 3]
 
-What enters: names of things (tests/builders/growing.py), all by default. What leaves: a row for each: CPU seconds at n and at 4n and
+Input: names of things (tests/builders/growing.py), all by default. Output: a row for each: CPU seconds at n and at 4n and
 their ratio, perfpy's and, where perf is installed, perf's; the best of some rounds in turns. The exit status is 1 if perfpy's time
 grows more than fivefold.
 """

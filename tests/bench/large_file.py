@@ -1,7 +1,7 @@
 """A perf.data of any size, of the samples of a real one: python tests/bench/large_file.py SEED OUT --gigabytes 10
 
-What enters: a recording that perf or perfpy made (a file, not a pipe, not
-compressed). What leaves: one with the same tasks, mappings, events and
+Input: a recording that perf or perfpy made (a file, not a pipe, not
+compressed). Output: one with the same tasks, mappings, events and
 features, whose samples are drawn at random from the seed's, at the seed's
 rate, and are in order of time. --new-addresses: of how many samples in a
 thousand the address is moved within its page, so that the distinct addresses

@@ -1,7 +1,7 @@
 """Recordings of many hosts out of one: python tests/bench/many_hosts.py SEED FOLDER --hosts 100
 
-What enters: a recording that perf or perfpy made (a file, not a pipe, not
-compressed). What leaves: FOLDER/host0001.data and so on, each with the seed's
+Input: a recording that perf or perfpy made (a file, not a pipe, not
+compressed). Output: FOLDER/host0001.data and so on, each with the seed's
 tasks and mappings, a name of its own, and so many samples as a host with
 --cpus busy CPUs gives in --seconds at --frequency. Hosts differ as hosts of
 one service do: the seed's time is cut to slices, of which each host has other

@@ -1,6 +1,6 @@
 """Shares of functions and lines that record --python finds, beside what ten programs planted: python tests/bench/python_truth.py
 
-What enters: the CPythons of this machine. What leaves: a line a version and program: the largest difference in percentage points from
+Input: the CPythons of this machine. Output: a line a version and program: the largest difference in percentage points from
 the planted shares, of functions and of lines, each with the standard error that the number of samples alone gives, started and attached,
 and how many samples had exact callers; with --beside PATH those
 of py-spy, attached. --wrong SAMPLES: how many callers were wrong in a program in which each function has one caller at one line.

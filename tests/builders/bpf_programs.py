@@ -1,7 +1,7 @@
 """BPF programs that only add numbers, loaded into this machine's kernel: for tests of what a recording says of them.
 
-What enters: the names of functions; the first one calls the others. What
-leaves: a descriptor; the program is loaded until it is closed, and can be run. Layouts: union
+Input: the names of functions; the first one calls the others.
+Output: a descriptor; the program is loaded until it is closed, and can be run. Layouts: union
 bpf_attr and struct bpf_insn in include/uapi/linux/bpf.h, include/uapi/linux/btf.h.
 """
 

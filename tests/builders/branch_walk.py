@@ -1,6 +1,6 @@
 """A recording with branch stacks of a program that was only walked through: no PMU is needed.
 
-What enters: a program whose code lies where its symbols say (-no-pie). What leaves: perf.data with samples whose last branches,
+Input: a program whose code lies where its symbols say (-no-pie). Output: perf.data with samples whose last branches,
 newest first, are jumps, calls and returns that objdump finds there, taken or not by a fixed rule.
 """
 

@@ -1,6 +1,6 @@
 """Recordings of every shape, small ones, and what bad luck makes of them.
 
-What enters: a generator of random numbers. What leaves: the bytes of damaged
+Input: a generator of random numbers. Output: the bytes of damaged
 files: cut, with bits flipped, with numbers that cannot be, with records that
 say they are something else.
 """

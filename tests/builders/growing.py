@@ -1,6 +1,6 @@
 """Recordings of which one thing grows: what a report costs must grow with it, not with its square.
 
-What enters: a number. What leaves: the files of a folder, perf.data among them. Records are packed by hand, because a hundred
+Input: a number. Output: the files of a folder, perf.data among them. Records are packed by hand, because a hundred
 thousand of them are written.
 """
 

@@ -1,6 +1,6 @@
 """Recordings of virtual machines: exits to the host, entries, and accesses to ports and device memory, drawn by a seed.
 
-What enters: a seed, a number of exits, and the cpuid of the host. What leaves: the bytes of a file as `perf kvm stat record` writes
+Input: a seed, a number of exits, and the cpuid of the host. Output: the bytes of a file as `perf kvm stat record` writes
 it. Layouts: the formats of the kernel's tracepoints kvm:*.
 """
 

@@ -1,6 +1,6 @@
 """Emulated machines with a PMU: a command runs there as root, with perfpy and files of a test's beside it.
 
-What enters: PERFPY_GUESTS, a folder with run-ARCH scripts and images (tests/guests/README.md). What leaves:
+Input: PERFPY_GUESTS, a folder with run-ARCH scripts and images (tests/guests/README.md). Output:
 what the command said. A guest boots anew for each command, in 10 to 40 s.
 """
 

@@ -1,7 +1,7 @@
 """Call frame information, and tables of 32-bit Arm, that want to be obeyed for ever: loops, huge counts, nests.
 
-What enters: a generator of random numbers, the addresses of the section and of the code, and how large the section may become.
-What leaves: bytes of .eh_frame, .eh_frame_hdr, .debug_frame or .ARM.exidx. Layouts: DWARF 5, 6.4; Linux Standard Base.
+Input: a generator of random numbers, the addresses of the section and of the code, and how large the section may become.
+Output: bytes of .eh_frame, .eh_frame_hdr, .debug_frame or .ARM.exidx. Layouts: DWARF 5, 6.4; Linux Standard Base.
 """
 
 from __future__ import annotations

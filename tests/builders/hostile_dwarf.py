@@ -1,6 +1,6 @@
 """Debug information that wants to be read for ever: cycles, nests, huge counts, endless lists.
 
-What enters: a generator of random numbers, the addresses of the code, how large a section may become. What leaves: bytes of
+Input: a generator of random numbers, the addresses of the code, how large a section may become. Output: bytes of
 .debug_info, .debug_abbrev, .debug_line, .debug_rnglists ... that go together. Layouts: DWARF 4 and 5, section 7.
 """
 

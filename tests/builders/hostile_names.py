@@ -1,6 +1,6 @@
 """A recording whose every name wants to be obeyed by the terminal that shows it, or to forge a line.
 
-What enters: nothing. What leaves: the recording, the ELF file that it names,
+Output: the recording, the ELF file that it names,
 and the name that both are full of.
 """
 

@@ -1,6 +1,6 @@
 """Comparing what two programs measured, one after the other, on a machine that does not stand still.
 
-What enters: what asks each of them. What leaves: nothing, or AssertionError where they differ each time: what one of
+Input: what asks each of them. Output: nothing, or AssertionError where they differ each time: what one of
 them met by chance (a CPU on which nothing ran, an interval that came late) the next try does not.
 """
 

@@ -1,6 +1,6 @@
 """A recording of a program whose functions have names of templates.
 
-What enters: a folder. What leaves: the recording in it, beside the program that it names.
+Input: a folder. Output: the recording in it, beside the program that it names.
 """
 
 from __future__ import annotations

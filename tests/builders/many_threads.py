@@ -1,6 +1,6 @@
 """A recording of switches between many threads, each of which another one wakes.
 
-What enters: the number of threads, and changes to the times. What leaves: bytes of a file with sched:sched_switch and sched:sched_waking.
+Input: the number of threads, and changes to the times. Output: bytes of a file with sched:sched_switch and sched:sched_waking.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recordings of memory accesses: loads and stores with data_src, latencies and addresses, drawn by a seed.
 
-What enters: a seed and a number. What leaves: the bytes of a file as `perf mem record` writes it on Intel (PEBS), AMD (IBS) or
+Input: a seed and a number. Output: the bytes of a file as `perf mem record` writes it on Intel (PEBS), AMD (IBS) or
 Arm: the machine has two nodes of four CPUs. data_src: union perf_mem_data_src in include/uapi/linux/perf_event.h.
 """
 

@@ -1,6 +1,6 @@
 """Small recordings of our own, and what perf 6.12 printed of each: see tests/corpus/README.md.
 
-What enters: the files of tests/corpus. What leaves: rows of INDEX.tsv, the
+Input: the files of tests/corpus. Output: rows of INDEX.tsv, the
 recordings unpacked, and the command lines that were and are to be asked of them.
 """
 

@@ -1,6 +1,6 @@
 """perf.data files of any shape, built in memory.
 
-What enters: events, records, samples, features. What leaves: the bytes of a
+Input: events, records, samples, features. Output: the bytes of a
 file or of a pipe, of either byte order, version and attr size.
 """
 

@@ -1,6 +1,6 @@
 """A C program with ten planted causes of waiting, one for each word on its command line.
 
-What enters: a folder. What leaves: the program. As root it runs with a real-time priority, so that other programs on the machine do not
+Input: a folder. Output: the program. As root it runs with a real-time priority, so that other programs on the machine do not
 become the cause.
 """
 

@@ -1,6 +1,6 @@
 """A /sys in which a CPU's PMUs stand, whatever this machine has, for one command in a mount namespace of its own.
 
-What enters: the names of PMUs and a command. What leaves: the command line that
+Input: the names of PMUs and a command. Output: the command line that
 runs it there, which only those may run who may mount; the kernel's layout is
 that of Documentation/ABI/testing/sysfs-bus-event_source-devices-*.
 """

@@ -1,6 +1,6 @@
 """One record of every kind, and a value of every feature.
 
-What enters: nothing. What leaves: values for round trips, and a recording that
+Output: values for round trips, and a recording that
 has all of them.
 """
 

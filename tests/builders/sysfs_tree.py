@@ -1,6 +1,6 @@
 """sysfs and tracefs trees of machines that are not here, written below a temporary folder.
 
-What enters: a folder. What leaves: a Machine that looks there and asks no
+Input: a folder. Output: a Machine that looks there and asks no
 kernel. Formats and events are those of the kernel's drivers
 (arch/x86/events, drivers/perf, arch/powerpc/perf), a few of each.
 """

@@ -1,6 +1,6 @@
 """perfpy on a terminal of some size.
 
-What enters: a command line. What leaves: its exit status and the text that arrived at the terminal, of lines
+Input: a command line. Output: its exit status and the text that arrived at the terminal, of lines
 that were written over (how far a long task is) what stood there in the end.
 """
 

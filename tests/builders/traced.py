@@ -1,6 +1,6 @@
 """A recording of tracepoints and of call chains, for scripts that read such things.
 
-What enters: nothing. What leaves: bytes of a file: system calls, switches between two tasks, dropped packets (with more fields than
+Output: bytes of a file: system calls, switches between two tasks, dropped packets (with more fields than
 scripts of old know) and samples of the clock with callers, in turns.
 """
 

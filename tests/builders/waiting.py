@@ -1,6 +1,6 @@
 """A C program that waits: asleep, for a lock, a pipe, the disk, a child; and says how long, measured by itself.
 
-What enters: a folder. What leaves: the program. It prints `pid N`, and for each way
+Input: a folder. Output: the program. It prints `pid N`, and for each way
 of waiting `name NS`: the time of its main thread between two readings of the clock, less the CPU time in between.
 """
 

@@ -1,6 +1,6 @@
 """Activities of threads for tests of `perfpy why`: segments, functions and wakers, without a recording.
 
-What enters: rows (tid, begin, end, kind, function, waker, lock). What leaves: an Explanation.
+Input: rows (tid, begin, end, kind, function, waker, lock). Output: an Explanation.
 """
 
 from __future__ import annotations

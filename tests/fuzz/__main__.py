@@ -1,6 +1,6 @@
 """`python -m tests.fuzz`: run the fuzzer.
 
-What enters: see --help. What leaves: what came of it on stdout, exit status 1
+Input: see --help. Output: what came of it on stdout, exit status 1
 when something failed; with --keep the failing cases, made small, which
 --replay runs again and tests/fuzz/found holds for good.
 """

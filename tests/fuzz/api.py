@@ -1,6 +1,6 @@
 """Calls of the API that read a recording: what a script or a notebook would do.
 
-What enters: the arguments of a case. What leaves: nothing; perfpy.errors.PerfError is
+Input: the arguments of a case. Output: nothing; perfpy.errors.PerfError is
 an answer, every other exception is a fault.
 """
 

@@ -1,6 +1,6 @@
 """ELF files and jitdumps damaged in their numbers and names.
 
-What enters: the bytes of a whole one. What leaves: other bytes. Layouts: the
+Input: the bytes of a whole one. Output: other bytes. Layouts: the
 System V ABI, tools/perf/Documentation/jitdump-specification.txt.
 """
 

@@ -1,6 +1,6 @@
 """A campaign: many runs, counted.
 
-What enters: how many, a seed. What leaves: a Tally, with one case for each
+Input: how many, a seed. Output: a Tally, with one case for each
 cause of failure.
 """
 

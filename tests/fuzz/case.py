@@ -1,6 +1,6 @@
 """Case: what one run gets, and cases in a folder.
 
-What enters: a target's arguments and files. What leaves: a folder with an
+Input: a target's arguments and files. Output: a folder with an
 index.json and the files' bytes, and cases again.
 """
 

@@ -1,6 +1,6 @@
 """Seeds of AUX data and of Parquet tables, and their damage.
 
-What enters: nothing, or the bytes of a whole file. What leaves: recordings of hardware tracers; the files of a folder of tables,
+Input: nothing, or the bytes of a whole file. Output: recordings of hardware tracers; the files of a folder of tables,
 which another process writes, because threads that write tables do not live on in the fuzzer's children.
 """
 

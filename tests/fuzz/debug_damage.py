@@ -1,6 +1,6 @@
 """Programs damaged in what unwinding and source lines are read from: their call frame information, DWARF, tables of Arm.
 
-What enters: the bytes of a whole one. What leaves: other bytes: a section replaced by one that is built to be endless, or numbers
+Input: the bytes of a whole one. Output: other bytes: a section replaced by one that is built to be endless, or numbers
 of it changed. Replaced sections are put behind the file's end, so that nothing else moves.
 """
 

@@ -1,6 +1,6 @@
 """What a run may take, and what it may do: set in the child before the case runs.
 
-What enters: Limits, the run's folder. What leaves: a child that is ended at its
+Input: Limits, the run's folder. Output: a child that is ended at its
 limits with a traceback on stderr, and a list of what it did that it must not:
 files written elsewhere, programs started, servers asked, text made code.
 """

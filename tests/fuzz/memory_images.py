@@ -1,6 +1,6 @@
 """Images of the memory of CPython processes, and images with pointers that lead elsewhere.
 
-What enters: a version, or the bytes of an image. What leaves: bytes: the address of _PyRuntime and the version, then the memory from
+Input: a version, or the bytes of an image. Output: bytes: the address of _PyRuntime and the version, then the memory from
 tests.builders.python_memory.BASE on.
 """
 

@@ -1,7 +1,7 @@
 """A failing case made small: fewer files, fewer options, fewer records, fewer bytes.
 
-What enters: a case and a test that says whether another one still fails in
-the same way. What leaves: the smallest that was found in so many tries.
+Input: a case and a test that says whether another one still fails in
+the same way. Output: the smallest that was found in so many tries.
 """
 
 from __future__ import annotations

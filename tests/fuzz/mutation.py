@@ -1,6 +1,6 @@
 """Damage that knows nothing of formats, or only that something is text or has numbers in it.
 
-What enters: bytes and a generator of random numbers. What leaves: other bytes,
+Input: bytes and a generator of random numbers. Output: other bytes,
 the same ones for the same numbers.
 """
 

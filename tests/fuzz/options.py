@@ -1,7 +1,7 @@
 """Options of the commands, to choose from at random.
 
-What enters: a generator of random numbers and the name of the seed. What
-leaves: the words of a command line, most of which suit the seed: what is
+Input: a generator of random numbers and the name of the seed.
+Output: the words of a command line, most of which suit the seed: what is
 refused at once tests nothing.
 """
 

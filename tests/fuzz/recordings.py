@@ -1,6 +1,6 @@
 """perf.data files taken apart, damaged where it matters, and put together again.
 
-What enters: the bytes of a recording (file or pipe). What leaves: other bytes,
+Input: the bytes of a recording (file or pipe). Output: other bytes,
 in which the records that were not touched still stand where the header says:
 a recording whose first bytes are refused tests nothing behind them.
 """

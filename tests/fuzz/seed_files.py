@@ -1,6 +1,6 @@
 """Seeds that are no recordings: ELF files, jitdumps, symbol lists, configuration, event files.
 
-What enters: nothing. What leaves: their bytes, small and whole.
+Output: their bytes, small and whole.
 """
 
 from __future__ import annotations

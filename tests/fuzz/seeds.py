@@ -1,7 +1,7 @@
 """Seeds: small whole inputs of every kind, as folders of files.
 
-What enters: nothing; the builders and the recordings among the tests. What
-leaves: kind -> name -> files. The recordings name their files through
+Input: nothing; the builders and the recordings among the tests.
+Output: kind -> name -> files. The recordings name their files through
 /proc/self/cwd, so that they are found wherever a run's folder is.
 """
 

@@ -1,6 +1,6 @@
 """The fork server: one process imports everything, each run is a child of it.
 
-What enters: a Case. What leaves: an Outcome. The child has its own folder with
+Input: a Case. Output: an Outcome. The child has its own folder with
 the case's files, limits, and nobody to ask; its stdout and stderr are files.
 """
 

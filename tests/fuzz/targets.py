@@ -1,6 +1,6 @@
 """Targets: commands with sets of options, and calls of the API.
 
-What enters: a generator of random numbers. What leaves: a Case: a target, its
+Input: a generator of random numbers. Output: a Case: a target, its
 arguments and damaged files. Targets of the API are functions of tests.fuzz.api.
 """
 

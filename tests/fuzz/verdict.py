@@ -1,7 +1,7 @@
 """How a run ended, and what its failure is called.
 
-What enters: wait status, time, memory, stderr, what was told of it. What
-leaves: an Outcome; failures of one cause have the same name.
+Input: wait status, time, memory, stderr, what was told of it.
+Output: an Outcome; failures of one cause have the same name.
 """
 
 from __future__ import annotations

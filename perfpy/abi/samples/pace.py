@@ -1,6 +1,6 @@
 """How often an event is sampled: at each occurrence, after a count, or at a frequency.
 
-What enters: the attrs of a recording. What leaves: whether its samples are a part of the events or all of them, and the
+Input: the attrs of a recording. Output: whether its samples are a part of the events or all of them, and the
 option that lowers their number. The kernel decides it in perf_swevent_event(): software events and tracepoints whose
 samples have a period, but no frequency, are sampled at each occurrence.
 """

@@ -1,6 +1,6 @@
 """Commands of perf that perfpy does not have, and what does their work.
 
-What enters: a command's name. What leaves: the message that refuses it, on one line, with lines to type.
+Input: a command's name. Output: the message that refuses it, on one line, with lines to type.
 """
 
 from __future__ import annotations

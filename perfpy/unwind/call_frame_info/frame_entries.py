@@ -1,6 +1,6 @@
 """CIEs and FDEs: the entries of .eh_frame and .debug_frame.
 
-What enters: a section's bytes. What leaves: FrameEntry values: a range of code and the instructions for it. Layout:
+Input: a section's bytes. Output: FrameEntry values: a range of code and the instructions for it. Layout:
 DWARF 5, section 6.4.1; the Linux Standard Base for .eh_frame, which differs in the ids and in augmentations:
 
     u32 length (0xffffffff: u64 follows); u32 id (of an FDE: where its CIE is)

@@ -1,6 +1,6 @@
 """A report as JSON.
 
-What enters: a Report. What leaves: one JSON object. It is made for programs,
+Input: a Report. Output: one JSON object. It is made for programs,
 and stable: fields may be added, those below stay.
 
     {"format": "perfpy-report", "version": 1,

@@ -1,6 +1,6 @@
 """Every option of perf, tried with perf and with perfpy: python tests/versus_perf/option_lines/run.py [WORD...]
 
-What enters: options.txt beside this file. What leaves: a row for each option
+Input: options.txt beside this file. Output: a row for each option
 (must, should or could; same, differs, refused), what differs with -v, and the
 totals. WORD: only options whose row has it. Both commands run each line in a
 copy of the same folder, into which perf recorded the inputs (inputs.sh);

@@ -1,6 +1,6 @@
 """perf's own shell tests, with perf and with perfpy in its place: python tests/versus_perf/shell_tests/run.py [WORD...]
 
-What enters: the scripts that come with perf (linux-perf: /usr/lib/perf-core/tests/shell). What leaves: a row for each: what perf
+Input: the scripts that come with perf (linux-perf: /usr/lib/perf-core/tests/shell). Output: a row for each: what perf
 makes of it, and what perfpy does; with -v also what it says where they differ. WORD: only scripts whose name has it.
 
 perfpy is called by the name perf. The commands that only prepare a test, `perf bench` and `perf probe`, are perf's own; what

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.capture.environment import Environment
 from perfpy.capture.metadata.recorded_features import event_groups
+from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
 from perfpy.capture.rings.sample_attrs import configure_sampling, is_dummy
 from perfpy.capture.rings.sample_counters import SampleCounters, pages_for
-from perfpy.capture.session.recorder import MAX_RATE, with_frequency
 from perfpy.capture.targets import ANY, resolve
 from perfpy.errors import UsageError
 from perfpy.events import parse_events

@@ -17,7 +17,8 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.capture.output.attention import STOPPING, Attention, names_only
 from perfpy.capture.output.output_switch import OutputSwitch
 from perfpy.capture.output.wakeups import Wakeups
-from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
+from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
 from perfpy.capture.rings.sample_attrs import configure_sampling
 from perfpy.capture.rings.sample_counters import SampleCounters, pages_for
 from perfpy.capture.session import alarms
@@ -33,7 +34,7 @@ from perfpy.kernel.refusals import kernel_addresses_hidden, may_measure_kernel, 
 from perfpy.perfdata.container.compression import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from perfpy.capture.control import Control
     from perfpy.capture.off_cpu.sources import WaitPlan
@@ -47,28 +48,6 @@ if TYPE_CHECKING:
     from perfpy.capture.session.progress import ProgressLine
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
-
-#: The setting with the limit.
-MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
-
-
-def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str], None]) -> RecordOptions:
-    """Return the options with a frequency of at most `most` Hz (None: unknown)."""
-    requested = options.sampling.freq
-    if options.sampling.period or most is None:
-        return options
-    if requested == MAX_FREQ:
-        tell(f"info: -F max is {most} Hz here (sysctl {MAX_RATE})")
-        return options._replace(sampling=options.sampling._replace(freq=most))
-    if requested is None:
-        return options._replace(sampling=options.sampling._replace(freq=most)) if most < DEFAULT_FREQ else options
-    if requested <= most:
-        return options
-    if options.sampling.strict_freq:
-        raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
-    tell(f"warning: {requested} Hz exceeds the kernel's limit; sampling at {most} Hz instead; for more raise sysctl {MAX_RATE}")
-    return options._replace(sampling=options.sampling._replace(freq=most))
-
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it

@@ -5,5 +5,5 @@ command    the choice of the action
 targets    the probed program or kernel
 adding     -a and -D: definitions, and their way to the kernel
 existing   -l and -d: the kernel's probes
-sources    -L, -V and -F: lines, variables and functions
+listings   -L, -V and -F: lines, variables and functions
 """

@@ -66,19 +66,19 @@ def _list(options: ProbeCommandOptions) -> int:
 
 
 def _show_lines(options: ProbeCommandOptions) -> int:
-    from perfpy.cli.probe.sources import print_lines
+    from perfpy.cli.probe.listings import print_lines
 
     return print_lines(options, options.line or "")
 
 
 def _show_variables(options: ProbeCommandOptions) -> int:
-    from perfpy.cli.probe.sources import print_variables
+    from perfpy.cli.probe.listings import print_variables
 
     return print_variables(options, options.variables)
 
 
 def _show_functions(options: ProbeCommandOptions) -> int:
-    from perfpy.cli.probe.sources import print_functions
+    from perfpy.cli.probe.listings import print_functions
 
     return print_functions(options, options.functions or "")
 

@@ -178,6 +178,8 @@ _perfpy_value()
     "probe -k" | "probe --vmlinux" | "probe =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "probe -s" | "probe --source" | "probe =--source" | "probe --symfs" | "probe =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "probe --target-ns" | "probe =--target-ns") _perfpy_ask "," pids ;;
+    "latency -i" | "latency --input" | "latency =--input") _perfpy_recordings ;;
+    "latency --of" | "latency =--of") _perfpy_offer "" runqueue syscalls block locks softirq irq ;;
     "latency -p" | "latency --pid" | "latency =--pid") _perfpy_ask "," pids ;;
     "latency -x" | "latency --exec" | "latency =--exec" | "latency -d" | "latency --duration" | "latency =--duration" | "latency -n" | "latency --slowest" | "latency =--slowest") : ;;
     "latency -o" | "latency --output" | "latency =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -288,7 +290,7 @@ _perfpy()
         options="-a --add -d --del -D --definition -l --list -L --line -V --vars -F --funcs -x --exec -m --module -k --vmlinux -s --source --symfs --target-ns --demangle --demangle-kernel -v --verbose -q --quiet -f --force -n --dry-run --filter --max-probes --range --externs --no-inlines -h --help"
         ;;
     latency)
-        options="-v --verbose -q --quiet -p --pid -x --exec -d --duration -n --slowest -j --json -o --output -h --help"
+        options="-i --input -f --force -v --verbose -q --quiet --of -p --pid -x --exec -d --duration -n --slowest -j --json -o --output -h --help"
         workload="yes"
         ;;
     inject)

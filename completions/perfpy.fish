@@ -775,8 +775,11 @@ complete -c perfpy -n '__fish_seen_subcommand_from probe' -s h -f -d 'show this 
 complete -c perfpy -n '__fish_seen_subcommand_from probe' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a latency -d 'show how long the calls of a function take'
+complete -c perfpy -n '__fish_seen_subcommand_from latency' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
+complete -c perfpy -n '__fish_seen_subcommand_from latency' -s f -l force -f -d 'skip the file ownership check'
 complete -c perfpy -n '__fish_seen_subcommand_from latency' -s v -l verbose -f -d 'print more details'
 complete -c perfpy -n '__fish_seen_subcommand_from latency' -s q -l quiet -f -d 'print no warnings or messages'
+complete -c perfpy -n '__fish_seen_subcommand_from latency' -l of -x -a 'runqueue syscalls block locks softirq irq' -d 'show these latencies of a recording'
 complete -c perfpy -n '__fish_seen_subcommand_from latency' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'measure this running process'
 complete -c perfpy -n '__fish_seen_subcommand_from latency' -s x -l exec -x -d 'the program or library of the function'
 complete -c perfpy -n '__fish_seen_subcommand_from latency' -s d -l duration -x -d 'seconds to measure a process'

@@ -1151,10 +1151,15 @@ _perfpy() {
             ;;
         latency)
             _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--of=[show these latencies of a recording]:value:(runqueue syscalls block locks softirq irq)' \
                 '*-p+[measure this running process]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[measure this running process]:pids: _sequence _perfpy_ask pids -' \
                 '*-x+[the program or library of the function]:value: ' \

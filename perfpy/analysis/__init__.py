@@ -7,6 +7,7 @@ sample_names     columns of names: comm, dso, symbol, srcline, stack
 named_samples    all samples as columns, names included
 recorded_counts  the counts of a `stat record` file as tallies
 function_calls   calls of a function from samples at its entry and return
+kernel_latencies  delays on the run queue, and durations of calls, requests and interrupts
 counterparts     the same program under two names
 
 Packages: aggregate (fold samples), filters (select samples), samples (columns of samples), callchains (change callchains), sortkeys

@@ -46,7 +46,7 @@ class SeenWait(NamedTuple):
     thread: int = 0
 
 
-class _Thread:
+class _WatchedThread:
     """The sums of one thread."""
 
     def __init__(self, pid: int, state: ThreadState, now: int) -> None:
@@ -67,7 +67,7 @@ class ThreadWatch:
         self._proc = ProcFs()
         self._names = names_by_number(os.uname().machine)
         self._reasons = {name: reason for reason, names in OF_CALLS.items() for name in names}
-        self._threads: dict[int, _Thread] = {}
+        self._threads: dict[int, _WatchedThread] = {}
         self._before: int | None = None
         self.readings = 0  #: how often all threads were read
 
@@ -90,7 +90,7 @@ class ThreadWatch:
         state = read_state(pid, tid)
         if state is None or state.letter in "ZX" or (tid not in self._threads and len(self._threads) >= _MOST_THREADS):
             return
-        thread = self._threads.setdefault(tid, _Thread(pid, state, now))
+        thread = self._threads.setdefault(tid, _WatchedThread(pid, state, now))
         thread.end, thread.last = now, state
         if passed and state.letter != "R":
             wait = self._wait(pid, state, tids)
@@ -131,7 +131,7 @@ class ThreadWatch:
         scaled = {wait: passed * left // seen for wait, passed in thread.waits.items() if seen}
         return dict(sorted(scaled.items(), key=lambda item: -item[1]))
 
-    def _kinds(self, thread: _Thread) -> dict[int, int]:
+    def _kinds(self, thread: _WatchedThread) -> dict[int, int]:
         tid = next(tid for tid, one in self._threads.items() if one is thread)
         kinds = {RUNNING: self._ran(thread), reasons.CPU: self._queued(thread)}
         for wait, passed in self.waits(tid).items():
@@ -139,11 +139,11 @@ class ThreadWatch:
         return kinds
 
     @staticmethod
-    def _ran(thread: _Thread) -> int:
+    def _ran(thread: _WatchedThread) -> int:
         return min(thread.last.ran - thread.first.ran, thread.end - thread.begin)
 
     @staticmethod
-    def _queued(thread: _Thread) -> int:
+    def _queued(thread: _WatchedThread) -> int:
         return min(thread.last.queued - thread.first.queued, thread.end - thread.begin)
 
 

@@ -7,7 +7,18 @@ from perfpy.cli.line.options import PerfCommand, fail
 
 
 def run(options: LatencyCommandOptions) -> int:
-    """Show how long the calls of a function take: percentiles, a histogram, the slowest calls, time on and off the CPU."""
+    """Show how long the calls of a function take: percentiles, a histogram, the slowest calls, time on and off the CPU.
+
+    With --of, show the distributions of the kernel's latencies in a recording.
+    """
+    if options.of:
+        if options.words or options.pid:
+            fail("--of reads a recording; drop the function, the command and -p")
+        from perfpy.cli.latency.recorded import show_distributions  # needs numpy
+
+        return show_distributions(options)
+    if options.input:
+        fail("-i needs --of: runqueue, syscalls, block, locks, softirq or irq")
     if not options.words:
         fail("latency needs a function: perfpy latency FUNCTION -p PID, or perfpy latency FUNCTION -- COMMAND")
     from perfpy.cli.latency.measuring import measure  # needs numpy

@@ -195,6 +195,8 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("measure a function of a running process until Ctrl-C", "perfpy latency parse -p 1234"),
         _example("measure a function of a program, and show an argument", "perfpy latency 'cost count' -- ./shop"),
         _example("measure a function of a library for ten seconds", "perfpy latency malloc -x /usr/lib/libc.so.6 -p 1234 -d 10"),
+        _example("show how long tasks waited for a CPU", "perfpy sched record -- make -j8", "perfpy latency --of runqueue"),
+        _example("show how long each system call took, as JSON", "perfpy trace record -- ./program", "perfpy latency --of syscalls -j"),
     ),
     "inject": (
         _example(

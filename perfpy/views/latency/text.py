@@ -11,6 +11,9 @@ from perfpy.plurals import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from perfpy.analysis.function_calls import FunctionCalls
 
 #: the columns of the table: heading and share
@@ -62,7 +65,7 @@ def latency_lines(title: str, calls: FunctionCalls, slowest: Sequence[SlowCall])
     yield ""
     yield from _table(calls)
     yield ""
-    yield from _histogram(calls)
+    yield from histogram_lines(calls.duration)
     if slowest:
         yield ""
         yield "Slowest calls"
@@ -86,8 +89,9 @@ def _table(calls: FunctionCalls) -> Iterator[str]:
     yield f"  on the CPU {duration_text(total - off)} ({100 - share:.1f} %), off the CPU {duration_text(off)} ({share:.1f} %)"
 
 
-def _histogram(calls: FunctionCalls) -> Iterator[str]:
-    bins = duration_bins(calls.duration)
+def histogram_lines(durations: NDArray[np.int64]) -> Iterator[str]:
+    """Yield a line for each bin of a histogram."""
+    bins = duration_bins(durations)
     most = max(count for _, _, count in bins)
     for low, high, count in bins:
         bar = "#" * round(_BAR * count / most)

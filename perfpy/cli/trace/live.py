@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.replay import line_options, new_totals, output_path, stack_options, summary_of, wants_lines
 from perfpy.cli.trace.selection import Selection, parse_selection
+from perfpy.errors import KernelRefusedError
+from perfpy.kernel.refusals import may_measure_kernel, paranoid_level
 from perfpy.live.calls.session import LiveCalls
 from perfpy.live.rings import LiveRings
 from perfpy.views.trace.event_sums import RUN_TIME
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 _FAULTS: Final = {"maj": ("major-faults",), "min": ("minor-faults",), "all": ("major-faults", "minor-faults")}
 _RAW: Final = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_REMEDY: Final = "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1"
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _LONGEST_END: Final = 1.0  # seconds
 _INTERVAL: Final = 0.1  # seconds between two readings of the ring buffers
@@ -54,6 +58,11 @@ class LiveTrace:
     def run(self) -> int:
         """Print calls until the end; return the exit status."""
         options = self._options
+        if (self._has_calls or options.sched) and not may_measure_kernel():
+            level = f"kernel.perf_event_paranoid is {paranoid_level()}"
+            raise KernelRefusedError(
+                "perf_event_open", errno.EACCES, event=_RAW[0], cause=f"{level}: users may not measure the kernel", remedy=_REMEDY
+            )
         with ExitStack() as stack:
             signals = stack.enter_context(Wakeups(_STOPPING))
             workload = stack.enter_context(Workload(options.workload)) if options.workload else None

@@ -1,0 +1,30 @@
+"""perfpy trace of running tasks, as far as it needs no kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.cli.trace import live
+from perfpy.cli.trace.command import command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize("words", [["true"], ["-s", "true"], ["--sched", "-F", "all", "true"]])
+def test_users_who_may_not_measure_the_kernel_get_one_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With kernel.perf_event_paranoid=2 the kernel opens the tracepoints and reports nothing: an empty table would be a lie."""
+    monkeypatch.setattr(live, "may_measure_kernel", lambda: False)
+    monkeypatch.setattr(live, "paranoid_level", lambda: 2)
+    monkeypatch.setattr(live, "LiveRings", _refuse)
+
+    with pytest.raises(live.KernelRefusedError, match="paranoid is 2: users may not measure the kernel; run with CAP_PERFMON, or sysctl"):
+        command.run("trace", words)
+
+
+def _refuse(*_words: object, **_options: object) -> Callable[[], None]:
+    raise AssertionError("opened events")

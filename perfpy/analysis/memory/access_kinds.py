@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 #: the counters; the number of each is its bit in the words of count_kinds()
@@ -42,83 +40,105 @@ def count_kinds(data_src: NDArray[np.uint64], address: NDArray[np.uint64], is_ma
 
     is_mapped: whether mappings of code and data are known.
     """
-    level, snoop = _part(data_src, 5, 14), _part(data_src, 19, 5)
-    operation, blocked, peer = _part(data_src, 0, 5), _part(data_src, 40, 3), _has(_part(data_src, 38, 2), _PEER)
-    is_remote = _has(_part(data_src, 37, 1), 1) & (_part(data_src, 43, 3) == 0)
+    words = _KindWords(data_src)
+    operation, has_address = _part(data_src, 0, 5), address != 0
     is_load = _has(operation, _LOAD)
     is_store = _has(operation, _STORE) & ~is_load
-    has_address = address != 0
-    counts = np.zeros(len(data_src), np.uint32)
-
-    def add(name: str, mask: NDArray[np.bool_]) -> None:
-        counts[mask] |= _BIT[name]
-
-    def add_again(name: str, mask: NDArray[np.bool_]) -> None:
-        again = mask & ((counts & _BIT[name]) != 0)
-        counts[mask] |= _BIT[name]
-        counts[again] |= np.uint32(1 << _SECOND[name])
-
-    add("locks", _has(_part(data_src, 24, 2), _LOCKED))
-    add("blocked_data", _has(blocked, _BLOCKED_DATA))
-    add("blocked_address", _has(blocked, _BLOCKED_ADDRESS))
-    add("load", is_load)
-    add("load_no_address", is_load & ~has_address)
-    load = is_load & has_address
-    hit = load & _has(level, _HIT)
-    for name, bit in (("load_uncached", _UNCACHED), ("load_io", _IO), ("load_fill_buffer", _LFB), ("load_l1", _L1), ("load_l2", _L2)):
-        add(name, hit & _has(level, bit))
-    add("local_peer", hit & _has(level, _L2) & peer)
-    last = hit & _has(level, _L3)
-    add("local_hitm", last & _has(snoop, _SNOOP_HITM))
-    add("load_llc", last & ~_has(snoop, _SNOOP_HITM))
-    add_again("local_peer", last & peer)
-    clean = _has(snoop, _SNOOP_HIT)
-    near, far = hit & _has(level, _LOCAL_RAM), hit & (_has(level, _REMOTE_RAM) | is_remote)
-    for name, memory in (("local_dram", near), ("remote_dram", far)):
-        add(name, memory)
-        add_again("shared", memory & clean)
-        add_again("exclusive", memory & ~clean)
-    other_cache = load & (_has(level, _REMOTE_CACHE) | is_remote)
-    modified = _has(snoop, _SNOOP_HITM) & ~clean
-    add("remote_hitm", other_cache & modified)
-    add("remote_hit", other_cache & (clean | peer & ~modified))
-    add("remote_peer", other_cache & peer & ~clean & ~modified)
-    add("load_miss", load & _has(level, _MISS))
-    _count_stores(add, level, is_store, has_address)
-    add("unparsed", ~is_load & ~is_store)
-    add("unmapped", (is_load | is_store) & has_address & ~is_mapped)
-    return counts
+    blocked = _part(data_src, 40, 3)
+    words.add("locks", _has(_part(data_src, 24, 2), _LOCKED))
+    words.add("blocked_data", _has(blocked, _BLOCKED_DATA))
+    words.add("blocked_address", _has(blocked, _BLOCKED_ADDRESS))
+    words.add("load", is_load)
+    words.add("load_no_address", is_load & ~has_address)
+    words.add_loads(is_load & has_address)
+    words.add("store", is_store)
+    words.add("store_no_address", is_store & ~has_address)
+    words.add_stores(is_store & has_address)
+    words.add("unparsed", ~is_load & ~is_store)
+    words.add("unmapped", (is_load | is_store) & has_address & ~is_mapped)
+    return words.counts
 
 
-def _count_stores(
-    add: Callable[[str, NDArray[np.bool_]], None], level: NDArray[np.uint64], is_store: NDArray[np.bool_], has_address: NDArray[np.bool_]
-) -> None:
-    add("store", is_store)
-    add("store_no_address", is_store & ~has_address)
-    store = is_store & has_address
-    hit = store & _has(level, _HIT)
-    add("store_uncached", hit & _has(level, _UNCACHED))
-    add("store_l1", hit & _has(level, _L1))
-    add("store_l1_miss", store & _has(level, _MISS) & _has(level, _L1))
-    add("store_unknown", store & _has(level, _LEVEL_NA))
+class _KindWords:
+    """The words of accesses while kinds are added.
+
+    Attributes:
+        counts: uint32[n].
+    """
+
+    def __init__(self, data_src: NDArray[np.uint64]) -> None:
+        self.counts = np.zeros(len(data_src), np.uint32)
+        self._level = _part(data_src, 5, 14)
+        self._snoop = _part(data_src, 19, 5)
+        self._peer = _has(_part(data_src, 38, 2), _PEER)
+        self._is_remote = _has(_part(data_src, 37, 1), 1) & (_part(data_src, 43, 3) == 0)
+
+    def add(self, name: str, mask: NDArray[np.bool_]) -> None:
+        """Count a kind for some accesses."""
+        self.counts[mask] |= _BIT[name]
+
+    def _add_again(self, name: str, mask: NDArray[np.bool_]) -> None:
+        """Count a kind that an access may already have."""
+        again = mask & ((self.counts & _BIT[name]) != 0)
+        self.add(name, mask)
+        self.counts[again] |= np.uint32(1 << _SECOND[name])
+
+    def add_loads(self, load: NDArray[np.bool_]) -> None:
+        """Count what served loads."""
+        level, hitm = self._level, _has(self._snoop, _SNOOP_HITM)
+        hit = load & _has(level, _HIT)
+        for name, bit in (("load_uncached", _UNCACHED), ("load_io", _IO), ("load_fill_buffer", _LFB), ("load_l1", _L1), ("load_l2", _L2)):
+            self.add(name, hit & _has(level, bit))
+        self.add("local_peer", hit & _has(level, _L2) & self._peer)
+        last = hit & _has(level, _L3)
+        self.add("local_hitm", last & hitm)
+        self.add("load_llc", last & ~hitm)
+        self._add_again("local_peer", last & self._peer)
+        self._add_memory("local_dram", hit & _has(level, _LOCAL_RAM))
+        self._add_memory("remote_dram", hit & (_has(level, _REMOTE_RAM) | self._is_remote))
+        self._add_other_caches(load & (_has(level, _REMOTE_CACHE) | self._is_remote))
+        self.add("load_miss", load & _has(level, _MISS))
+
+    def _add_memory(self, name: str, memory: NDArray[np.bool_]) -> None:
+        clean = _has(self._snoop, _SNOOP_HIT)
+        self.add(name, memory)
+        self._add_again("shared", memory & clean)
+        self._add_again("exclusive", memory & ~clean)
+
+    def _add_other_caches(self, other_cache: NDArray[np.bool_]) -> None:
+        clean = _has(self._snoop, _SNOOP_HIT)
+        modified = _has(self._snoop, _SNOOP_HITM) & ~clean
+        served = self._peer & ~clean & ~modified
+        self.add("remote_hitm", other_cache & modified)
+        self.add("remote_hit", other_cache & (clean | served))
+        self.add("remote_peer", other_cache & served)
+
+    def add_stores(self, store: NDArray[np.bool_]) -> None:
+        """Count what took stores."""
+        level = self._level
+        hit = store & _has(level, _HIT)
+        self.add("store_uncached", hit & _has(level, _UNCACHED))
+        self.add("store_l1", hit & _has(level, _L1))
+        self.add("store_l1_miss", store & _has(level, _MISS) & _has(level, _L1))
+        self.add("store_unknown", store & _has(level, _LEVEL_NA))
 
 
-class Counts:
+class KindCounts:
     """Sums of KINDS over groups of accesses, one row for each group."""
 
     def __init__(self, words: NDArray[np.uint32], group: NDArray[np.int64], groups: int) -> None:
         self._words = words
         self._group = group
         self._groups = groups
-        self._sums: dict[str, NDArray[np.int64]] = {}
+        self._totals: dict[str, NDArray[np.int64]] = {}
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        if name not in self._sums:
+        if name not in self._totals:
             bits = (self._words >> np.uint32(KINDS.index(name)) & np.uint32(1)).astype(np.int64)
             if name in _SECOND:
                 bits += (self._words >> np.uint32(_SECOND[name]) & np.uint32(1)).astype(np.int64)
-            self._sums[name] = np.bincount(self._group, bits, self._groups).astype(np.int64)
-        return self._sums[name]
+            self._totals[name] = np.bincount(self._group, bits, self._groups).astype(np.int64)
+        return self._totals[name]
 
     def sum_of(self, *names: str) -> NDArray[np.int64]:
         """Return the sum of several kinds for each group."""

@@ -123,9 +123,9 @@ class MemoryNodes:
         if not self._block_size or not len(self._blocks):
             return np.full(len(physical), NO_NODE, np.int32)
         block = (physical // np.uint64(self._block_size)).astype(np.int64)
-        place = np.minimum(np.searchsorted(self._blocks[:, 0], block), len(self._blocks) - 1)
-        is_known = self._blocks[place, 0] == block
-        return np.where(is_known, self._blocks[place, 1], NO_NODE).astype(np.int32)
+        index = np.minimum(np.searchsorted(self._blocks[:, 0], block), len(self._blocks) - 1)
+        is_known = self._blocks[index, 0] == block
+        return np.where(is_known, self._blocks[index, 1], NO_NODE).astype(np.int32)
 
 
 def memory_nodes(data: SampleSource) -> MemoryNodes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.memory.access_kinds import Counts
+from perfpy.analysis.memory.access_kinds import KindCounts
 from perfpy.analysis.memory.accesses import NO_NODE
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class CacheLines(NamedTuple):
     size: int
     line: NDArray[np.int64]
     address: NDArray[np.uint64]
-    counts: Counts
+    counts: KindCounts
     memory_nodes: list[tuple[int, ...]]
     physical: NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class CacheLines(NamedTuple):
         return (self.counts.hitm > 0) | (self.counts.peer > 0)
 
 
-def displayed(counts: Counts, display: str) -> NDArray[np.int64]:
+def displayed(counts: KindCounts, display: str) -> NDArray[np.int64]:
     """Return the counts that --display sorts by: tot, lcl, rmt or peer."""
     if display == "tot":
         return counts.hitm
@@ -73,7 +73,7 @@ def cache_lines(accesses: Accesses, symbolizer: Symbolizer, nodes: MemoryNodes, 
     keys = _line_keys(accesses, symbolizer, size)
     line, first = group_rows(keys)
     mask = ~np.uint64(size - 1)
-    counts = Counts(accesses.kinds, line, len(first))
+    counts = KindCounts(accesses.kinds, line, len(first))
     sets, changes = physical_memory(accesses.physical, line, len(first), nodes)
     return CacheLines(size, line, accesses.address[first] & mask, counts, sets, changes)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.memory.access_kinds import Counts, has_kind
+from perfpy.analysis.memory.access_kinds import KindCounts, has_kind
 from perfpy.analysis.memory.cache_lines import displayed, group_rows, physical_memory, sets_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIELDS: Final = ("pid", "tid", "iaddr", "dso")
 
 
-class LineRows(NamedTuple):
+class AccessRows(NamedTuple):
     """The rows of chosen lines, by line and offset.
 
     Attributes:
@@ -43,7 +43,7 @@ class LineRows(NamedTuple):
     first: NDArray[np.int64]
     group: NDArray[np.int64]
     accesses: Accesses
-    counts: Counts
+    counts: KindCounts
     memory_nodes: list[tuple[int, ...]]
     physical: NDArray[np.int64]
     cpus: list[tuple[int, ...]]
@@ -71,17 +71,17 @@ def line_rows(
     display: str,
     symbolizer: Symbolizer,
     nodes: MemoryNodes,
-) -> LineRows:
+) -> AccessRows:
     """Group the accesses of chosen lines by offset and the fields of --coalesce."""
-    place = np.full(len(lines.address), -1, np.int64)
-    place[np.array(chosen, np.int64)] = np.arange(len(chosen))
-    rows = np.flatnonzero(place[lines.line] >= 0)
+    rank_of_line = np.full(len(lines.address), -1, np.int64)
+    rank_of_line[np.array(chosen, np.int64)] = np.arange(len(chosen))
+    rows = np.flatnonzero(rank_of_line[lines.line] >= 0)
     part = accesses.take(rows)
-    line = place[lines.line[rows]]
+    line = rank_of_line[lines.line[rows]]
     offset = (part.address & np.uint64(lines.size - 1)).astype(np.int64)
     keys = [line, offset, *(_key(name, part, symbolizer) for name in fields)]
     group, first = group_rows(keys)
-    counts = Counts(part.kinds, group, len(first))
+    counts = KindCounts(part.kinds, group, len(first))
     sets, changes = physical_memory(part.physical, group, len(first), nodes)
     known = np.flatnonzero(part.cpu >= 0)
     cpus = sets_of(group[known], part.cpu[known], len(first))
@@ -90,15 +90,15 @@ def line_rows(
     others = counts.hitm - chosen_counts if display in ("rmt", "lcl") else np.zeros(len(first), np.int64)
     order = np.lexsort((-others, -chosen_counts, first_offset, first_line))
     is_shown = (chosen_counts > 0) | (counts["store"] > 0)
-    return LineRows(first_line, first_offset, first, group, part, counts, sets, changes, cpus, order, is_shown)
+    return AccessRows(first_line, first_offset, first, group, part, counts, sets, changes, cpus, order, is_shown)
 
 
 def _rounded_means(group: NDArray[np.int64], values: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
     """Return the mean of each group, 0 without values. perf keeps a running mean, whose error decides how halves are rounded."""
-    sums = np.bincount(group, values.astype(np.float64), groups).astype(np.int64)
+    totals = np.bincount(group, values.astype(np.float64), groups).astype(np.int64)
     numbers = np.maximum(np.bincount(group, minlength=groups), 1)
-    means = np.rint(sums / numbers).astype(np.int64)
-    halves = np.flatnonzero((sums % numbers) * 2 == numbers)
+    means = np.rint(totals / numbers).astype(np.int64)
+    halves = np.flatnonzero((totals % numbers) * 2 == numbers)
     if not len(halves):
         return means
     order = np.argsort(group, kind="stable")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.memory.accesses import Accesses, MemoryNodes
     from perfpy.analysis.memory.cache_lines import CacheLines
-    from perfpy.analysis.memory.line_rows import LineRows
+    from perfpy.analysis.memory.line_rows import AccessRows
     from perfpy.cli.c2c.options import C2cReportOptions
     from perfpy.recording import Recording
     from perfpy.symbols.symbolizer import Symbolizer
@@ -88,7 +88,7 @@ class _C2cReport:
         style = RowStyle(self._display, self._fields, self._options.node_info, self._options.full_symbols)
         yield from row_tables(rows, self._lines, chosen, self._names(rows), self._nodes, style)
 
-    def _names(self, rows: LineRows) -> RowNames:
+    def _names(self, rows: AccessRows) -> RowNames:
         """Return the names of the rows' code."""
         import numpy as np
 
@@ -102,11 +102,11 @@ class _C2cReport:
         sources = None if self._options.no_source or "iaddr" not in self._fields else SourceTexts(self._symbolizer, as_addr2line=True)
         locations = Locations(self._symbolizer)
         texts = KeyTexts(locations, sources, TaskComms((), str), TraceData())
-        places = sample_locations(frames)
+        locations_of_code = sample_locations(frames)
         return RowNames(
-            symbol(texts, places),
-            dso(texts, places),
-            source_line(texts, places) if sources is not None else None,
+            symbol(texts, locations_of_code),
+            dso(texts, locations_of_code),
+            source_line(texts, locations_of_code) if sources is not None else None,
             number.ravel(),
             locations.ip[frames[number.ravel()]],
             self._comm,

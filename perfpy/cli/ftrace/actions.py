@@ -6,7 +6,7 @@ import fnmatch
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.ftrace.tracing import Tracing, filter_settings, graph_settings, trace_settings
+from perfpy.cli.ftrace.tracing import FunctionTracing, filter_settings, graph_settings, trace_settings
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.notes import print_notes
 from perfpy.cli.output.terminal import print_lines
@@ -29,7 +29,7 @@ def trace(options: FtraceTraceOptions) -> int:
         print_lines(name for name in names if not options.funcs or fnmatch.fnmatchcase(name, options.funcs))
         return 0
     tracer, settings = trace_settings(options)
-    tracing = Tracing(options, tracer, settings, delay=options.delay)
+    tracing = FunctionTracing(options, tracer, settings, delay=options.delay)
     for line in tracing.lines():
         sys.stdout.write(f"{one_line(line)}\n")
     print_notes(_notes(tracing), quiet=False, verbose=options.verbose)
@@ -42,7 +42,7 @@ def latency(options: FtraceLatencyOptions) -> int:
 
     if len(options.trace_funcs) != 1:
         fail("ftrace latency takes one function: -T FUNCTION")
-    tracing = Tracing(options, GRAPH, {"set_ftrace_filter": options.trace_funcs[0]})
+    tracing = FunctionTracing(options, GRAPH, {"set_ftrace_filter": options.trace_funcs[0]})
     histogram = DurationHistogram(nanoseconds=options.use_nsec)
     for line in tracing.lines():
         histogram.add(line)
@@ -58,7 +58,7 @@ def profile(options: FtraceProfileOptions) -> int:
     if options.sort not in _SORT_KEYS:
         fail(f"-s {options.sort}: unknown sort key; expected {', '.join(_SORT_KEYS)}")
     settings = {**filter_settings(options), **graph_settings(options.graph_opts), "options/funcgraph-tail": "1"}
-    tracing = Tracing(options, GRAPH, settings)
+    tracing = FunctionTracing(options, GRAPH, settings)
     functions = FunctionProfile()
     for line in tracing.lines():
         functions.add(line)
@@ -67,7 +67,7 @@ def profile(options: FtraceProfileOptions) -> int:
     return tracing.exit_code
 
 
-def _notes(tracing: Tracing) -> Iterator[str]:
+def _notes(tracing: FunctionTracing) -> Iterator[str]:
     if tracing.lost:
         yield "note: the kernel dropped events because its buffer was full; -m 16M makes it larger, -T and -G trace fewer functions"
     if tracing.missing:

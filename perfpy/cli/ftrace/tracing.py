@@ -32,7 +32,7 @@ _VERBOSE: Final = ("options/funcgraph-proc", "options/funcgraph-abstime", "optio
 _NUMBERS: Final = {"thresh": "tracing_thresh", "depth": "max_graph_depth"}
 
 
-class Tracing:
+class FunctionTracing:
     """A measurement.
 
     Attributes:

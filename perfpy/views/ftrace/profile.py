@@ -29,10 +29,10 @@ class FunctionProfile:
         call = duration_of(line)
         if call is None or not call.name:
             return
-        sums = self._functions.setdefault(call.name, [0.0, 0.0, 0.0])
-        sums[0] += call.microseconds
-        sums[1] += 1
-        sums[2] = max(sums[2], call.microseconds)
+        totals = self._functions.setdefault(call.name, [0.0, 0.0, 0.0])
+        totals[0] += call.microseconds
+        totals[1] += 1
+        totals[2] = max(totals[2], call.microseconds)
 
     def lines(self, key: str) -> Iterator[str]:
         """Yield the table, sorted by total, avg, max, count or name."""

@@ -15,7 +15,7 @@ from perfpy.analysis.sortkeys.payload_columns import page_size_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.recording import Recording
+    from perfpy.views.recorded import Recorded
 
 _FIELDS = frozenset(("ip", "pid", "tid", "addr", "weight", "data_src", "phys_addr", "data_page_size", "cpumode"))
 
@@ -36,7 +36,7 @@ class AccessColumns(NamedTuple):
     separator: str
 
 
-def access_lines(recording: Recording, columns: AccessColumns) -> Iterator[str]:
+def access_lines(recording: Recorded, columns: AccessColumns) -> Iterator[str]:
     """Yield a heading and a line for each access."""
     more = ["PHYS ADDR"] * columns.physical + ["DATA PAGE SIZE"] * columns.page_sizes
     yield f"# {', '.join(['PID, TID, IP, ADDR', *more, 'LOCAL WEIGHT, DSRC, SYMBOL'])}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.analysis.memory.access_kinds import Counts
+from perfpy.analysis.memory.access_kinds import KindCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ DISPLAYS: Final = {"lcl": "Local HITMs", "rmt": "Remote HITMs", "tot": "Total HI
 
 def statistics_lines(accesses: Accesses, lines: CacheLines) -> Iterator[str]:
     """Yield the statistics of all accesses and of shared lines."""
-    total = Counts(accesses.kinds, np.zeros(len(accesses.kinds), np.int64), 1)
+    total = KindCounts(accesses.kinds, np.zeros(len(accesses.kinds), np.int64), 1)
     yield from title("            Trace Event Information              ")
     yield _number("Total records", len(accesses.kinds))
     yield from (_number(label, int(total.sum_of(*names)[0])) for label, names in _ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.views.memory.c2c_statistics import title
-from perfpy.views.memory.column_table import Column, heading_lines, row_line
+from perfpy.views.memory.column_table import AlignedColumn, heading_lines, row_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +30,8 @@ def cache_line_table(lines: CacheLines, chosen: Sequence[int], display: str) -> 
     for index, line in enumerate(chosen):
         share = f"{lines.share(display, line):.2f}%"
         numbers = (str(column[line]) for column in values)
-        place = (str(index), f"0x{lines.address[line]:x}", node_text(lines.memory_nodes[line]), str(lines.physical[line]))
-        yield row_line(columns, [*place, share, *numbers])
+        identity = (str(index), f"0x{lines.address[line]:x}", node_text(lines.memory_nodes[line]), str(lines.physical[line]))
+        yield row_line(columns, [*identity, share, *numbers])
 
 
 def node_text(nodes: Sequence[int]) -> str:
@@ -54,32 +54,40 @@ def _values(lines: CacheLines, display: str) -> Iterator[NDArray[np.int64]]:
         yield counts[name]
 
 
-def _columns(display: str, *, is_double: bool) -> list[Column]:
+def _columns(display: str, *, is_double: bool) -> list[AlignedColumn]:
     share, kind = _SHARES[display]
     first = [
-        Column("Index", 5),
-        Column("Address", 18, "------- Double-Cacheline -------" if is_double else "----------- Cacheline ----------", 3),
-        Column("Node", 4),
-        Column("PA cnt", 6),
-        Column(kind, _NUMBER, share),
+        AlignedColumn("Index", 5),
+        AlignedColumn("Address", 18, "------- Double-Cacheline -------" if is_double else "----------- Cacheline ----------", 3),
+        AlignedColumn("Node", 4),
+        AlignedColumn("PA cnt", 6),
+        AlignedColumn(kind, _NUMBER, share),
     ]
     if display == "peer":
-        loads = [Column("Total", _NUMBER, "------- Load Peer -------", 3), Column("Local", _NUMBER), Column("Remote", _NUMBER)]
+        loads = [
+            AlignedColumn("Total", _NUMBER, "------- Load Peer -------", 3),
+            AlignedColumn("Local", _NUMBER),
+            AlignedColumn("Remote", _NUMBER),
+        ]
     else:
-        loads = [Column("Total", _NUMBER, "------- Load Hitm -------", 3), Column("LclHitm", _NUMBER), Column("RmtHitm", _NUMBER)]
-    totals = [Column(name, _NUMBER, "Total") for name in ("records", "Loads", "Stores")]
+        loads = [
+            AlignedColumn("Total", _NUMBER, "------- Load Hitm -------", 3),
+            AlignedColumn("LclHitm", _NUMBER),
+            AlignedColumn("RmtHitm", _NUMBER),
+        ]
+    totals = [AlignedColumn(name, _NUMBER, "Total") for name in ("records", "Loads", "Stores")]
     rest = [
-        Column("L1Hit", _NUMBER, "--------- Stores --------", 3),
-        Column("L1Miss", _NUMBER),
-        Column("N/A", _NUMBER),
-        Column("FB", _NUMBER, "----- Core Load Hit -----", 3),
-        Column("L1", _NUMBER),
-        Column("L2", _NUMBER),
-        Column("LclHit", _WIDE, "- LLC Load Hit --", 2),
-        Column("LclHitm", _NUMBER),
-        Column("RmtHit", _WIDE, "- RMT Load Hit --", 2),
-        Column("RmtHitm", _NUMBER),
-        Column("Lcl", _WIDE, "--- Load Dram ----", 2),
-        Column("Rmt", _WIDE),
+        AlignedColumn("L1Hit", _NUMBER, "--------- Stores --------", 3),
+        AlignedColumn("L1Miss", _NUMBER),
+        AlignedColumn("N/A", _NUMBER),
+        AlignedColumn("FB", _NUMBER, "----- Core Load Hit -----", 3),
+        AlignedColumn("L1", _NUMBER),
+        AlignedColumn("L2", _NUMBER),
+        AlignedColumn("LclHit", _WIDE, "- LLC Load Hit --", 2),
+        AlignedColumn("LclHitm", _NUMBER),
+        AlignedColumn("RmtHit", _WIDE, "- RMT Load Hit --", 2),
+        AlignedColumn("RmtHitm", _NUMBER),
+        AlignedColumn("Lcl", _WIDE, "--- Load Dram ----", 2),
+        AlignedColumn("Rmt", _WIDE),
     ]
     return [*first, *loads, *totals, *rest]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _SEPARATOR = "  "
 
 
-class Column(NamedTuple):
+class AlignedColumn(NamedTuple):
     """One column.
 
     Attributes:
@@ -30,7 +30,7 @@ class Column(NamedTuple):
     loose: bool = False
 
 
-def heading_lines(columns: Sequence[Column]) -> Iterator[str]:
+def heading_lines(columns: Sequence[AlignedColumn]) -> Iterator[str]:
     """Yield the lines above a table."""
     yield "#"
     yield "# " + _SEPARATOR.join(_above(columns))
@@ -39,18 +39,18 @@ def heading_lines(columns: Sequence[Column]) -> Iterator[str]:
     yield "#"
 
 
-def row_line(columns: Sequence[Column], cells: Sequence[str]) -> str:
+def row_line(columns: Sequence[AlignedColumn], cells: Sequence[str]) -> str:
     """Return a row."""
     return _SEPARATOR + _SEPARATOR.join(map(_padded, columns, cells))
 
 
-def _padded(column: Column, cell: str) -> str:
+def _padded(column: AlignedColumn, cell: str) -> str:
     if column.loose:
         return cell
     return f"{cell:<{column.width}}" if column.left else f"{cell:>{column.width}}"
 
 
-def _above(columns: Sequence[Column]) -> Iterator[str]:
+def _above(columns: Sequence[AlignedColumn]) -> Iterator[str]:
     hidden = 0
     for column in columns:
         if hidden:

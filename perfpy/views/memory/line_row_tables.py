@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.cpu_list import cpu_list_text
-from perfpy.analysis.memory.access_kinds import Counts
+from perfpy.analysis.memory.access_kinds import KindCounts
 from perfpy.analysis.memory.cache_lines import displayed, group_rows
 from perfpy.views.memory.c2c_statistics import title
 from perfpy.views.memory.cache_line_table import node_text
-from perfpy.views.memory.column_table import Column, heading_lines, row_line
+from perfpy.views.memory.column_table import AlignedColumn, heading_lines, row_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.memory.accesses import MemoryNodes
     from perfpy.analysis.memory.cache_lines import CacheLines
-    from perfpy.analysis.memory.line_rows import LineRows
+    from perfpy.analysis.memory.line_rows import AccessRows
     from perfpy.analysis.sortkeys.key_columns import KeyColumn
 
 _RULE: Final = "  " + "-" * 70
@@ -68,7 +68,7 @@ class RowStyle(NamedTuple):
 
 
 def row_tables(
-    rows: LineRows, lines: CacheLines, chosen: Sequence[int], names: RowNames, nodes: MemoryNodes, style: RowStyle
+    rows: AccessRows, lines: CacheLines, chosen: Sequence[int], names: RowNames, nodes: MemoryNodes, style: RowStyle
 ) -> Iterator[str]:
     """Yield a table for each chosen line."""
     yield ""
@@ -79,13 +79,13 @@ def row_tables(
     tables = _Tables(rows, lines, chosen, names, nodes, style)
     yield from heading_lines(tables.columns(0))
     starts = np.searchsorted(rows.line[rows.order], np.arange(len(chosen) + 1))
-    for place in range(len(chosen)):
-        yield from tables.lines_of(place, rows.order[starts[place] : starts[place + 1]])
+    for rank in range(len(chosen)):
+        yield from tables.lines_of(rank, rows.order[starts[rank] : starts[rank + 1]])
 
 
 class _Tables:
     def __init__(
-        self, rows: LineRows, lines: CacheLines, chosen: Sequence[int], names: RowNames, nodes: MemoryNodes, style: RowStyle
+        self, rows: AccessRows, lines: CacheLines, chosen: Sequence[int], names: RowNames, nodes: MemoryNodes, style: RowStyle
     ) -> None:
         self._rows = rows
         self._lines = lines
@@ -101,63 +101,67 @@ class _Tables:
         starts = np.searchsorted(self._rows.line, np.arange(len(self._chosen) + 1))  # rows ascend by line
         return [np.arange(begin, end) for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
 
-    def columns(self, place: int) -> list[Column]:
+    def columns(self, rank: int) -> list[AlignedColumn]:
         """Return the columns of a line's table; hidden rows widen them, too."""
         style, fields = self._style, self._style.fields
         is_peer = style.display == "peer"
         first = "-- Peer Snoop --" if is_peer else "----- HITM -----"
         columns = [
-            Column("Num", 5),
-            Column("Rmt" if is_peer else "RmtHitm", _NUMBER, first, 2),
-            Column("Lcl" if is_peer else "LclHitm", _NUMBER),
-            Column("L1 Hit", _NUMBER, "------- Store Refs ------", 3),
-            Column("L1 Miss", _NUMBER),
-            Column("N/A", _NUMBER),
-            Column("Offset", 18, "--------- Data address ---------", 3),
-            Column("Node", 4),
-            Column("PA cnt", 6),
+            AlignedColumn("Num", 5),
+            AlignedColumn("Rmt" if is_peer else "RmtHitm", _NUMBER, first, 2),
+            AlignedColumn("Lcl" if is_peer else "LclHitm", _NUMBER),
+            AlignedColumn("L1 Hit", _NUMBER, "------- Store Refs ------", 3),
+            AlignedColumn("L1 Miss", _NUMBER),
+            AlignedColumn("N/A", _NUMBER),
+            AlignedColumn("Offset", 18, "--------- Data address ---------", 3),
+            AlignedColumn("Node", 4),
+            AlignedColumn("PA cnt", 6),
         ]
-        columns += [Column("Pid", _NUMBER)] if "pid" in fields else []
-        columns += [Column("Tid", self._thread_width(place), left=True)] if "tid" in fields else []
-        columns += [Column("Code address", 18)] if "iaddr" in fields else []
+        columns += [AlignedColumn("Pid", _NUMBER)] if "pid" in fields else []
+        columns += [AlignedColumn("Tid", self._thread_width(rank), left=True)] if "tid" in fields else []
+        columns += [AlignedColumn("Code address", 18)] if "iaddr" in fields else []
         kind = "peer" if is_peer else "hitm"
-        columns += [Column(f"rmt {kind}", _WIDE, "---------- cycles ----------", 3), Column(f"lcl {kind}", _WIDE), Column("load", _WIDE)]
-        columns += [Column("records", _NUMBER, "Total"), Column("cnt", _WIDE, "cpu")]
-        columns += self._name_columns(place)
+        columns += [
+            AlignedColumn(f"rmt {kind}", _WIDE, "---------- cycles ----------", 3),
+            AlignedColumn(f"lcl {kind}", _WIDE),
+            AlignedColumn("load", _WIDE),
+        ]
+        columns += [AlignedColumn("records", _NUMBER, "Total"), AlignedColumn("cnt", _WIDE, "cpu")]
+        columns += self._name_columns(rank)
         info = min(style.node_info, 2)
-        columns.append(Column(_PEER_HEADING if is_peer and info == 1 else _NODE_HEADINGS[info], 4, loose=True))
+        columns.append(AlignedColumn(_PEER_HEADING if is_peer and info == 1 else _NODE_HEADINGS[info], 4, loose=True))
         return columns
 
-    def _name_columns(self, place: int) -> list[Column]:
+    def _name_columns(self, rank: int) -> list[AlignedColumn]:
         names, fields = self._names, self._style.fields
-        numbers = np.unique(names.number[self._rows_of_line[place]])
+        numbers = np.unique(names.number[self._rows_of_line[rank]])
         columns = []
         if "iaddr" in fields:
-            columns.append(Column("Symbol", self._name_width(names.symbol, numbers, "Symbol"), left=True))
+            columns.append(AlignedColumn("Symbol", self._name_width(names.symbol, numbers, "Symbol"), left=True))
         if "iaddr" in fields or "dso" in fields:
-            columns.append(Column("Object", max(names.dso.width_of(numbers), len("Shared")), "Shared", left=True))
+            columns.append(AlignedColumn("Object", max(names.dso.width_of(numbers), len("Shared")), "Shared", left=True))
         if "iaddr" in fields and names.source is not None:
-            columns.append(Column("Source:Line", self._name_width(names.source, numbers, "Source:Line"), left=True))
+            columns.append(AlignedColumn("Source:Line", self._name_width(names.source, numbers, "Source:Line"), left=True))
         return columns
 
     def _name_width(self, names: KeyColumn, numbers: NDArray[np.int64], heading: str) -> int:
         width = max(names.width_of(numbers), len(heading))
         return width if self._style.full_symbols else min(width, _LONGEST_NAME)
 
-    def _thread_width(self, place: int) -> int:
-        rows = self._rows_of_line[place]
+    def _thread_width(self, rank: int) -> int:
+        rows = self._rows_of_line[rank]
         threads = np.unique(self._rows.accesses.tid[self._rows.first[rows]]).tolist()
         return max(8 + len(self._names.comm(thread)) for thread in threads)
 
-    def lines_of(self, place: int, order: NDArray[np.int64]) -> Iterator[str]:
+    def lines_of(self, rank: int, order: NDArray[np.int64]) -> Iterator[str]:
         """Yield the heading of a line and its rows."""
-        line, counts = self._chosen[place], self._lines.counts
-        columns = self.columns(place)
+        line, counts = self._chosen[rank], self._lines.counts
+        columns = self.columns(rank)
         totals = [int(counts[name][line]) for name in self._counters()]
-        if place:
+        if rank:
             yield ""
         yield _RULE
-        yield row_line(columns[:7], [str(place), *map(str, totals), f"0x{self._lines.address[line]:x}"])
+        yield row_line(columns[:7], [str(rank), *map(str, totals), f"0x{self._lines.address[line]:x}"])
         yield _RULE
         for row in order.tolist():
             if self._rows.is_shown[row]:
@@ -192,7 +196,7 @@ class _Tables:
 class _RowNodes:
     """The nodes whose CPUs made the accesses of each row."""
 
-    def __init__(self, rows: LineRows, nodes: MemoryNodes, style: RowStyle) -> None:
+    def __init__(self, rows: AccessRows, nodes: MemoryNodes, style: RowStyle) -> None:
         self._rows = rows
         self._style = style
         self._nodes = nodes
@@ -206,7 +210,7 @@ class _RowNodes:
         accesses = self._rows.accesses
         node = self._nodes.of_cpus(accesses.cpu).astype(np.int64)
         group, first = group_rows([self._rows.group, node])
-        counts = Counts(accesses.kinds, group, len(first))
+        counts = KindCounts(accesses.kinds, group, len(first))
         keys = zip(self._rows.group[first].tolist(), node[first].tolist(), strict=True)
         numbers = zip(displayed(counts, self._style.display).tolist(), counts["store"].tolist(), strict=True)
         self._shares = dict(zip(keys, numbers, strict=True))

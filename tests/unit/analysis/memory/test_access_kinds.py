@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfpy.analysis.memory.access_kinds import KINDS, Counts, count_kinds
+from perfpy.analysis.memory.access_kinds import KINDS, KindCounts, count_kinds
 from tests.builders import memory_accesses as built
 from tests.builders.memory_accesses import data_src
 
 
 def counted(word: int, *, address: int = 0x600008, is_mapped: bool = True) -> dict[str, int]:
     words = count_kinds(np.array([word], np.uint64), np.array([address], np.uint64), np.array([is_mapped]))
-    counts = Counts(words, np.zeros(1, np.int64), 1)
+    counts = KindCounts(words, np.zeros(1, np.int64), 1)
     return {name: int(counts[name][0]) for name in KINDS if counts[name][0]}
 
 

@@ -9,7 +9,9 @@ import struct
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.perfdata.container.feature_values import EventDesc
+from perfpy.abi.records import Comm
+from perfpy.abi.sample_id import SampleId
+from perfpy.perfdata.container.feature_values import CpuCount, EventDesc
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -40,6 +42,7 @@ def recording_of_switches(
     time_of: Callable[[int], int] = lambda turn: 10**10 + turn * 1000,
     with_wakeups: bool = True,
     one_process: bool = False,
+    named: bool = False,
 ) -> bytes:
     """Return the file: in each turn a thread leaves the CPU to sleep, and wakes the next one.
 
@@ -49,6 +52,7 @@ def recording_of_switches(
         time_of: the time of a turn, nanoseconds.
         with_wakeups: whether sched_waking was recorded.
         one_process: whether all threads are of one process.
+        named: whether COMM records name the threads, and the header has the number of CPUs.
     """
     names = [_SWITCH, _WAKING] if with_wakeups else [_SWITCH]
     kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
@@ -56,6 +60,11 @@ def recording_of_switches(
         usual_attr(kind, type=2, config=_POINTS[name][0], sample_period=1, read_format=ReadFormat.ID | ReadFormat.LOST) for name in names
     ]
     built = PerfDataBuilder(attrs=attrs, ids=[(number,) for number in range(1, len(attrs) + 1)])
+    for thread in range(_FIRST, _FIRST + threads) if named else ():
+        pid = _FIRST if one_process else thread
+        built.record(Comm(0, pid, thread, f"task-{thread}", SampleId(pid=pid, tid=thread, time=1, cpu=0, identifier=1)))
+    if named:
+        built.feature(Feature.NRCPUS, CpuCount(2, 2))
     for turn in range(turns):
         prev, following = _FIRST + turn % threads, _FIRST + (turn + 1) % threads
         values = {"pid": _FIRST if one_process else prev, "tid": prev, "cpu": 0, "period": 1, "ip": 0, "misc": 1}

@@ -235,11 +235,11 @@ def _mark(mappings: Sequence[_MappedPages], pages: list[int]) -> list[int]:
             dso.hit = True
             ranges.append((begin, stop))
     others: list[int] = []
-    done = 0
+    next_page = 0
     for begin, stop in sorted(ranges):
-        others += pages[done:begin]
-        done = max(done, stop)
-    return others + pages[done:]
+        others += pages[next_page:begin]
+        next_page = max(next_page, stop)
+    return others + pages[next_page:]
 
 
 def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, int, bool]:

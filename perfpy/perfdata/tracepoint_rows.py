@@ -165,7 +165,7 @@ class _FieldReader(NamedTuple):
         raw = columns["raw"].take(rows)
         stored, time = batch.key[rows], batch.time[rows].view(np.int64)
         same = key is batch.key
-        pid, tid, cpu = (_task_column(columns, name, rows, wanted=name in names) for name in TASK_COLUMNS)
+        pid, tid, cpu = (_task_column(columns, name, rows, fields=name in names) for name in TASK_COLUMNS)
         chains = None
         if self.has_chains:
             chains = _gathered(columns["callchain"].take(rows)) if "callchain" in columns else Ragged.empty(len(rows), np.uint64)
@@ -219,8 +219,8 @@ class _Words:
         return numbers
 
 
-def _task_column(columns: Columns, name: str, rows: NDArray[np.intp], *, wanted: bool) -> NDArray[np.int32]:
-    if not wanted or name not in columns:
+def _task_column(columns: Columns, name: str, rows: NDArray[np.intp], *, fields: bool) -> NDArray[np.int32]:
+    if not fields or name not in columns:
         return np.broadcast_to(np.int32(0), len(rows))
     column: NDArray[np.int32] = columns[name][rows]
     return column

@@ -89,13 +89,13 @@ class Rewriting:
 
     def written(self, most: int = 1 << 62) -> list[bytes]:
         """Return the records, in parts of whole ones, each of about `most` bytes."""
-        kept = self.kept_records
-        lengths = [np.where(kept, end - begin, 0) for begin, end in zip(self._begins, self._ends, strict=True)]
-        counted = np.zeros(len(kept), np.int64)  # words of the callchain, including its length
+        rows_kept = self.kept_records
+        lengths = [np.where(rows_kept, end - begin, 0) for begin, end in zip(self._begins, self._ends, strict=True)]
+        counted = np.zeros(len(rows_kept), np.int64)  # words of the callchain, including its length
         rows = np.concatenate(self._rows) if self._rows else np.zeros(0, np.int64)
         chains = Ragged.concat(self._chains) if self._chains else Ragged.empty(0, np.uint64)
         counted[rows] = chains.lengths + 1
-        counted[~kept] = 0
+        counted[~rows_kept] = 0
         sizes = lengths[0] + counted + lengths[1] + lengths[2]
         ends = np.cumsum(sizes)
         records = ends - sizes
@@ -103,13 +103,13 @@ class Rewriting:
         chain_end = records + lengths[0] + counted
         for target, begin, length in zip((records, chain_end, chain_end + lengths[1]), self._begins, lengths, strict=True):
             out[slices_index(target, length)[0]] = self._words[slices_index(begin, length)[0]]
-        is_kept = kept[rows]
+        is_kept = rows_kept[rows]
         chains, counts = chains.take(np.flatnonzero(is_kept)), (records + lengths[0])[rows[is_kept]]
         out[counts] = chains.lengths.astype(np.uint64)
         out[slices_index(counts + 1, chains.lengths)[0]] = chains.values
-        out.view(np.uint16)[(records[kept] << 2) + _SIZE] = (sizes[kept] << 3).astype(np.uint16)
+        out.view(np.uint16)[(records[rows_kept] << 2) + _SIZE] = (sizes[rows_kept] << 3).astype(np.uint16)
         for changed, word, values in self._words_put:
-            out[records[changed[kept[changed]]] + word] = values[kept[changed]]
+            out[records[changed[rows_kept[changed]]] + word] = values[rows_kept[changed]]
         # A part ends with the first record beyond each multiple.
         borders = ends[np.searchsorted(ends << 3, np.arange(most, len(out) << 3, most))].tolist() if len(out) << 3 > most else []
         edges = [0, *dict.fromkeys(borders), len(out)]

@@ -30,9 +30,9 @@ def run(options: LockContentionOptions) -> int:
     check_key(options.key, _KEYS)
     fields = chosen_fields(options.field, _KEYS, CONTENTION_FIELDS)
     types = {word for word in options.type_filter.split(",") if word}
-    known = {*TYPES.values(), *(name.partition(":")[0] for name in TYPES.values())}
-    for word in types - known:
-        fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(known))}")
+    words = {*TYPES.values(), *(name.partition(":")[0] for name in TYPES.values())}
+    for word in types - words:
+        fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")
     if options.threads and options.lock_addr:
         fail("-t and -l exclude each other")
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
@@ -66,17 +66,17 @@ class _ContentionTable:
         from perfpy.views.locks.lock_lines import contention_lines, csv_lines
 
         options = self._options
-        made = self._rows()
-        rows = sorted_rows(made, options.key)[: options.entries or None]
+        all_rows = self._rows()
+        rows = sorted_rows(all_rows, options.key)[: options.entries or None]
         texts, titles, headings = self._texts()
         if options.field_separator:
             yield from csv_lines(rows, fields, options.field_separator, headings, texts)
             if options.verbose:
-                yield f"# debug: total={len(made)}, bad=0, bad_task=0, bad_stack=0, bad_time=0, bad_data=0"
+                yield f"# debug: total={len(all_rows)}, bad=0, bad_task=0, bad_stack=0, bad_time=0, bad_data=0"
             return
         yield from contention_lines(rows, fields, titles, self._aligned(texts))
         if options.verbose:
-            yield from _debug_lines(len(made))
+            yield from _debug_lines(len(all_rows))
 
     def _rows(self) -> list[LockRow]:
         from perfpy.analysis.locks.lock_table import in_order_of_locks, make_rows

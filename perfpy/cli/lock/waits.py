@@ -65,18 +65,18 @@ class LockInput:
 
         from perfpy.abi.flags import MISC_KERNEL
 
-        wanted = np.array(sorted(set(addresses)), np.uint64)
-        count = len(wanted)
+        distinct = np.array(sorted(set(addresses)), np.uint64)
+        count = len(distinct)
         ids = self.symbolizer.frame_ids(
             np.full(count, -1, np.int32),
-            wanted,
+            distinct,
             np.full(count, np.iinfo(np.uint64).max >> 1, np.uint64),
             np.full(count, MISC_KERNEL, np.uint8),
         )
         self.symbolizer.resolve()
         symbols = self.symbolizer.frames.symbol[ids].tolist()
         names = [self.symbolizer.symbols.name(symbol) if symbol >= 0 else "" for symbol in symbols]
-        return dict(zip(wanted.tolist(), names, strict=True))
+        return dict(zip(distinct.tolist(), names, strict=True))
 
     def lock_text(self) -> LockText:
         """Return the ranges of the kernel's lock functions."""
@@ -87,8 +87,10 @@ class LockInput:
                 text = file.read(_LONGEST)
         except OSError:
             return LockText()
-        found = {name: int(address, 16) for address, name in _MARKERS.findall(text)}
-        pairs = [(found.get(b"__%s_text_start" % kind, 0), found.get(b"__%s_text_end" % kind, 0)) for kind in (b"sched", b"lock")]
+        addresses_of = {name: int(address, 16) for address, name in _MARKERS.findall(text)}
+        pairs = [
+            (addresses_of.get(b"__%s_text_start" % kind, 0), addresses_of.get(b"__%s_text_end" % kind, 0)) for kind in (b"sched", b"lock")
+        ]
         return LockText(tuple(pair for pair in pairs if pair[1] > pair[0]))
 
 
@@ -101,10 +103,10 @@ def chosen_fields(text: str, known: tuple[str, ...], default: tuple[str, ...]) -
     return fields
 
 
-def check_key(key: str, known: tuple[str, ...]) -> None:
+def check_key(key: str, keys: tuple[str, ...]) -> None:
     """Reject an unknown sort key."""
-    if key not in known:
-        fail(f"-k {key}: unknown sort key; expected {', '.join(known)}")
+    if key not in keys:
+        fail(f"-k {key}: unknown sort key; expected {', '.join(keys)}")
 
 
 def print_table(lines: Iterable[str], options: LockOptions) -> None:

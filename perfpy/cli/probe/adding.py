@@ -115,11 +115,11 @@ def _write_all(definitions: list[Definition], events: ProbeEvents) -> None:
         raise
 
 
-def _print_added(plans: list[Planned], named: list[list[Definition]]) -> None:
-    count = sum(len(definitions) for definitions in named)
+def _print_added(plans: list[Planned], definitions_of_plans: list[list[Definition]]) -> None:
+    count = sum(len(definitions) for definitions in definitions_of_plans)
     print(f"Added new event{'s' if count > 1 else ''}:", file=sys.stderr)
     last = ""
-    for planned, definitions in zip(plans, named, strict=True):
+    for planned, definitions in zip(plans, definitions_of_plans, strict=True):
         for definition in definitions:
             target = definition.target.rpartition(":")[0]
             where = f" in {target}" if target else ""

@@ -211,12 +211,12 @@ class Fetcher:
         if is_pointer != field.follows_pointer and not is_reference:
             written, right = ("->", ".") if field.follows_pointer else (".", "->")
             raise WrongTypeError(f"write {argument_text}{right}{field.member} instead of {argument_text}{written}{field.member}")
-        found = find_member(compound, field.member)
-        if found is None:
+        offset_and_member = find_member(compound, field.member)
+        if offset_and_member is None:
             raise WrongTypeError(
                 f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
             )
-        offset, member = found
+        offset, member = offset_and_member
         location = Location(Base(self._text(part)), 0) if is_pointer else self._memory_of(part)
         bits, byte = bitfield(member)
         return _VariablePart(location._replace(offset=location.offset + offset + byte), member.type, bits)

@@ -82,8 +82,8 @@ class DividedListing:
     def outputs(self, make: Callable[[Batch], MadeT], give: Callable[[MadeT], GivenT], jobs: int) -> Iterator[GivenT]:
         """Yield the result of `give` for the result of `make`, which the processes call themselves, one after the other."""
 
-        def give_made(done: _Done[MadeT] | None) -> _Done[GivenT] | None:
-            return None if done is None else _Done(give(done.result), done.counts, done.warnings)
+        def give_made(part: _Done[MadeT] | None) -> _Done[GivenT] | None:
+            return None if part is None else _Done(give(part.result), part.counts, part.warnings)
 
         parts = self._recording.data.records.delivery_spans
         with WorkersInTurn(parts, lambda span: self._result(span, make), give_made, jobs) as workers:

@@ -133,7 +133,7 @@ def bench_annotate(bench: Bench) -> Iterator[Row]:
 
 def bench_dwarf(bench: Bench) -> Iterator[Row]:
     """perfpy script and report of copied stacks, against the faster perf."""
-    for samples in (1000, 30_000):
+    for samples in (1000, 10_000):
         path = str(bench.inputs.stacks(samples))
         for command in (["script"], ["report", "--stdio"]):
             yield bench.against_the_faster(f"{command[0]} of {samples:,} DWARF stacks", [*command, "-i", path], goal=0.5)

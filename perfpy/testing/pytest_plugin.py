@@ -139,9 +139,12 @@ class BudgetSession:
             budgets = [budget(*marker.args, **marker.kwargs) for marker in markers]
             return MeasuredTest(item.obj, budgets), budgets
         except (UnknownEventError, KernelRefusedError) as reason:
-            reason_to_skip = str(reason)
+            reason_to_skip, failure = str(reason), ""
         except (TypeError, PerfError) as error:
-            pytest.fail(f"{MARKER}: {error}".replace("budget()", MARKER), pytrace=False)
+            text = str(error).replace("budget()", MARKER)
+            reason_to_skip, failure = "", text if text.startswith(MARKER) else f"{MARKER}: {text}"
+        if failure:  # outside of the handler, whose error pytest would print, too
+            pytest.fail(failure, pytrace=False)
         pytest.skip(reason_to_skip)
 
     def _judge(self, item: pytest.Item, budgets: list[Budget], costs: list[Cost]) -> None:

@@ -8,7 +8,6 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from perfpy.debuginfo.units.index import UnitIndex
 from perfpy.debuginfo.units.sections import DebugSections
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.patient_perf import patient
+from tests.builders.prepared_start import PERFPY, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,28 +161,20 @@ class Recorded:
 
     def both(self, arguments: str) -> tuple[list[str], list[str]]:
         """Return perf's lines, and perfpy's."""
-        return self.lines(arguments, self._perf), self.lines(arguments, sys.executable, "-m", "perfpy")
+        return self.lines(arguments, self._perf), self.lines(arguments, *PERFPY)
 
     def lines(self, arguments: str, *tool: str) -> list[str]:
         command, *rest = arguments.split()
         # perf leaves a bit of the symbol [...] uninitialized, which then is inlined or not; memory from malloc is zero with these
         environment = {**patient(self._folder), "MALLOC_PERTURB_": "255", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-        process = subprocess.run(
-            [*tool, command, "-i", "work.data", *rest],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=self._folder,
-            env=environment,
-        )
-        return [line for line in process.stdout.splitlines() if not line.startswith("# (Tip")]
+        process = run([*tool, command, "-i", "work.data", *rest], timeout=120, cwd=self._folder, env=environment)
+        return [line for line in process.stdout.decode().splitlines() if not line.startswith("# (Tip")]
 
 
-@pytest.fixture
-def recorded(request: pytest.FixtureRequest, perf: str, tmp_path: Path) -> Recorded:
+@pytest.fixture(scope="module")
+def recorded(request: pytest.FixtureRequest, perf: str, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     need("addr2line", "g++")
-    return Recorded(tmp_path, perf, getattr(request, "param", FLAGS[0]))
+    return Recorded(tmp_path_factory.mktemp("recorded"), perf, getattr(request, "param", FLAGS[0]))
 
 
 @pytest.mark.live

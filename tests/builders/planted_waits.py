@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 #: word -> what the first sentence of the verdict says
 CAUSES: Final = {
-    "mutex": "for the mutex",
-    "rwlock": "for the rwlock",
+    "mutex": "for the mutex queue_lock in flush_queue()",
+    "rwlock": "for the rwlock table_lock",
     "spin": "for a spinlock in count_hits()",
     "pipe": "for a pipe in consume()",
     "disk": "for the disk in save() (fsync)",

@@ -9,5 +9,6 @@ activities    what each thread does in each segment of its time
 targets       processes, names, and the recorded command
 causes        the tree of waits, followed from thread to thread
 cause_groups  the nodes of the tree, merged by label
+lock_names    the names of variables at the addresses of locks
 explanation   the times of threads, the critical path, and the waits of all threads
 """

@@ -13,6 +13,7 @@ from perfpy.analysis.why.cause_groups import CauseGroups
 from perfpy.analysis.why.causes import CauseTree
 from perfpy.analysis.why.events import numbers_of, read_why_events
 from perfpy.analysis.why.kinds import COLUMNS, KINDS
+from perfpy.analysis.why.lock_names import chains_of_locks, name_locks
 from perfpy.analysis.why.targets import Tasks, family_of, read_tasks, workload_of
 from perfpy.errors import UsageError
 
@@ -152,7 +153,10 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     if not any(tasks.pid_of.get(tid, tid) in family for tid in present):
         names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
         raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, wanted)), names=names))
-    return Explanation(activities, tasks, family, _main_thread(activities, tasks, wanted[0], family), lost)
+    found = Explanation(activities, tasks, family, _main_thread(activities, tasks, wanted[0], family), lost)
+    chains = chains_of_locks(activities.lock, activities.chain, activities.meanings.chains)
+    found.path.lock_names = found.waits.lock_names = name_locks(chains, symbolizer)
+    return found
 
 
 def _busiest(activities: Activities, tasks: Tasks) -> int:

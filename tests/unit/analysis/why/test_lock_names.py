@@ -31,7 +31,10 @@ class Elf:
         return STRINGS
 
 
-def symbolizer(files=SimpleNamespace(runtime=Elf(), symbols=Elf())):
+FILES = SimpleNamespace(runtime=Elf(), symbols=Elf())
+
+
+def symbolizer(files=FILES):
     """A symbolizer with one frame, at offset 0x1234 of the file."""
     frames = SimpleNamespace(
         dso=np.array([0, -1], np.int32), ip=np.array([LOADED + 0x1234, 5], np.uint64), address=np.array([0x1234, 5], np.uint64)

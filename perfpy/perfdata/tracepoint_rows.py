@@ -107,7 +107,7 @@ def read_tracepoints(
             form = source.tracing.formats[event.attr.config]
             fields = [field for one in wanted[name] if (field := form.field(one))]
             readers[event.index] = _FieldReader(name, fields, source.tracing.endian, name in with_chains)
-    parts: dict[str, list[_Part]] = {reader.name: [] for reader in readers.values()}
+    parts: dict[str, list[_EventPart]] = {reader.name: [] for reader in readers.values()}
     names = {*columns, "tid", "time", "raw", *(("callchain",) if set(with_chains) & set(parts) else ())}
     count = 0
     for batch in source.stored_batches(names):
@@ -119,7 +119,7 @@ def read_tracepoints(
     return _in_order({name: _joined(rows, list(wanted[name]), with_chains=name in with_chains) for name, rows in parts.items()})
 
 
-class _Part(NamedTuple):
+class _EventPart(NamedTuple):
     """The rows of one event in one batch, or all rows of one tracepoint in the order of the file; see TracepointRows.
 
     Attributes:
@@ -146,7 +146,7 @@ class _FieldReader(NamedTuple):
     endian: str
     has_chains: bool
 
-    def part(self, batch: StoredBatch, key: NDArray[np.uint64], index: int, count: int, names: Collection[str]) -> _Part | None:
+    def part(self, batch: StoredBatch, key: NDArray[np.uint64], index: int, count: int, names: Collection[str]) -> _EventPart | None:
         """Return the event's rows of a batch; None if there are none.
 
         Args:
@@ -171,7 +171,7 @@ class _FieldReader(NamedTuple):
             chains = _gathered(columns["callchain"].take(rows)) if "callchain" in columns else Ragged.empty(len(rows), np.uint64)
         words = _Words(raw)
         fields = {field.name: self._column(field, words, raw) for field in self.fields}
-        return _Part(count + rows.astype(np.int64), stored, stored if same else key[rows], time, pid, tid, cpu, fields, chains)
+        return _EventPart(count + rows.astype(np.int64), stored, stored if same else key[rows], time, pid, tid, cpu, fields, chains)
 
     def _column(self, field: TraceField, words: _Words, raw: Ragged | Slices) -> Any:
         """Return a field of some rows; see TracepointRows."""
@@ -230,13 +230,13 @@ def _gathered(rows: Ragged | Slices) -> Ragged:
     return rows.gather() if isinstance(rows, Slices) else rows
 
 
-def _joined(parts: Sequence[_Part], fields: Iterable[str], *, with_chains: bool) -> _Part:
+def _joined(parts: Sequence[_EventPart], fields: Iterable[str], *, with_chains: bool) -> _EventPart:
     """Return the rows of one tracepoint in the order of the file."""
     if not parts:
         none = np.zeros(0, np.int64)
         some, keys = none.astype(np.int32), none.astype(np.uint64)
         chains = Ragged.empty(0, np.uint64) if with_chains else None
-        return _Part(none, keys, keys, none, some, some, some, dict.fromkeys(fields, some), chains)
+        return _EventPart(none, keys, keys, none, some, some, some, dict.fromkeys(fields, some), chains)
     if len(parts) == 1:
         return parts[0]
     stored = np.concatenate([part.stored for part in parts])
@@ -247,7 +247,7 @@ def _joined(parts: Sequence[_Part], fields: Iterable[str], *, with_chains: bool)
     columns = [_joined_column([part[number] for part in parts]) for number in (4, 5, 6)]
     read = {name: _joined_column([part.fields[name] for part in parts]) for name in parts[0].fields}
     chains = None if parts[0].chains is None else Ragged.concat([part.chains for part in parts if part.chains is not None])
-    return _Part(np.concatenate([part.arrival for part in parts]), stored, key, time, columns[0], columns[1], columns[2], read, chains)
+    return _EventPart(np.concatenate([part.arrival for part in parts]), stored, key, time, columns[0], columns[1], columns[2], read, chains)
 
 
 def _joined_column(columns: Sequence[Any]) -> Any:
@@ -258,7 +258,7 @@ def _joined_column(columns: Sequence[Any]) -> Any:
     return np.concatenate(columns)
 
 
-def _in_order(tables: Mapping[str, _Part]) -> dict[str, TracepointRows]:
+def _in_order(tables: Mapping[str, _EventPart]) -> dict[str, TracepointRows]:
     """Return the tables in order of delivery."""
     orders = _orders([table for table in tables.values() if len(table.arrival)])
     rows = {}
@@ -271,7 +271,7 @@ def _in_order(tables: Mapping[str, _Part]) -> dict[str, TracepointRows]:
     return rows
 
 
-def _orders(tables: Sequence[_Part]) -> Iterator[NDArray[np.int64]]:
+def _orders(tables: Sequence[_EventPart]) -> Iterator[NDArray[np.int64]]:
     """Yield for each table the position of its rows among those of all tables, in order of delivery."""
     if not tables:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from perfpy.cli.output.notes import print_notes
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
 from perfpy.probing.grammar.points import parse_request
+from perfpy.probing.problems import ProbeError
 from perfpy.symbols.files.live_process import other_root
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.text import one_line
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _STACK_POINTER: Final = "perfpy_sp"
 _OWN_FIELDS: Final = ("__probe_ip", "__probe_func", "__probe_ret_ip", _STACK_POINTER)
+_PYTHON: Final = re.compile(r"(?:lib)?python\d")
 _MAPS_MOST: Final = 64 << 20
 _MAPPED: Final = re.compile(r"^\S+ r.x. \S+ \S+ [1-9]\d*\s+(/.*)$", re.MULTILINE)
 _LONGEST: Final = 365 * 86400  # seconds
@@ -61,11 +64,23 @@ def measure(options: LatencyCommandOptions, text: str, command: list[str]) -> in
                 return _record_and_show(options, one_line(point.function), path, probes.texts, command)
         except PerfError as error:
             if probes.texts[0].startswith("uprobe:") and getattr(error, "exit_code", 0) == 237:  # the function is in another file
-                refusal = refusal or error
+                refusal = refusal or _with_python_remedy(error, path)
                 continue
             raise
     assert refusal is not None
     raise refusal
+
+
+def _with_python_remedy(error: PerfError, path: str) -> PerfError:
+    """Return the error; for an interpreter, with the way to measure Python functions.
+
+    CPython has no return of a Python function that a probe could hit: its marker function__entry is not hit by most calls of 3.11, and
+    3.12 dropped it.
+    """
+    if not _PYTHON.match(os.path.basename(path)):
+        return error
+    remedy = "latency measures C functions; for Python functions: perfpy record --python --off-cpu, then perfpy report -s pyfunc"
+    return ProbeError(f"{str(error).partition(';')[0]}; {remedy}", errno.ENODEV)
 
 
 def _candidates(options: LatencyCommandOptions, command: list[str]) -> Iterator[str]:

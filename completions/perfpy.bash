@@ -96,7 +96,7 @@ _perfpy_value()
     "top --percentage" | "top =--percentage") _perfpy_offer "" relative absolute ;;
     "top --kallsyms" | "top =--kallsyms" | "top -k" | "top --vmlinux" | "top =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "trace -i" | "trace --input" | "trace =--input") _perfpy_recordings ;;
-    "trace -C" | "trace --cpu" | "trace =--cpu" | "trace -G" | "trace --cgroup" | "trace =--cgroup" | "trace -m" | "trace --mmap-pages" | "trace =--mmap-pages" | "trace -e" | "trace --event" | "trace --expr" | "trace =--event" | "trace =--expr" | "trace --filter" | "trace =--filter" | "trace --duration" | "trace =--duration" | "trace --max-events" | "trace =--max-events" | "trace --call-graph" | "trace =--call-graph" | "trace --max-stack" | "trace =--max-stack" | "trace --min-stack" | "trace =--min-stack" | "trace --max-summary" | "trace =--max-summary") : ;;
+    "trace -C" | "trace --cpu" | "trace =--cpu" | "trace -G" | "trace --cgroup" | "trace =--cgroup" | "trace -m" | "trace --mmap-pages" | "trace =--mmap-pages" | "trace -e" | "trace --event" | "trace --expr" | "trace =--event" | "trace =--expr" | "trace --filter" | "trace =--filter" | "trace --duration" | "trace =--duration" | "trace --slowest" | "trace =--slowest" | "trace --max-events" | "trace =--max-events" | "trace --call-graph" | "trace =--call-graph" | "trace --max-stack" | "trace =--max-stack" | "trace --min-stack" | "trace =--min-stack" | "trace --max-summary" | "trace =--max-summary") : ;;
     "trace -p" | "trace --pid" | "trace =--pid" | "trace --filter-pids" | "trace =--filter-pids") _perfpy_ask "," pids ;;
     "trace -t" | "trace --tid" | "trace =--tid") _perfpy_ask "," tids ;;
     "trace -u" | "trace --uid" | "trace =--uid") mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
@@ -223,7 +223,7 @@ _perfpy()
         options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup -i --no-inherit --show-self -e --event --filter -F --freq -c --count -m --mmap-pages --overwrite -r --realtime --namespaces --all-cgroups --no-bpf-event -g --call-graph --children --max-stack --python -s --sort --by --fields -n --show-nr-samples --show-total-period --comms --dsos --symbols -K --hide_kernel_symbols -U --hide_user_symbols --percent-limit --percentage --raw-trace -w --column-widths -E --entries -z --zero --kallsyms -k --vmlinux --ignore-vmlinux --demangle-kernel -d --delay --updates --keep --stdio --json -v --verbose -h --help"
         ;;
     trace)
-        options="-i --input -f --force -a --all-cpus -C --cpu -p --pid -t --tid -u --uid -G --cgroup --no-inherit --filter-pids -m --mmap-pages -e --event --expr --filter --syscalls -F --pf --strings --failure --duration --max-events --call-graph --kernel-syscall-graph --max-stack --min-stack -T --time --comm --show-cpu -s --summary -S --with-summary --sched --errno-summary --summary-mode --max-summary --percentiles --histogram --json -o --output -v --verbose -h --help"
+        options="-i --input -f --force -a --all-cpus -C --cpu -p --pid -t --tid -u --uid -G --cgroup --no-inherit --filter-pids -m --mmap-pages -e --event --expr --filter --syscalls -F --pf --strings --failure --duration --slowest --max-events --call-graph --kernel-syscall-graph --max-stack --min-stack -T --time --comm --show-cpu -s --summary -S --with-summary --sched --errno-summary --summary-mode --max-summary --percentiles --histogram --json -o --output -v --verbose -h --help"
         workload="yes"
         ;;
     stacks)

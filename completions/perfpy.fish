@@ -250,6 +250,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from trace' -s F -l pf -x -a 'all 
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l strings -f -d 'read file names and other strings, as root'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l failure -f -d 'print only calls that failed'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l duration -x -d 'print only calls that took more than n milliseconds'
+complete -c perfpy -n '__fish_seen_subcommand_from trace' -l slowest -x -d 'print only the n slowest calls, at the end'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l max-events -x -d 'stop after n lines'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l call-graph -x -d 'print callchains  fp or dwarf(,bytes)'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l kernel-syscall-graph -f -d 'print the kernels frames of system calls, too'

@@ -381,6 +381,7 @@ _perfpy() {
                 '*--strings[read file names and other strings, as root]' \
                 '*--failure[print only calls that failed]' \
                 '*--duration=[print only calls that took more than n milliseconds]:value: ' \
+                '*--slowest=[print only the n slowest calls, at the end]:value: ' \
                 '*--max-events=[stop after n lines]:value: ' \
                 '*--call-graph=[print callchains  fp or dwarf(,bytes)]:value: ' \
                 '*--kernel-syscall-graph[print the kernels frames of system calls, too]' \

@@ -154,6 +154,7 @@ class LiveTrace:
             is_last = rings.has_ended or self._ends
             calls.drain(last=is_last)
             is_last = not self._print(calls, output, signals) or is_last
+        output.write_lines(calls.rest())
         if self._totals is not None:
             output.write(summary_of(self._totals, self._options, calls.calls.name, calls.comms.final_comm))
         if calls.lost:

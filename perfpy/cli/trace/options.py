@@ -64,6 +64,7 @@ class TraceEventOptions(CommandOptions):
     duration: float = option(
         "--duration", Value(milliseconds, default=0.0), "print only calls that took more than n milliseconds", metavar="<n>"
     )
+    slowest: int = option("--slowest", Value(parse_unsigned, default=0), "print only the n slowest calls, at the end", metavar="<n>")
     max_events: int = option("--max-events", Value(parse_unsigned, default=0), "stop after n lines", metavar="<n>")
 
 

@@ -27,6 +27,8 @@ _MOST_FRAMES: Final = 127
 
 def line_options(options: TraceCommandOptions) -> LineOptions:
     """Return the form of the lines."""
+    if options.slowest and (options.json or options.min_stack or options.max_events):
+        fail("--slowest prints text at the end; drop --json, --min-stack or --max-events")
     return LineOptions(
         absolute_time=options.time,
         shows_comm=options.comm,
@@ -34,6 +36,7 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         failures_only=options.failure,
         longer_than=options.duration,
         as_json=options.json,
+        slowest=options.slowest,
     )
 
 
@@ -103,6 +106,7 @@ def replay(options: TraceCommandOptions) -> int:
                 left -= min(left, lines.size)
             if left == 0:
                 break
+        output.write_lines(calls.rest())
         if totals is not None:
             output.write(summary_of(totals, options, calls.calls.name, timeline.last_comm))
     return 0

@@ -25,16 +25,13 @@ from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.event_sums import EventSums
-from perfpy.views.trace.json_lines import JsonCalls
-from perfpy.views.trace.lines import NO_LINES, TraceLines
+from perfpy.views.trace.lines import NO_LINES
 from perfpy.views.trace.other_events import OtherEvents, fault_name
-from perfpy.views.trace.recorded_calls import ending_numbers
+from perfpy.views.trace.recorded_calls import ending_numbers, make_lines
 from perfpy.views.trace.stack_text import JoinedColumns, StackTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-
-    from numpy.typing import NDArray
 
     from perfpy.abi.attr import EventAttr
     from perfpy.live.rings import LiveRings
@@ -122,7 +119,7 @@ class LiveCalls:
         self._stacks = StackTexts(self._window, stacks, has_faults=any(map(fault_name, events)))
         self._code = LiveCode(rings, self._window) if options is not None and self._stacks.fields else None
         self._others = OtherEvents(events, tracing, self.comms, self._stacks)
-        self._lines = None if options is None else self._make_lines(options, ending)
+        self._lines = None if options is None else make_lines(options, self.calls, self.comms, ending, self._others, self._stacks)
         self._descriptors = Descriptors(self.machine, open_files, descriptor_name) if options is not None else None
         wants_strings = wants_strings and options is not None and bool(self._fields)
         self._strings = self._open_strings(tracing, tell) if wants_strings and tracing is not None else None
@@ -132,10 +129,9 @@ class LiveCalls:
         self._queue: deque[tuple[bytes, int]] = deque()
         self._forks, self._ended = list[tuple[int, int, int]](), list[int]()
 
-    def _make_lines(self, options: LineOptions, ending: NDArray[np.int64]) -> TraceLines | JsonCalls:
-        if options.as_json:
-            return JsonCalls(options, self.calls, self.comms)
-        return TraceLines(options, self.calls, self.comms, ending, self._others, self._stacks)
+    def rest(self) -> Flat:
+        """Return the lines that were kept for the end."""
+        return NO_LINES if self._lines is None else self._lines.rest()
 
     def _open_strings(self, tracing: Tracing, tell: Callable[[str], None]) -> CallStrings | None:
         """Return the source of strings; tell why there is none, if a person reads it."""

@@ -5,6 +5,7 @@ Modules:
 lines             the lines of calls
 line_heads        their beginnings: time, CPU, duration
 known_lines       the texts of lines that occur again
+slowest           the slowest calls, at the end
 stack_text        callchains below the lines, and page faults
 call_text         a call's name, arguments and result
 kinds             kinds of arguments to what makes them text

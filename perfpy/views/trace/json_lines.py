@@ -78,6 +78,10 @@ class JsonCalls:
             lines.append(json.dumps(value).encode() + b"\n")
         return Flat(lines, 1)
 
+    def rest(self) -> Flat:
+        """Return the objects that were kept for the end: none."""
+        return Flat([], 1)
+
     def _arguments(self, paired: PairedEvents, row: int) -> dict[str, Any]:
         """Return name -> number of each argument, or its string."""
         strings = self._calls.strings.get(row, {})

@@ -51,6 +51,7 @@ class LineOptions(NamedTuple):
         longer_than: print only calls that took more than this many milliseconds; 0 for all.
         as_json: print an object for each return instead (perfpy.views.trace.json_lines).
         has_calls: system calls are traced; without them, lines of other events have no duration.
+        slowest: print only this many calls, those that took longest, at the end; 0 for all.
     """
 
     absolute_time: bool = False
@@ -60,11 +61,12 @@ class LineOptions(NamedTuple):
     longer_than: float = 0.0
     as_json: bool = False
     has_calls: bool = True
+    slowest: int = 0
 
     @property
     def has_interruptions(self) -> bool:
         """Whether calls may be printed before they return."""
-        return not (self.failures_only or self.longer_than)
+        return not (self.failures_only or self.longer_than or self.slowest)
 
 
 class _PlacedLines(NamedTuple):
@@ -141,6 +143,10 @@ class TraceLines:
         if len(parts) > 1:
             texts = texts[np.argsort(position, kind="stable")]
         return Flat(texts.ravel().tolist(), 2)
+
+    def rest(self) -> Flat:
+        """Return the lines that were kept for the end: none."""
+        return NO_LINES
 
     def _returns(self, paired: PairedEvents) -> tuple[_PlacedLines, _PlacedLines]:
         """Return the calls that are printed at their return, and the ends of those that were interrupted or whose entry is unknown."""

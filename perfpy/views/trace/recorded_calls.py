@@ -15,6 +15,7 @@ from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls
 from perfpy.views.trace.lines import NO_LINES, LineOptions, TraceLines
 from perfpy.views.trace.other_events import OtherEvents, fault_name
+from perfpy.views.trace.slowest import SlowestCalls
 from perfpy.views.trace.stack_text import JoinedColumns, StackLimits, StackTexts
 
 if TYPE_CHECKING:
@@ -70,6 +71,16 @@ def ending_numbers(machine: str) -> NDArray[np.int64]:
     return np.array([known[name] for name in _ENDING if name in known], np.int64)
 
 
+def make_lines(
+    options: LineOptions, calls: CallTexts, names: ThreadNames, ending: NDArray[np.int64], others: OtherEvents, stacks: StackTexts
+) -> TraceLines | JsonCalls | SlowestCalls:
+    """Return what makes the lines of a stream of events."""
+    if options.as_json:
+        return JsonCalls(options, calls, names)
+    lines = TraceLines(options, calls, names, ending, others, stacks)
+    return SlowestCalls(lines, options) if options.slowest else lines
+
+
 class RecordedCalls:
     """The calls of a recording.
 
@@ -108,10 +119,11 @@ class RecordedCalls:
         has_faults = any(map(fault_name, recording.events))
         self._stacks = StackTexts(recording.data, stacks if options is not None else None, has_faults=has_faults)
         self._others = OtherEvents(recording.events, recording.data.tracing, names, self._stacks)
-        self._lines: TraceLines | JsonCalls | None = None
-        if options is not None:
-            plain = TraceLines(options, self.calls, names, ending, self._others, self._stacks)
-            self._lines = JsonCalls(options, self.calls, names) if options.as_json else plain
+        self._lines = None if options is None else make_lines(options, self.calls, names, ending, self._others, self._stacks)
+
+    def rest(self) -> Flat:
+        """Return the lines that were kept for the end."""
+        return NO_LINES if self._lines is None else self._lines.rest()
 
     def batches(self) -> Iterator[tuple[PairedEvents, Flat]]:
         """Yield the events of each batch and their lines."""

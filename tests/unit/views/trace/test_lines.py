@@ -13,10 +13,11 @@ from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.known_lines import KnownLines, LineKeys
 from perfpy.views.trace.line_heads import line_heads
 from perfpy.views.trace.lines import LineOptions, TraceLines
+from perfpy.views.trace.slowest import SlowestCalls
 from tests.builders.call_events import CallEventList
 
 NOTHING = np.zeros(0, np.int64)
-KILL = 62
+KILL, GETPPID = 62, 110
 
 
 @pytest.mark.parametrize("longest", [1_000, 99_999_999, 10**12, 10**16])
@@ -65,3 +66,15 @@ def test_comms_in_arguments_follow_their_changes() -> None:
         calls = CallEventList().call(5, KILL, 77, 9)
         texts += lines.lines(pairing.pair(calls.events())).lines()
     assert [b"77 (first)" in texts[0], b"77 (second)" in texts[1]] == [True, True]
+
+
+def test_the_slowest_calls_are_kept_over_batches() -> None:
+    """The calls that took longest are printed at the end, the slowest first."""
+    options = LineOptions(shows_comm=False, slowest=3)
+    slowest = SlowestCalls(TraceLines(options, CallTexts("x86_64"), FollowedComms(), NOTHING), options)
+    pairing, calls = Pairing(NOTHING), CallEventList()
+    for batch in ((5, 900, 7), (1, 2), (800, 800, 3, 950)):
+        for took in batch:
+            calls.enter(1, GETPPID).exit(1, GETPPID, result=-took, after=1000 * took)
+        assert not slowest.lines(pairing.pair(calls.events())).parts
+    assert [int(line.split(b"(")[1].split()[0].replace(b".", b"")) for line in slowest.rest().lines()] == [950, 900, 800]

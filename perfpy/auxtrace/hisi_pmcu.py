@@ -112,7 +112,7 @@ def _check(header: PmcuHeader) -> None:
     if not 0 < header.counters <= _MOST_COUNTERS:
         raise AuxDataError(4, f"{header.counters} counters in parallel, where a CPU has 1 to {_MOST_COUNTERS}")
     if not header.cpus or header.cpus % _CLUSTER:
-        raise AuxDataError(8, f"{header.cpus} CPUs, which is no multiple of {_CLUSTER}")
+        raise AuxDataError(8, f"{header.cpus} CPUs, not a multiple of {_CLUSTER}")
     if header.compatible > 1:
         raise AuxDataError(12, f"compatible mode {header.compatible}, where there are 0 and 1")
     size = (header.counters + (1 if header.compatible else 2)) * 8 * header.cpus

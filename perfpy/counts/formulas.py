@@ -179,7 +179,7 @@ class _FormulaParser:
     def _call(self, name: str) -> _Node:
         if name not in _FUNCTIONS and name not in _ABOUT_EVENTS:
             self._index -= 1
-            self._fail(f"there is no function '{name}'")
+            self._fail(f"unknown function '{name}'")
         self._expect("(")
         first = self._choice()
         if name in _ABOUT_EVENTS:

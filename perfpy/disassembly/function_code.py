@@ -25,7 +25,7 @@ _MODULE_ADVICE: Final = "its file has to be where it was loaded from, or below -
 _NO_FILE: Final = {
     DsoKind.JIT: "a perf map has the names of the code and not the code; recorded with perfpy record --jit, runtimes with jitdumps give it",
     DsoKind.BPF: "the recording has no code of BPF programs",
-    DsoKind.VSYSCALL: "the page of old system calls is no file",
+    DsoKind.VSYSCALL: "the page of old system calls is not a file",
     DsoKind.NONE: "no file is mapped there",
 }
 

@@ -56,6 +56,6 @@ def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEventError:
         near += [f"{system}:{event}" for event in same]
     if not near:
         near = [f"{system}:*" for system in systems]
-    where = f"there is no system '{target.system}'" if target.system not in tracefs.systems else f"'{target.system}' lacks it"
+    where = f"no system '{target.system}'" if target.system not in tracefs.systems else f"'{target.system}' lacks it"
     probe = f"; a marker of a program needs a probe first: perf probe {name}" if target.system.startswith("sdt_") else ""
     return UnknownEventError(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events{probe}")

@@ -196,7 +196,7 @@ def _frame_problems(profile: PortableProfile) -> Iterator[str]:
     if not _within(symbols.dso, len(profile.dsos)):
         yield "a symbol refers to no file"
     if _columns([profile.chain_frames], _INTEGERS) < 0 or _columns([profile.chain_lengths], _INTEGERS) < 0:
-        yield "callchains are no numbers"
+        yield "callchains are not numbers"
     elif not _within(profile.chain_frames, size) or not _within(profile.chain_lengths, len(profile.chain_frames) + 1, least=0):
         yield "a callchain refers to no frame"
     elif int(profile.chain_lengths.sum()) != len(profile.chain_frames):

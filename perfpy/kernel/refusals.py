@@ -169,7 +169,7 @@ def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]
         errno.ENOENT: ("the kernel does not know this event", "perfpy list shows the available events"),
         errno.EOPNOTSUPP: ("the PMU cannot do this", "count instead of sampling, or use a software event"),
         errno.ENXIO: ("the kernel does not have this event's PMU", "perfpy list shows the available events"),
-        errno.ESRCH: (f"there is no process or thread {pid}", "it may have ended"),
+        errno.ESRCH: (f"no process or thread {pid}", "it may have ended"),
         errno.ENODEV: (f"{where} is offline, or has no PMU for it", "choose CPUs of /sys/devices/system/cpu/online"),
         errno.ENFILE: ("the whole system has too many open files", "raise sysctl fs.file-max"),
         errno.EBUSY: ("another user has exclusive use of the PMU", "stop that measurement, or drop exclusive events"),

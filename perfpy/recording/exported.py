@@ -94,7 +94,7 @@ def _symbols_in(path: str) -> Iterator[tuple[int, int, str, str]]:
 
 def _address(value: Any) -> int:
     if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
-        raise TypeError(f"{value!r} is no address")
+        raise TypeError(f"{value!r} is not an address")
     return value
 
 

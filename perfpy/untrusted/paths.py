@@ -60,7 +60,7 @@ def below(folder: str, name: str) -> str:
 def build_id_hex(text: str) -> str:
     """Return a build-id of 2 to 64 bytes as lower-case hexadecimal digits."""
     if len(text) not in _BUILD_ID_DIGITS or not _HEX.issuperset(text):
-        raise UnsafeNameError(text[:40], "it is no build-id")
+        raise UnsafeNameError(text[:40], "not a build-id")
     return text
 
 

@@ -69,7 +69,7 @@ def test_samples_come_in_order_until_the_program_ends(program: subprocess.Popen[
     assert stream.lost == 0
     assert {sample.event for sample in samples} == {"page-faults:u"}
     assert dict(samples[0].fields) == {}
-    with pytest.raises(KeyError, match="it is no tracepoint"):
+    with pytest.raises(KeyError, match="it is not a tracepoint"):
         samples[0]["next_comm"]
 
 

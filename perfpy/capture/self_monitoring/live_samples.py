@@ -58,7 +58,7 @@ class LiveSample:
         try:
             return self.fields[name]
         except KeyError:
-            names = ", ".join(self.fields) or "none, because it is no tracepoint"
+            names = ", ".join(self.fields) or "none, because it is not a tracepoint"
             raise KeyError(f"'{self.event}' has no field {name!r}; it has {names}") from None
 
     def __getattr__(self, name: str) -> Any:

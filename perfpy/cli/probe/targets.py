@@ -32,7 +32,7 @@ def target_program(options: ProbeCommandOptions) -> Program | None:
     if not path:
         return None
     if not is_file(path):
-        raise ProbeError(f"there is no file {path}", errno.ENOENT)
+        raise ProbeError(f"no file {path}", errno.ENOENT)
     return open_program(path, _symbol_options(options), client=_client(), demangles=options.demangle_kernel)
 
 

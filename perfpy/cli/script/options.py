@@ -94,7 +94,7 @@ class ScriptSideBandOptions(CommandOptions):
 
     @property
     def shown_records(self) -> frozenset[str]:
-        """The names of these records."""
+        """The kinds of records that are printed beside samples."""
         is_shown = {
             "task": self.show_task_events,
             "mmap": self.show_mmap_events,

@@ -168,7 +168,7 @@ def decode_attr_table(data: bytes, attr_size: int, endian: str) -> list[AttrEntr
     if size < ATTR_SIZE_VER0:
         raise ValueError(f"attr table with entries of {attr_size} bytes, the smallest has {ATTR_SIZE_VER0 + SECTION_SIZE}")
     if len(data) % attr_size:
-        raise ValueError(f"attr table of {len(data)} bytes is no multiple of its entry size, {attr_size}")
+        raise ValueError(f"attr table of {len(data)} bytes is not a multiple of its entry size, {attr_size}")
     entries = []
     for start in range(0, len(data), attr_size):
         attr = _unpack_attr(data[start : start + size], endian)

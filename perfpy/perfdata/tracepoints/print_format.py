@@ -426,6 +426,6 @@ def _constant_text(tree: Expression) -> str:
         return tree.text
     value = constant(tree)
     if value is None:
-        raise PrintFormatError("a name's value that is no constant")
+        raise PrintFormatError("a name's value that is not a constant")
     value &= (1 << 64) - 1
     return str(value - (1 << 64) if value >> 63 else value)

@@ -79,7 +79,7 @@ def parse_argument(text: str) -> ProbeArgument:
     """Parse an argument. Raises UsageError."""
     match = _ARGUMENT.match(text)
     if match is None:
-        raise UsageError(f"'{text}' is no argument of a probe; the form is [NAME=]VARIABLE[:TYPE]")
+        raise UsageError(f"'{text}' is not an argument of a probe; the form is [NAME=]VARIABLE[:TYPE]")
     name, rest = match["name"] or "", match["rest"]
     if rest in (ALL_VARIABLES, ALL_PARAMETERS):
         return ProbeArgument(text, variable=rest)
@@ -87,11 +87,11 @@ def parse_argument(text: str) -> ProbeArgument:
         return ProbeArgument(text, name=name, raw=rest)
     parts = _VARIABLE.match(rest)
     if parts is None:
-        raise UsageError(f"'{text}' is no argument of a probe; the form is [NAME=]VARIABLE[->MEMBER|.MEMBER|[INDEX]]...[:TYPE]")
+        raise UsageError(f"'{text}' is not an argument of a probe; the form is [NAME=]VARIABLE[->MEMBER|.MEMBER|[INDEX]]...[:TYPE]")
     kind = parts["type"] or ""
     if kind and not _TYPE.match(kind):
         raise UsageError(
-            f"'{text}': '{kind}' is no type; types are u8 to u64, s8 to s64, x8 to x64, x, u, s, string and bWIDTH@OFFSET/SIZE"
+            f"'{text}': '{kind}': unknown type; types are u8 to u64, s8 to s64, x8 to x64, x, u, s, string and bWIDTH@OFFSET/SIZE"
         )
     return ProbeArgument(text, name, parts["name"], tuple(_fields(parts["fields"], text)), kind, bool(parts["user"]))
 

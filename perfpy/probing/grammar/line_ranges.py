@@ -61,7 +61,7 @@ def _colon(text: str) -> int:
 def _parse_lines(lines: str, text: str) -> tuple[int, int | None]:
     match = _RANGE.match(lines)
     if match is None:
-        raise UsageError(f"'{text}': '{lines}' is no range of lines; the forms are FIRST, FIRST+COUNT and FIRST-LAST")
+        raise UsageError(f"'{text}': '{lines}' is not a range of lines; the forms are FIRST, FIRST+COUNT and FIRST-LAST")
     first = int(match["first"])
     last = first + int(match["count"]) - 1 if match["count"] else int(match["last"]) if match["last"] else None
     if first > _LARGEST or (last is not None and (last > _LARGEST or last < first)):

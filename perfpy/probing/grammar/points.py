@@ -88,7 +88,7 @@ def _split_event(text: str) -> tuple[str, str, str]:
     group, event = (unescaped(head[:colon]), unescaped(head[colon + 1 :])) if colon >= 0 else ("", unescaped(head))
     for name, part in ((group, "group"), (event, "event")) if colon >= 0 else ((event, "event"),):
         if not _NAME.match(name):
-            raise UsageError(f"'{name}' is no name for a probe's {part}; letters, digits and '_' are, not beginning with a digit")
+            raise UsageError(f"'{name}' cannot be a probe's {part}; use letters, digits and '_', and begin with no digit")
     return group, event, rest
 
 
@@ -136,7 +136,7 @@ def _parse_parts(text: str) -> ProbePoint:
         elif mark + value == _RETURN:
             fields["is_return"] = _once(fields, "is_return", True, text)
         else:
-            raise UsageError(f"'{text}': {mark}{value} is no part of a point; only %return begins with '%'")
+            raise UsageError(f"'{text}': {mark}{value} is not part of a point; only %return begins with '%'")
     name = unescaped(name)
     if _is_source(name, fields):
         return ProbePoint(text, source=name)._replace(**fields)

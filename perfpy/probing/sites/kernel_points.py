@@ -103,4 +103,4 @@ def _missing(point: ProbePoint, symbols: list[KernelSymbol], module: str) -> str
         return f"'{point.text}' fits no function of {where}"
     similar = nearest(point.function, (symbol.name for symbol in symbols if module in ("", symbol.module)))
     hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-    return f"there is no function '{point.function}' in {where}{hint}"
+    return f"no function '{point.function}' in {where}{hint}"

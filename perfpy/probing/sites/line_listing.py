@@ -61,7 +61,7 @@ def _of_function(program: Program, search: SiteSearch, requested: LineRange) -> 
     if not base:
         similar = nearest(requested.function, Resolver(program).names())
         hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-        raise ProbeError(f"there is no function '{requested.function}' with lines in {program.path}{hint}", errno.ENOENT)
+        raise ProbeError(f"no function '{requested.function}' with lines in {program.path}{hint}", errno.ENOENT)
     return path, base, probed
 
 

@@ -101,7 +101,7 @@ def plan_marker(program: Program, request: ProbeRequest) -> Planned:
     if not chosen:
         names = sorted({f"%sdt_{marker.provider}:{marker.name}" for marker in every})
         hint = f"it has {', '.join(nearest(name, names) or names[:8])}" if names else "it has none"
-        raise NoSuchPointError(f"there is no marker '{request.point.text}' in {program.path}; {hint}")
+        raise NoSuchPointError(f"no marker '{request.point.text}' in {program.path}; {hint}")
     notes: list[str] = []
     definitions = [_definition(program, request, marker, notes) for marker in chosen]
     return Planned(definitions, request.point.text, notes)

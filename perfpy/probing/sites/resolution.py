@@ -212,13 +212,13 @@ class Resolver:
             has_part = point.line is not None or point.source or point.pattern
             if has_part and next(self._search.functions(point.function), None) is not None:
                 return NoSuchPointError(self._no_code(point))
-            return NoSuchPointError(f"there is no function '{point.function}' in {self._program.path}; {hint}")
+            return NoSuchPointError(f"no function '{point.function}' in {self._program.path}; {hint}")
         if point.source:
             return NoSuchPointError(self._no_code(point))
         return NoSuchPointError(f"'{point.text}' fits no function of {self._program.path}; --funcs lists them")
 
     def _no_code(self, point: ProbePoint) -> str:
-        return f"there is no code for '{point.text}' in {self._program.path}; --line shows the lines that have code"
+        return f"no code for '{point.text}' in {self._program.path}; --line shows the lines that have code"
 
     def names(self) -> Iterator[str]:
         """Yield the names of functions, for suggestions."""

@@ -206,7 +206,7 @@ class SiteSearch:
         """Return the addresses of the statements whose source lines match a pattern."""
         path = source_path(source, self._source, self._program.root)
         if not path:
-            raise ProbeError(f"there is no source file {source}; --source names the folder of the sources", errno.ENOENT)
+            raise ProbeError(f"no source file {source}; --source names the folder of the sources", errno.ENOENT)
         lines = set(matching_lines(read_lines(path), pattern))
         table: StatementTable = self._program.statements(unit)
         files = table.files_named(source)

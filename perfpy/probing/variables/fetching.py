@@ -148,7 +148,7 @@ class Fetcher:
         names = [one.name for one in local_variables(self._scope, self._site.address)] if self._scope else []
         similar = nearest(name, names)
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--vars shows the variables"
-        return f"there is no variable '{name}' at {self._site.name}; {hint}"
+        return f"no variable '{name}' at {self._site.name}; {hint}"
 
     def _find(self, name: str) -> ScopedVariable | None:
         if self._scope is not None:
@@ -188,7 +188,7 @@ class Fetcher:
         if kind is not None and kind.tag in POINTERS:
             target = Location(Base(self._text(part)), field.number * size_of(kind.type))
             return _VariablePart(target, kind.type)
-        raise WrongTypeError(f"'{argument_text}' is no array and no pointer ({type_text(part.type)}); it has no [{field.number}]")
+        raise WrongTypeError(f"'{argument_text}' is neither an array nor a pointer ({type_text(part.type)}); it has no [{field.number}]")
 
     def _element(self, part: _VariablePart, type: Die, index: int) -> _VariablePart:
         counts = array_counts(type)
@@ -206,7 +206,7 @@ class Fetcher:
         compound = plain_type(type.type) if is_pointer and type is not None else type
         if compound is None or compound.tag not in COMPOUNDS:
             raise WrongTypeError(
-                f"'{argument_text}' is no structure and no union ({type_text(part.type)}); it has no member '{field.member}'"
+                f"'{argument_text}' is neither a structure nor a union ({type_text(part.type)}); it has no member '{field.member}'"
             )
         if is_pointer != field.follows_pointer and not is_reference:
             written, right = ("->", ".") if field.follows_pointer else (".", "->")
@@ -252,9 +252,9 @@ class Fetcher:
     def _as_string(self, type: Die | None, part: _VariablePart, text: str, argument_text: str) -> str:
         """Return the fetch expression of a string's first byte."""
         if type is None or (type.tag not in POINTERS and type.tag != dwarf.TAG_ARRAY_TYPE):
-            raise WrongTypeError(f"'{argument_text}' is no string: {type_text(part.type)} is no pointer and no array")
+            raise WrongTypeError(f"'{argument_text}' is not a string: {type_text(part.type)} is neither a pointer nor an array")
         if not is_character(type.type):
-            raise WrongTypeError(f"'{argument_text}' is no string: its elements ({type_text(type.type)}) are no characters")
+            raise WrongTypeError(f"'{argument_text}' is not a string: its elements ({type_text(type.type)}) are not characters")
         return f"+0({text})" if type.tag in POINTERS else text
 
     def _text(self, part: _VariablePart) -> str:

@@ -236,7 +236,7 @@ class _CxxReader:
             return self._source().plus(WORD)
         word = self._peek(2)
         if len(word) < 2 or not word[0].islower():
-            raise ValueError(f"{word!r} is no name")
+            raise ValueError(f"{word!r} is not a name")
         self._offset += 2
         return WORD
 

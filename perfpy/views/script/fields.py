@@ -129,7 +129,7 @@ class OutputFields:
         kind: int | None = None
         if colon:
             if head not in _TYPE_NAMES:
-                raise UsageError(f"-F {text}: {head!r} is no kind of event: " + ", ".join(_TYPE_NAMES))
+                raise UsageError(f"-F {text}: unknown kind of event {head!r}; expected one of " + ", ".join(_TYPE_NAMES))
             kind = int(_TYPE_NAMES[head])
             if self.sets[kind].chosen:
                 self.warnings.append(f"-F for {long_kind_name(kind)} events is given again: the last one counts")

@@ -255,7 +255,7 @@ def _measure(evidence: Evidence) -> str:
 
 
 def _noun(evidence: Evidence) -> str:
-    """Return what shares are shares of."""
+    """Return the noun for the total of shares."""
     if evidence.seconds is not None:
         return "the CPU time"
     name = evidence.event.name if evidence.event.tracepoint else evidence.event.name.partition(":")[0].strip("/")

@@ -128,7 +128,7 @@ def test_fields_of_one_kind() -> None:
     ("text", "reason"),
     [
         ("nonsense", "unknown field .nonsense."),
-        ("xx:comm", ".xx. is no kind of event"),
+        ("xx:comm", "unknown kind of event .xx."),
         ("", "no field"),
         ("comm,+ip", "use one form"),
         ("hw:trace", "hardware events have no field .trace."),

@@ -44,6 +44,7 @@ _SCHEDULER: Final = re.compile(
     r"(?:__|io_|preempt_)?schedule\w*|try_to_wake_up|wake_up_\w+|__wake_up\w*|(?:auto|default|woken)\w*_wake_function"
 )
 _SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_(\w+)")
+_INTERNAL: Final = "__GI_"  # before the C library's names of its own functions
 _LONGEST: Final = 128  # frames of a callchain that are read
 
 
@@ -137,9 +138,10 @@ class StackMeanings:
         bits = sum(bit for bit, pattern in self._patterns if plain and pattern.fullmatch(plain))
         number = NO_FUNCTION
         if name:
-            number = self._numbers.setdefault(name, len(self.functions))
+            shown = name.removeprefix(_INTERNAL)
+            number = self._numbers.setdefault(shown, len(self.functions))
             if number == len(self.functions):
-                self.functions.append(name)
+                self.functions.append(shown)
         found = self._symbols[symbol, dso] = (bits, kind, number, plain)
         return found
 

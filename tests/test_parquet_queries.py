@@ -126,7 +126,7 @@ def test_a_condition_is_a_filter_of_the_report(ask: Ask, recording: perfpy.Recor
     assert answers(ask("of_comm", comm=comm)) == actual_functions
 
 
-def test_stacks_have_what_the_report_has_with_children(ask: Ask, recording: perfpy.Recording) -> None:
+def test_stacks_have_the_shares_of_a_report_with_children(ask: Ask, recording: perfpy.Recording) -> None:
     options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), columns=ColumnOptions(sort="symbol"))
     total: Counter[str] = Counter()
     for row in recording.report(options=options):

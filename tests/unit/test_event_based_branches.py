@@ -91,7 +91,7 @@ def opened(*events: Event, on_exec: bool = True) -> tuple[FakeKernel, Counting]:
     return kernel, Counting(events, options=CountingOptions(on_exec=on_exec), kernel=kernel).open((7,))
 
 
-def test_stat_adds_what_is_needed_and_enables_it_itself() -> None:
+def test_stat_adds_required_events_and_enables_them() -> None:
     leader = Event("e", EventAttr(type=PerfType.RAW, config=EBB | 0x1001E), ebb=True)
     member = Event("m", EventAttr(type=PerfType.RAW, config=EBB | 0x20002), led_by=leader, ebb=True)
     kernel, counting = opened(leader, member, Event("cycles", EventAttr(type=PerfType.HARDWARE)))

@@ -142,6 +142,6 @@ def test_texts_that_are_long_together_are_omitted_at_last() -> None:
     assert warnings == ["tracepoint sys:evil: very long texts; some are skipped"]
 
 
-def test_depth_is_distinguished_from_what_cannot_be_parsed() -> None:
+def test_too_deep_expressions_are_distinguished_from_invalid_ones() -> None:
     with pytest.raises(PrintFormatLimitError, match="nested"):
         parse_print_fmt(parse_format(FIELDS.replace("{extra}", PLAIN) + '"%d", ' + "(" * 300, SYSTEM))

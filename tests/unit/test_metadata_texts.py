@@ -92,7 +92,7 @@ def test_the_header_shows_each_feature_and_names_the_missing_ones(recorded: Open
     assert lines[-3].startswith("# missing features: TRACING_DATA BUILD_ID OSRELEASE")
 
 
-def test_what_newer_perfs_say_of_the_machine_is_shown_as_they_show_it(recorded: Opener) -> None:
+def test_features_of_newer_perfs_are_shown_in_their_form(recorded: Opener) -> None:
     domains = (CpuDomains(0, (SchedDomain(0, "SMT", "3", "0-1"),)), CpuDomains(1, ()))
     built = simple_recording(1).feature(Feature.E_MACHINE, ElfMachine(62, 5)).feature(Feature.CLN_SIZE, 64)
     built.feature(Feature.CPU_DOMAIN_INFO, DomainInfo(17, 2, domains))
@@ -115,7 +115,7 @@ def test_what_newer_perfs_say_of_the_machine_is_shown_as_they_show_it(recorded: 
     assert "# CPU_DOMAIN_INFO info available, use -I to display" in list(header_lines(recorded(built.file())))
 
 
-def test_features_that_only_newer_perfs_know_are_missing_where_one_of_them_is_there(recorded: Opener) -> None:
+def test_newer_features_are_listed_as_missing_if_one_is_present(recorded: Opener) -> None:
     older = list(header_lines(recorded(simple_recording(1).file())))[-3]
     newer = list(header_lines(recorded(simple_recording(1).feature(Feature.CLN_SIZE, 64).file())))[-3]
     assert older.endswith("HYBRID_TOPOLOGY PMU_CAPS ")
@@ -215,7 +215,7 @@ def test_evlist_of_a_pipe_takes_an_attr_shorter_than_any_perf_had(recorded: Open
     assert line.startswith("cpu-clock:u: type: 1 (PERF_TYPE_SOFTWARE), size: 56, ")
 
 
-def test_evlist_of_a_pipe_is_what_perf_knows_before_the_features(recorded: Opener) -> None:
+def test_evlist_of_a_pipe_has_the_events_before_the_features(recorded: Opener) -> None:
     built = grouped()
     built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_NAME, 2, "mine"))
     assert list(evlist_lines(recorded(built.pipe()))) == ["cpu-clock:u", "page-faults:u"]

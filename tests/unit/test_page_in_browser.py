@@ -487,7 +487,7 @@ def test_keys_are_listed(page: Browser) -> None:
     page.run("document.querySelector('#dialog').close()")
 
 
-def test_lines_of_a_source_file_with_what_was_inlined_there(page: Browser) -> None:
+def test_lines_of_a_source_file_with_inlined_calls(page: Browser) -> None:
     page.click("#tab-code")
     page.choose("#code-function", "50.00% /src/main.c")
     assert page.texts("#code-lines tbody tr") == ["\t30.00%\t7\tsum(all);", "\t\t⋮\t", "20.00%\t20.00%\t9\t}"]
@@ -524,7 +524,7 @@ def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:
     assert page.text("#selected").startswith("10 of 10 samples")
 
 
-def test_the_heat_map_selects_what_is_dragged_over(page: Browser) -> None:
+def test_dragging_on_the_heat_map_selects_cells(page: Browser) -> None:
     page.click("#tab-heat")
     width = page.run("document.querySelector('#heat').clientWidth")
     assert width > 50
@@ -593,7 +593,7 @@ def test_a_narrow_window_has_everything_one_below_the_other(browser: Browser, on
     browser.size(1200, 900)
 
 
-def test_everything_that_can_be_used_has_a_name_for_who_does_not_see_it(page: Browser) -> None:
+def test_all_controls_have_accessible_names(page: Browser) -> None:
     unnamed = page.run(
         "[...document.querySelectorAll('input, select, button, canvas, table, [role]')].filter(e => !(e.getAttribute('aria-label')"
         " || e.getAttribute('aria-hidden') || e.getAttribute('aria-labelledby') || e.closest('label') || e.textContent.trim()"
@@ -608,7 +608,7 @@ def test_everything_that_can_be_used_has_a_name_for_who_does_not_see_it(page: Br
     assert small == []  # WCAG 2.2, 2.5.8
 
 
-def test_two_recordings_show_what_changed(browser: Browser, two: Path) -> None:
+def test_two_recordings_show_their_differences(browser: Browser, two: Path) -> None:
     browser.open(two)
     changes = {name: row for *row, name in functions(browser, 0, 1, 2, 4)}
     assert changes["query"] == ["25.00%", "50.00%", "* +25.00%"]
@@ -668,7 +668,7 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     assert browser.run("[window.ran, document.images.length]") == [0, 0]
 
 
-def test_the_browser_itself_refuses_what_is_not_the_pages_own(page: Browser) -> None:
+def test_the_browser_refuses_foreign_resources(page: Browser) -> None:
     """Were there a way in, the policy would still be there."""
     page.run(
         "window.got = 0; const s = document.createElement('script');"

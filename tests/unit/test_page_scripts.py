@@ -53,7 +53,7 @@ def lines(tree: str) -> Any:
 FOLDED = "sh;main;run;read 30\nsh;main;run 20\nls;main;list 50"
 
 
-def test_a_tree_has_the_sums_of_what_is_above() -> None:
+def test_a_tree_has_the_sums_of_its_nodes() -> None:
     result = node(lines(TREE), profile_data([[stacks(FOLDED)]]))
     assert result == [[1, "ls", 50], [2, "main", 50], [3, "list", 50], [1, "sh", 50], [2, "main", 50], [3, "run", 50], [4, "read", 30]]
 
@@ -109,7 +109,7 @@ def test_folded_plumbing_keeps_the_call_that_entered_it() -> None:
     ]
 
 
-def test_own_code_only_has_the_weight_of_what_it_calls() -> None:
+def test_own_code_only_includes_the_weight_of_callees() -> None:
     assert sorted(form("own")) == [[1, "sh", 17], [2, "main", 17], [3, "work", 12]]
     assert len(form("all")) == 14
 
@@ -183,7 +183,7 @@ def test_self_and_total_count_each_sample_once() -> None:
     assert {row["name"]: (row["self"], row["total"]) for row in rows}["f"] == (0.5, 1.0)
 
 
-def test_a_table_is_sorted_by_what_changed_most_either_way() -> None:
+def test_a_table_is_sorted_by_the_size_of_changes() -> None:
     rows = [{"change": 0.1, "total": 1}, {"change": -0.5, "total": 0}, {"change": 0.3, "total": 0}]
     assert [row["change"] for row in node(f"sortedRows({json.dumps(rows)}, 'change')")] == [-0.5, 0.3, 0.1]
 

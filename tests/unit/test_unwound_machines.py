@@ -73,7 +73,7 @@ def test_chains_reach_the_programs_start(name: str, unwound: dict[str, list[list
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_no_chain_is_shorter_than_what_perf_found_on_that_machine(name: str, unwound: dict[str, list[list[str]]]) -> None:
+def test_no_chain_is_shorter_than_perfs_on_that_machine(name: str, unwound: dict[str, list[list[str]]]) -> None:
     """perf repeats the last frame where it is lost."""
     perfs = [line.split() for line in (HERE / f"{name}.perf.txt").read_text().splitlines()]
     assert len(perfs) == len(unwound[name])

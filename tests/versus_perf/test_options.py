@@ -36,7 +36,7 @@ def test_every_option_of_perf_is_known(name, perf):
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
-def test_the_beginnings_of_perfs_options_mean_what_they_mean_in_perf(name, perf):
+def test_prefixes_of_perfs_options_mean_the_same_as_in_perf(name, perf):
     """--ev is --event, although perfpy has --event-files."""
     theirs = [spelling[2:] for spelling in options_of_perf(perf, name) if spelling.startswith("--")]
     parser = load(name).parser([])

@@ -30,7 +30,7 @@ def seven(counter: FakeCounter) -> None:
     counter.value, counter.enabled, counter.running = 7, 20, 10
 
 
-def test_the_page_tells_the_count_where_a_register_can_be_read() -> None:
+def test_the_page_gives_the_count_if_a_register_is_readable() -> None:
     counter = cycles(FakeKernel(page=page()))
     reading = counter.read_user(lambda _: 11)
     assert (reading.value, reading.from_page, reading.why_read) == (111, True, "")

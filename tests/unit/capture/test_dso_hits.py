@@ -102,7 +102,7 @@ def one_by_one(*records: bytes) -> DsoHits:
     return hits
 
 
-def test_many_samples_of_one_size_say_what_each_of_them_says():
+def test_many_samples_of_one_size_equal_single_ones():
     chance = random.Random(5)
     maps = [mapped(f"/{number}", 0x10000 * number, pid=5 + number % 3) for number in range(40)]
     kernel = [kernel_map("[kernel.kallsyms]_text", KERNEL, 0x100000), kernel_map("[mod]", 0xFFFFFFFFC0000000, 0x1000)]

@@ -41,7 +41,7 @@ def test_parts_without_a_recorded_cpu_have_no_thread(machine):
     assert masks("cpu", machine, [3]) == [([3], [3])]
 
 
-def test_lists_say_whose_rings_and_where_the_thread_runs(machine):
+def test_lists_give_the_rings_and_cpus_of_each_thread(machine):
     assert thread_masks("0,2-4/2-4:5-7/0", range(8), range(8), machine) == [
         ThreadMask(frozenset({0, 2, 3, 4}), frozenset({2, 3, 4})),
         ThreadMask(frozenset({5, 6, 7}), frozenset({0})),

@@ -50,7 +50,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "perf.data.tar.bz2"
 
 
-def test_what_samples_hit_is_found_on_the_other_machine(
+def test_hit_files_are_found_on_another_machine(
     recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["archive"]) == 0

@@ -84,7 +84,7 @@ def test_spread_has_students_interval() -> None:
     assert side.high == pytest.approx(10 + 4.303 / 3**0.5, abs=1e-3)
 
 
-def test_only_what_both_sides_counted_is_compared() -> None:
+def test_only_counters_of_both_sides_are_compared() -> None:
     """A counter of one side alone is named, not compared."""
     a, b = Runs("a"), Runs("b")
     for run in range(5):

@@ -32,7 +32,7 @@ def words(file: ElfFile, code: bytes) -> list[str]:
     return [line.text.split()[0] for line in lines if line.is_code]
 
 
-def test_marks_tell_instructions_and_data_apart() -> None:
+def test_mapping_symbols_separate_instructions_and_data() -> None:
     file = file_of(THUMB, {0x1000: "$t", 0x1008: "$d"}, thumb=True)
     assert pieces(file, 0x1000, 0x100C) == [(0x1000, 0x1008, "t"), (0x1008, 0x100C, "d")]
     assert words(file, THUMB) == ["push", "adds", "ldr", "bx", ".word"]

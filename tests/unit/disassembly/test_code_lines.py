@@ -9,7 +9,7 @@ def lines(*text: bytes) -> list[AsmLine]:
     return of_objdump(text, 0x1010, 0x1017, "/bin/spin")
 
 
-def test_an_instruction_is_what_follows_an_address_of_the_function() -> None:
+def test_an_instruction_follows_an_address_of_the_function() -> None:
     assert lines(b"    1011:\tdec    %rdi") == [AsmLine(1, "   dec    %rdi")]
 
 

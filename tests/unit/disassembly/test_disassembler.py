@@ -78,7 +78,7 @@ def test_capstone_writes_as_intel_does_and_shows_bytes_where_asked(tmp_path: Pat
     assert [row.text.split() for row in function.rows()][1] == ["48", "ff", "cf", "dec", "rdi"]
 
 
-def test_capstone_reads_code_of_machines_that_objdump_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capstone_reads_code_of_machines_unknown_to_objdump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = stand_in(tmp_path, "\nfile format elf64-little\n\n")
     monkeypatch.setattr("shutil.which", lambda name: str(nothing) if name == "objdump" else None)
     (function,) = annotation(tmp_path, ARM64).functions()
@@ -104,7 +104,7 @@ def reasons(found: Annotation, style: CodeStyle | None = None) -> dict[str, list
     return found.without_code
 
 
-def test_without_both_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_both_the_message_names_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setitem(sys.modules, "capstone", None)
     ((reason, functions),) = reasons(annotation(tmp_path)).items()

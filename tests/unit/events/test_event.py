@@ -38,13 +38,13 @@ def test_changed_events_are_in_the_groups_that_they_were_in() -> None:
     assert [one.cgroup for one in events] == [None] * 3
 
 
-def test_members_know_the_leader_that_was_made_in_the_end() -> None:
+def test_members_refer_to_the_final_leader() -> None:
     leader, member, alone = parse_events("{task-clock,cs}:u,cpu-clock")
     assert (leader.is_leader, member.leader is leader, alone.is_leader) == (True, True, True)
     assert (member.attr.exclude_kernel, leader.unit, member.unit) == (1, "msec", "")
 
 
-def test_terms_tell_which_of_them_were_given() -> None:
+def test_terms_list_the_given_ones() -> None:
     assert EventTerms(period=0, time=False).present_terms() == {"period": 0, "time": False}
     assert NO_TERMS.present_terms() == {}
 

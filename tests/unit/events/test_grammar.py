@@ -100,7 +100,7 @@ def test_a_breakpoint_with_a_length_is_named_by_its_address_as_perf_does() -> No
         ("a\0b", 1, ""),
     ],
 )
-def test_a_syntax_error_names_the_column_and_what_was_expected_there(text: str, column: int, expected: str) -> None:
+def test_a_syntax_error_names_the_column_and_the_expected_text(text: str, column: int, expected: str) -> None:
     with pytest.raises(EventSyntaxError) as caught:
         parse(text)
     assert caught.value.column == column

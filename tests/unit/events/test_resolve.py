@@ -109,7 +109,7 @@ def test_modifiers_of_an_event_start_from_a_clean_attr(modifiers: str, left_out:
         ("{cs,faults}:D", ["G", "G"]),
     ],
 )
-def test_modifiers_of_a_group_add_to_what_its_events_have(text: str, left_out: list[str], machine: Machine) -> None:
+def test_modifiers_of_a_group_add_to_those_of_its_events(text: str, left_out: list[str], machine: Machine) -> None:
     assert [excluded(event) for event in parse_events(text, machine=machine)] == left_out
 
 
@@ -170,7 +170,7 @@ def test_breakpoints_have_perfs_default_lengths_and_access(machine: Machine) -> 
     assert facts("mem:0x1000/2:w") == (5, 0x1000, 2, 2)
 
 
-def test_terms_of_an_event_are_kept_for_who_opens_it(machine: Machine) -> None:
+def test_terms_of_an_event_are_kept_for_opening(machine: Machine) -> None:
     text = "cs/period=100,call-graph=dwarf,stack-size=4096,max-stack=5,no-inherit,overwrite,nr=3,time=0,percore/"
     assert one(text, machine).terms.present_terms() == {
         "period": 100,
@@ -269,7 +269,7 @@ def test_patterns_of_tracepoints_name_all_matches(machine: Machine) -> None:
         parse_events("sched:foo*", machine=machine)
 
 
-def test_a_marker_without_a_probe_says_what_it_needs(machine: Machine) -> None:
+def test_a_marker_without_a_probe_names_the_remedy(machine: Machine) -> None:
     with pytest.raises(UnknownEventError, match="perf probe sdt_python:line"):
         parse_events("sdt_python:line", machine=machine)
 

@@ -155,7 +155,7 @@ def test_capabilities_are_counted_from_where_the_compiler_begins(order, bit, mon
     assert capability(4) == bit
 
 
-def test_iterating_takes_out_what_is_there() -> None:
+def test_iterating_consumes_the_records() -> None:
     buffer = memory()
     ring = Ring(buffer, page_size=PAGE)
     ring.set_writers(lambda: {1: EventAttr(sample_type=SampleType.IP)})

@@ -31,7 +31,7 @@ def test_a_formats_bits_go_to_their_ranges_lowest_first(text: str, value: int, f
     assert (layout.field, layout.spread(value)) == (field, word)
 
 
-def test_a_format_knows_its_width_and_bad_ones_raise() -> None:
+def test_a_format_has_a_width_and_bad_ones_raise() -> None:
     assert parse_format("config:0-7,32-35").width == 12
     assert Format("config", ((3, 3),)).width == 1
     for text in ("", "foo:0-7", "config:a-b"):
@@ -114,7 +114,7 @@ def test_tracefs_that_may_not_be_entered_is_no_permission(tmp_path: Path, monkey
         Tracefs([str(tmp_path)]).systems  # noqa: B018  # a property that looks
 
 
-def test_tracefs_is_mounted_where_nobody_has(tmp_path: Path) -> None:
+def test_tracefs_is_mounted_if_needed(tmp_path: Path) -> None:
     """On a machine that has just started; once, and only if there is where to."""
     calls: list[str] = []
     tree = Tree(tmp_path / "tree").tracepoint("sched", "sched_switch", 316, "name: sched_switch")

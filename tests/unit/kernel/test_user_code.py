@@ -103,7 +103,7 @@ def test_a_clock_of_the_cpu_s_is_asked():
         (page(lock=3), "keeps changing"),
     ],
 )
-def test_where_the_page_does_not_tell_read_does(buffer: bytearray, reason: str):
+def test_without_a_count_in_the_page_read_is_used(buffer: bytearray, reason: str):
     reading = reader(buffer, value=77).read()
     assert (reading.value, reading.from_page) == (77, False)
     assert reason in reading.why_read

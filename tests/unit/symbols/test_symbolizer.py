@@ -178,7 +178,7 @@ def unreadable(root: Path, source: TaskTimeline) -> list[str]:
     return [str(file).removeprefix(str(root)) for file in symbolizer.unreadable()]
 
 
-def test_a_damaged_file_is_named_with_what_is_wrong(root: Path):
+def test_a_damaged_file_is_named_with_the_reason(root: Path):
     data = program("f").build()
     put(root, "/opt/prog", data[:-8])
     (line,) = unreadable(root, mapped())
@@ -432,7 +432,7 @@ def test_a_debuginfod_server_has_the_symbols_once(root: Path, tmp_path: Path, de
     assert debuginfod == [f"/buildid/{ID}/debuginfo"]
 
 
-def test_a_server_is_not_asked_unless_told(root: Path, tmp_path: Path, debuginfod: list[str], monkeypatch: pytest.MonkeyPatch):
+def test_servers_are_queried_on_request_only(root: Path, tmp_path: Path, debuginfod: list[str], monkeypatch: pytest.MonkeyPatch):
     assert fetched(False, root) == "-"
     monkeypatch.delenv("DEBUGINFOD_URLS")
     assert fetched(True, root) == "-"
@@ -464,7 +464,7 @@ def test_a_server_that_cannot_be_reached_is_asked_once(tmp_path: Path, monkeypat
     assert not (tmp_path / "cache" / ID / "debuginfo").exists()  # nobody said that there is none
 
 
-def test_what_is_missing_is_reported_with_its_build_id_and_the_places(root: Path):
+def test_missing_files_are_reported_with_build_id_and_searched_paths(root: Path):
     put(root, "/opt/known", program("f").build())
     source = timeline(
         (0, mmap(1, 0x401000, 0x1000, "/opt/gone", pgoff=0x1000, build_id=ID)), (0, mmap(1, 0x501000, 0x1000, "/opt/known", pgoff=0x1000)),
@@ -511,7 +511,7 @@ def test_code_of_a_jit_compiler_is_reported_both_ways_to_get_its_names():
     assert "record --jit" in lost.advice
 
 
-def test_code_that_a_map_does_not_name_is_not_told_to_record_what_was_recorded():
+def test_code_that_a_map_lacks_has_no_advice_to_record_maps():
     section = encode({"/tmp/perf-1.map": b"402000 10 elsewhere\n"}, "<")
     kept_files = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda _text: None)
     symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), files=kept_files)

@@ -12,7 +12,7 @@ AS_BEFORE = budget("instructions:u")
 THOUSAND = [1000.0, 1001, 1002, 1003, 1004]
 
 
-def test_a_limit_wants_one_run_and_a_baseline_enough_to_tell():
+def test_a_limit_needs_one_run_and_a_baseline_several():
     assert (FEW.repeat, AS_BEFORE.repeat) == (1, 5)
     assert budget("x", at_most=1, repeat=7).repeat == 7
 

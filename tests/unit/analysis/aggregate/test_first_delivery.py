@@ -25,7 +25,7 @@ def view(samples: list[Sample], place: int) -> SampleView:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_rows_know_their_first_sample_in_any_order(seed: int) -> None:
+def test_rows_keep_their_first_sample_in_any_order(seed: int) -> None:
     """Keys and times have many ties; some keys are later than their times, like those of late samples."""
     generator = random.Random(seed)
     times = [generator.randrange(8) for _ in range(60)]

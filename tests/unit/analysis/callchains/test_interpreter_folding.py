@@ -56,7 +56,7 @@ def test_samples_without_python_stay_unchanged(recording: Path, capsys: pytest.C
     assert actual_rows["fast.so"] == (10.0, 10.0)
 
 
-def test_stacks_have_the_functions_and_what_embeds_the_interpreter(recording: Path):
+def test_stacks_have_the_functions_and_the_embedding_program(recording: Path):
     with Recording(str(recording)) as opened:
         (part,) = opened.stacks(FOLDED)
     results = {}

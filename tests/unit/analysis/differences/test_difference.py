@@ -109,7 +109,7 @@ def changes(folder: Path, baseline: Sequence[dict[str, int]], other: Sequence[di
     ]
 
 
-def test_events_that_differ_in_what_they_exclude_are_distinguished_by_their_names(tmp_path: Path) -> None:
+def test_events_with_different_exclusions_are_distinguished_by_their_names(tmp_path: Path) -> None:
     assert changes(tmp_path, (USER, KERNEL), (USER, KERNEL)) == [[("cpu-clock:u", "100", 0.0)], [("cpu-clock:k", "101", 0.0)]]
 
 

@@ -57,7 +57,7 @@ def asked(
     return events[1:], plan, warnings
 
 
-def test_tracepoints_tell_state_and_waker(monkeypatch):
+def test_tracepoints_give_state_and_waker(monkeypatch):
     (time, switches, wakings), plan, warnings = asked(monkeypatch, Traces)
     assert (time.name, time.attr.config, time.attr.context_switch) == (OFF_CPU_EVENT, SoftwareId.BPF_OUTPUT, 1)
     assert (switches.attr.type, switches.attr.config, wakings.attr.config) == (PerfType.TRACEPOINT, 318, 320)

@@ -131,7 +131,7 @@ def folder(path: str, *names: str) -> None:
 
 
 @pytest.mark.parametrize("before", ["nothing", "file", "folder", "link"])
-def test_a_recording_that_is_a_folder_is_kept_regardless_of_what_was_kept_before(path, before):
+def test_a_folder_replaces_the_previous_backup(path, before):
     folder(path, "data", "data.0", "data.1")
     if before == "file":
         put(path + ".old", b"oldest")

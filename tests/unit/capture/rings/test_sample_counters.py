@@ -163,7 +163,7 @@ def megabytes(attrs: list[EventAttr], tmp_path: Path, monkeypatch: pytest.Monkey
         (FAULTS.copy(sample_type=STACKS), 32),
     ],
 )
-def test_rings_are_as_large_as_what_an_event_can_deliver(
+def test_the_size_of_rings_follows_the_rate_of_an_event(
     attr: EventAttr, size: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert megabytes([attr, DUMMY], tmp_path, monkeypatch) == size

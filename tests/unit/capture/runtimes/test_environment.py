@@ -118,7 +118,7 @@ def test_runtimes_that_have_no_variable_name_the_remedy():
     assert environment.hints == ("LuaJIT: build it with -DLUAJIT_USE_PERFTOOLS",)
 
 
-def test_each_entry_says_how_to_have_names_of_what_runs_already():
+def test_each_entry_has_advice_for_running_processes():
     assert all(runtime.attach for runtime in RUNTIMES)
 
 

@@ -23,7 +23,7 @@ def test_beside_the_time_off_the_cpu_stands_the_time_on_it(off_cpu, first):
 @pytest.mark.parametrize(
     ("paranoid", "capabilities", "user_only"), [(2, 0, True), (3, 0, True), (1, 0, False), (2, 1 << 38, False), (2, 1 << 21, False)]
 )
-def test_the_default_event_omits_the_kernel_for_users_who_may_not_measure_it(monkeypatch, capsys, paranoid, capabilities, user_only):
+def test_without_permission_the_default_event_excludes_the_kernel(monkeypatch, capsys, paranoid, capabilities, user_only):
     monkeypatch.setattr(refusals, "paranoid_level", lambda: paranoid)
     monkeypatch.setattr(recorder, "paranoid_level", lambda: paranoid)
     monkeypatch.setattr(refusals, "own_status", lambda: (capabilities, 0))

@@ -81,7 +81,7 @@ def test_half_a_piece_counts_for_nothing(path, writer):
     assert read(path) == ["before", "one", "two"]
 
 
-def test_a_piece_that_was_marked_and_not_told_is_not_there_twice(path, writer):
+def test_a_marked_but_unpublished_piece_is_written_once(path, writer):
     rescue = rescue_of(path, "one", "two", "three")
     put(writer, "one")
     tell(rescue, writer)
@@ -95,7 +95,7 @@ def test_before_the_first_round_all_is_written(path, writer):
     assert read(path) == ["before", "one"]
 
 
-def test_another_file_of_the_same_name_gets_what_was_for_it(path, writer):
+def test_another_file_of_the_same_name_gets_its_own_records(path, writer):
     rescue = rescue_of(path, "one", "two")
     put(writer, "one")
     tell(rescue, writer)

@@ -26,7 +26,7 @@ def read(spool: Spool, extents: list[Extent]) -> bytes:
     return b"".join(os.pread((spool.memory, spool.disk)[store], size, offset) for store, offset, size in extents)
 
 
-def test_a_piece_holds_what_was_written_in_one_extent(spool):
+def test_a_piece_is_one_extent(spool):
     spool.write([b"abc", b"defg"])
     piece = spool.close_piece()
     assert piece == [Extent(MEMORY, 0, 7)]

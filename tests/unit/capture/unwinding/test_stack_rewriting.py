@@ -108,7 +108,7 @@ def test_a_piece_without_records_is_nothing():
     assert Rewriting(chunk_of(b"")).written() == []
 
 
-def test_the_files_attr_says_what_samples_have():
+def test_the_files_attr_lists_the_fields_of_samples():
     attr = plain_attr(attr_of(SMALL))
     assert attr.sample_type == SMALL & ~(S.REGS_USER | S.STACK_USER)
     assert (attr.sample_regs_user, attr.sample_stack_user, attr.exclude_callchain_user) == (0, 0, 0)

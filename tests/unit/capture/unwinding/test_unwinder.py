@@ -107,7 +107,7 @@ def test_synthesized_mappings_are_used():
     assert pieces(sample(2), known=mapped(0)) == [[WHOLE]]
 
 
-def test_a_mapping_that_another_ring_tells_later_counts_from_its_time_on():
+def test_a_late_mapping_of_another_ring_counts_from_its_time():
     assert pieces(sample(5) + sample(2), mapped(3)) == [[WHOLE, ALONE], []]
 
 

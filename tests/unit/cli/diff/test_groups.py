@@ -65,7 +65,7 @@ def test_a_group_may_have_several_names(folders, capsys):
     assert "# Before: 2 hosts, 2 recordings" in text
 
 
-def test_symbols_are_looked_for_as_who_asks_says(folders, monkeypatch):
+def test_symbol_options_of_the_caller_are_used(folders, monkeypatch):
     """Recordings may be read in a process that has other settings, or none."""
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     monkeypatch.setenv("PERF_BUILDID_DIR", str(folders / "cache"))
@@ -131,7 +131,7 @@ def test_unreadable_recordings_are_omitted_and_named(folders, capsys):
 
 
 @pytest.mark.parametrize(("percentage", "share"), [("absolute", 20.0), ("relative", 100 * 120 / 365)])
-def test_shares_are_of_all_or_of_what_filters_leave(folders, capsys, percentage, share):
+def test_percentages_are_of_all_or_of_filtered_samples(folders, capsys, percentage, share):
     document = json.loads(said(capsys, "before", "after", "-s", "comm", "--comms", "a,c", "--percentage", percentage, "--json").out)
     rows = {row["keys"]["comm"]: row["groups"][0]["overhead"] for row in document["events"][0]["rows"]}
     assert rows.keys() == {"a", "c"}

@@ -27,7 +27,7 @@ def test_the_version_has_perfs_form(line, called_perf, capsys):
     assert re.match(r"perf version 6\.12\.\d+ \(perfpy [\d.]+\)\n", capsys.readouterr().out)
 
 
-def test_by_its_own_name_it_tells_its_own_version(capsys):
+def test_as_perfpy_it_prints_its_own_version(capsys):
     assert cli.run(["--version"]) == 0
     assert re.fullmatch(r"perfpy version [\d.]+\n", capsys.readouterr().out)
 

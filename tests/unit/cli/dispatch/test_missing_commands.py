@@ -19,7 +19,7 @@ def test_no_command_of_perfpys_is_refused() -> None:
 
 
 @pytest.mark.parametrize("line", sorted({line for lines in ALTERNATIVES.values() for line in lines}))
-def test_what_to_type_instead_is_a_line_that_perfpy_reads(line: str) -> None:
+def test_alternatives_are_valid_command_lines(line: str) -> None:
     program, name, *words = shlex.split(line)
     command = load(name)
     Parser(command.options, stops_at_word=command.runs_workload).parse(words)

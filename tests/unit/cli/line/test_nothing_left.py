@@ -96,7 +96,7 @@ def test_a_word_too_many_may_be_the_file(command: str, capfd: pytest.CaptureFixt
     assert "did you mean" not in said(capfd, command, "nosuch.data", status=129)
 
 
-def test_diff_of_one_recording_says_what_it_is_compared_with(capfd: pytest.CaptureFixture[str]) -> None:
+def test_diff_of_one_recording_names_the_other(capfd: pytest.CaptureFixture[str]) -> None:
     line = said(capfd, "diff", "one.data", status=255)
     assert line.startswith("perfpy diff: perf.data.old: cannot open: ")
     assert line.endswith("it is the default baseline for one.data; name two recordings: perfpy diff BASELINE one.data\n")

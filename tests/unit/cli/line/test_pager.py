@@ -78,7 +78,7 @@ def test_without_a_pager_where_one_is_not_wanted(recording: str, tmp_path: Path)
     assert on_terminal("evlist", "-v", "-i", recording, lines=1, environment=environment).text.startswith("configured:")
 
 
-def test_less_obeys_colours_unless_told_otherwise(recording: str) -> None:
+def test_less_gets_colours_by_default(recording: str) -> None:
     say = 'echo "LESS is $LESS"; cat >/dev/null'
     assert script(recording, PAGER=say).text == "LESS is RSX\n"
     assert script(recording, PAGER=say, LESS="M").text == "LESS is M\n"

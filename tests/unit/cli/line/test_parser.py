@@ -98,7 +98,7 @@ def test_a_required_value_may_look_like_an_option():
         (["--compression-level=22"], 22, ()),
     ],
 )
-def test_an_optional_value_is_only_ever_attached(args, level, program):
+def test_an_optional_value_is_always_attached(args, level, program):
     values = run(sample, *args)
     assert (values["compression_level"], values["workload"]) == (level, program)
 
@@ -153,7 +153,7 @@ def test_an_option_called_no_something_is_undone_by_its_opposite():
     assert run(sample, "-i", "--inh")["no_inherit"] is False
 
 
-def test_a_negated_value_is_its_default_again_or_what_the_option_says():
+def test_a_negated_value_is_the_default_or_the_options_own():
     assert run(sample, "-r5", "--no-repeat")["repeat"] == 1
     assert run(sample, "-m8", "--no-mmap-pages")["mmap_pages"] == "none"
     assert run(sample, "-ea", "--no-event", "-eb")["event"] == ("b",)
@@ -276,7 +276,7 @@ def test_groups_come_before_a_command_s_own_options():
     assert [result.name for result in Targets.declared_options()] == ["all_cpus", "big_num", "count"]
 
 
-def test_what_was_read_stays_unchanged():
+def test_options_are_immutable():
     options = SampleOptions(repeat=3)
     with pytest.raises(AttributeError, match="repeat cannot be set"):
         options.repeat = 4

@@ -71,7 +71,7 @@ def test_the_configuration_counts_where_the_line_says_nothing():
 
 
 @pytest.mark.live
-def test_a_line_without_a_command_or_a_task_says_what_is_recorded(
+def test_a_line_without_a_target_names_the_whole_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -111,7 +111,7 @@ def test_more_frames_than_the_kernel_walks_are_no_limit():
     assert [chain.max_stack for chain in chains if chain] == [126, 0, 0]
 
 
-def test_with_jit_call_chains_are_by_what_leads_to_callers_unless_one_way_is_asked_for():
+def test_with_jit_callchains_find_callers_by_default():
     configured = Config({"call-graph.record-mode": "fp"})
     lines = [(["--jit", "-g"], Config()), (["--jit", "--unwind"], Config()), (["--jit", "-g"], configured), (["-g"], Config())]
     chains = [

@@ -173,7 +173,7 @@ def test_rows_of_memory_accesses_and_branches(folder, capsys, name, option):
     assert columns(many)
 
 
-def test_symbols_are_looked_for_as_who_asks_says(folder, monkeypatch):
+def test_symbol_options_of_the_caller_are_used(folder, monkeypatch):
     """Symbol servers and the cache are used in a process that has other settings, or none."""
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     monkeypatch.setenv("PERF_BUILDID_DIR", str(folder / "cache"))

@@ -111,7 +111,7 @@ def _without_tip(text: str) -> str:
         ["--prefix", "/x", "--prefix-strip", "2", "--samples", "3", "--show-ref-call-graph", "--pretty", "normal"],
     ],
 )
-def test_what_is_for_perfs_browser_changes_no_text(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_perfs_browser_change_no_text(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     command = [word for word in samples if word != "--tui"]
     assert run(command) == 0
     plain = _without_tip(capsys.readouterr().out)

@@ -53,7 +53,7 @@ def test_events_can_be_given_with_the_event(tmp_path: Path) -> None:
     assert event.terms.user_events == (0x11,)
 
 
-def test_a_pmcu_that_was_told_nothing_says_how_to_tell_it(tmp_path: Path) -> None:
+def test_a_pmcu_without_events_names_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         parse_events("hisi_pmcu_sccl3/nr_sample=8/", machine=sysfs_tree.hisi_pmcu(tmp_path).machine())
     assert f"echo 0x10 0x11 > {tmp_path}" in str(caught.value)

@@ -212,7 +212,7 @@ class RefusingKernel:
         assert fd == 99
 
 
-def test_a_check_opens_events_and_tells_the_kernels_reason(tmp_path: Path) -> None:
+def test_a_check_opens_events_and_prints_the_kernels_reason(tmp_path: Path) -> None:
     machine = sysfs_tree.software_only(tmp_path).machine()
     kernel = RefusingKernel()
     checker = Checker(machine, kernel)  # type: ignore[arg-type]
@@ -236,7 +236,7 @@ def shown(rows: list[tuple[EventInfo, str]], *, checked: bool = False) -> str:
     return file.getvalue()
 
 
-def test_tables_say_what_events_are_and_why_they_cannot_be() -> None:
+def test_tables_describe_events_and_why_they_cannot_be_opened() -> None:
     text = shown([(EventInfo("cpu-cycles", "Hardware event", "cycles"), "no PMU"), (EventInfo("dummy", "Software event"), "")])
     assert "cannot be opened: no PMU" in text
     assert "counts nothing" in text

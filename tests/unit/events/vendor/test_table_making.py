@@ -199,7 +199,7 @@ def test_names_that_a_server_gives_stay_on_the_server(path: str, liar: Callable[
 
 
 @pytest.mark.parametrize("pattern", ["(G|[A-Za-z0-9-]+)+$$", "(.*)*x", ".*.*.*.*.*x", "(a{1,9}){9}", "x" * 300])
-def test_a_pattern_that_takes_for_ever_matches_nothing(pattern: str, perfmon: Path) -> None:
+def test_an_endless_pattern_matches_nothing(pattern: str, perfmon: Path) -> None:
     write(perfmon / "mapfile.csv", f'"{pattern}",V1,/SKX/events/small-core.json,core\n')
     began = time.monotonic()
     with pytest.raises(UsageError, match="has nothing for"):
@@ -240,7 +240,7 @@ def test_contradictions_are_reported_in_a_line(
     assert not list(cache.glob("*"))
 
 
-def test_the_command_says_what_it_took(perfmon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_its_source(perfmon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PERF_CPUID", IDENTITY)
     assert cli.run(["list", "--update-events", str(perfmon)]) == 0
     assert capsys.readouterr().out.startswith("installed 3 events and 1 metric of GenuineIntel-6-55-4 in ")

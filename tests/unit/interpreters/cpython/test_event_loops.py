@@ -50,7 +50,7 @@ class Loop:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_variable_of_the_turn_tells_when_its_callbacks_began(version: tuple[int, int]) -> None:
+def test_the_variable_of_the_turn_gives_the_begin_of_its_callbacks(version: tuple[int, int]) -> None:
     assert Loop(version).began() == 1_234_500_000_000
 
 

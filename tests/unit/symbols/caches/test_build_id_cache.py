@@ -73,7 +73,7 @@ def test_a_link_to_nowhere_is_mended(tmp_path: Path, program: str):
     assert cache.holds(ID)
 
 
-def test_a_recordings_table_keeps_what_it_can(tmp_path: Path, program: str):
+def test_a_damaged_table_keeps_its_valid_entries(tmp_path: Path, program: str):
     cache = BuildIdCache(str(tmp_path / "cache"))
     cache.add([HeaderBuildId(0, -1, b"\1" * 20, "/no/such/file"), HeaderBuildId(0, -1, bytes.fromhex(ID), program)])
     assert cache.entries() == [(ID, program)]

@@ -72,7 +72,7 @@ def test_rust_v0_names_are_demangled():
     assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar") == "mycrate::foo::bar"
 
 
-def test_rust_names_do_not_tell_what_link_time_optimization_added():
+def test_rust_names_drop_suffixes_of_link_time_optimization():
     assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar.llvm.1524389613005862818") == "mycrate::foo::bar"
     assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar.llvm.9D1C9369@@16") == "mycrate::foo::bar"
     assert ".warm" in demangle(b"_RNvNtCs1234_7mycrate3foo3bar.warm")

@@ -72,7 +72,7 @@ def test_the_kernels_notes_are_notes_alone(tmp_path):
     assert build_id_notes.of_kernel(str(tmp_path / "notes")) == ID
 
 
-def test_a_module_tells_its_own(tmp_path):
+def test_a_module_has_its_own_build_id(tmp_path):
     folder = tmp_path / "mod" / "notes"
     folder.mkdir(parents=True)
     (folder / ".note.gnu.build-id").write_bytes(NOTES)

@@ -223,7 +223,7 @@ def test_mini_debug_info_is_an_elf_file_inside():
     assert elf_symbols.load(mini, outer).raw_name(0) == b"hidden_function"
 
 
-def test_what_is_not_elf_is_reported():
+def test_a_file_that_is_not_elf_is_reported():
     for data in (b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\x07\x01" + bytes(60)):
         with pytest.raises(BadElfError, match="not an ELF file"):
             ElfFile("script", data)

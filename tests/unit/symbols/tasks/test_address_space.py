@@ -88,7 +88,7 @@ def test_a_forked_process_has_its_parents_mappings_as_they_were():
     assert dsos(source, (2, 0x1000, 15), (2, 0x1000, 25), (1, 0x1000, 25)) == ["/before", "/before", "/after"]
 
 
-def test_a_grandchild_has_what_neither_parent_covered():
+def test_a_grandchild_has_mappings_that_neither_parent_replaced():
     source = timeline(
         (0, mmap(1, 0x1000, 0x1000, "/one")), (0, mmap(1, 0x3000, 0x1000, "/kept")), (1, fork(2, 1)),
         (2, mmap(2, 0x1000, 0x1000, "/two")), (3, fork(3, 2)),
@@ -220,7 +220,7 @@ def test_a_thread_of_minus_one_is_written_so():
     assert comms(timeline(), (0xFFFFFFFF, 0)) == [":-1"]
 
 
-def test_the_build_id_of_the_header_fills_in_what_a_mapping_lacks():
+def test_the_header_gives_the_build_id_that_a_mapping_lacks():
     source = timeline((0, mmap(1, 0x1000, 1, "/a")), (0, mmap(1, 0x2000, 1, "/b", build_id="ab")), build_ids={"/a": "01", "/b": "02"})
     assert [(dso.name, dso.build_id) for dso in source.dso_table.dsos] == [("/a", "01"), ("/b", "ab")]
 

@@ -163,6 +163,6 @@ def test_damage_after_a_row_leaves_the_rows_before_it():
         found(entry, START + 8)
 
 
-def test_rows_do_not_share_what_later_instructions_change():
+def test_rows_do_not_share_mutable_state():
     entry = entry_of(cfi.offset(6, 2), cfi.advance(1), cfi.offset(3, 3), cfi.advance(1), b"\xc3")
     assert [sorted(registers(rule)) for rule in found(entry, START, START + 1, START + 2) if rule] == [[6, 16], [3, 6, 16], [6, 16]]

@@ -244,7 +244,7 @@ def test_bytes_are_shown_as_numbers_and_characters() -> None:
     )
 
 
-def test_a_dump_of_a_big_endian_machine_shows_what_perf_has_in_memory(tmp_path: Path) -> None:
+def test_a_dump_of_a_big_endian_machine_shows_perfs_memory(tmp_path: Path) -> None:
     built = PerfDataBuilder(endian=">")
     built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, SECOND)))
     path = tmp_path / "perf.data"
@@ -340,7 +340,7 @@ def test_script_skips_readings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arch", "place"), [("s390x", "[unknown]"), ("aarch64", "/bin/work")])
-def test_what_the_kernel_touches_of_a_process_is_known_where_the_two_share_addresses(tmp_path: Path, arch: str, place: str) -> None:
+def test_kernel_accesses_to_a_process_are_resolved_with_shared_addresses(tmp_path: Path, arch: str, place: str) -> None:
     attr = usual_attr(USUAL | SampleType.ADDR, config=2)
     built = PerfDataBuilder(attrs=[attr]).feature(Feature.ARCH, arch)
     built.record(records.Mmap(1, (1 << 32) - 1, 0, 0x9000, 0x100, 0x9000, "[kernel.kallsyms]_text", sample_id(0, 0)))
@@ -365,6 +365,6 @@ def test_script_shows_throttles(tmp_path: Path) -> None:
     assert dumped(tmp_path, built).endswith("PERF_RECORD_THROTTLE")
 
 
-def test_a_dump_does_not_say_of_whom_samples_are_whose_time_or_cpu_leaves_them_out(tmp_path: Path) -> None:
+def test_a_dump_omits_tasks_of_samples_filtered_by_time_or_cpu(tmp_path: Path) -> None:
     assert dumped(tmp_path, one_process(), time="2,2.5").count(" ... thread: work:7") == 1
     assert dumped(tmp_path, one_process(), sample_filter=SampleFilter(pids=frozenset((8,)))).count(" ... thread: work:7") == 2

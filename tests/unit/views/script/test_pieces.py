@@ -66,7 +66,7 @@ def test_texts_of_numbers_are_made_once() -> None:
     "times", [[0, 1_234_567_891], [5 * SECOND, 123_456 * SECOND + 1], [(1 << 64) - 1], [99_999 * SECOND, 100_000 * SECOND]]
 )
 @pytest.mark.parametrize("ns", [False, True])
-def test_columns_of_times_are_what_single_times_are(times: list[int], ns: bool) -> None:
+def test_columns_of_times_equal_single_times(times: list[int], ns: bool) -> None:
     column = np.array(times, np.uint64)
     assert joined([time_piece(column, ns=ns)], len(times)) == [time_text(time, ns=ns) for time in times]
 
@@ -193,7 +193,7 @@ def test_a_text_poke_names_its_place_and_shows_both_codes() -> None:
     )
 
 
-def test_types_that_perf_does_not_know() -> None:
+def test_types_unknown_to_perf() -> None:
     assert (record_name(0), record_name(40), record_name(2000)) == ("TOTAL", "UNKNOWN", "INVALID")
 
 

@@ -121,7 +121,7 @@ def test_an_interpreter_is_reported_with_the_option_that_names_its_functions(tmp
     assert first == "90 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
 
 
-def test_the_option_is_not_advised_to_those_who_used_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_in_use_is_not_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sampled_program(tmp_path, [Stack(("_PyEval_EvalFrameDefault@python3.11", "PyObject_Call@python3.11"), 900)])
     symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
     options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))

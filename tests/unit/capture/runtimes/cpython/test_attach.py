@@ -58,7 +58,7 @@ def test_processes_without_python_stay_unchanged(tmp_path: Path):
         ("3.12", "perfpy record --jit -- COMMAND, or with PYTHONPERFSUPPORT=1 in its environment"),
     ],
 )
-def test_one_line_says_what_to_type_where_it_cannot_be_asked(tmp_path: Path, version: str, says: str):
+def test_a_failed_attach_gives_a_command_to_type(tmp_path: Path, version: str, says: str):
     with pytest.raises(attach.NoNamesError) as raised:
         attach.attach(7, proc(tmp_path, f"/usr/bin/python{version}"))
     text = str(raised.value)

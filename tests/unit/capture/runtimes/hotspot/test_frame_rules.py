@@ -26,7 +26,7 @@ def test_frames_of_compiled_code(is_recent: bool):
     assert rules == [BEFORE, BEFORE, PUSHED, FULL, FULL, FULL, PUSHED, BEFORE, BEFORE, BEFORE]
 
 
-def test_frames_of_the_interpreter_know_where_their_callers_stack_ended():
+def test_frames_of_the_interpreter_have_the_end_of_their_callers_stack():
     jvm = Jvm(is_recent=True)
     interpreter, stub = jvm.blob("Interpreter"), jvm.blob("StubRoutines (1)")
     rules = JavaProcess(jvm.memory, jvm.exported).rules([interpreter + 4, stub, 0x1000])

@@ -287,7 +287,7 @@ def test_groups_have_a_column_for_each_member(corpus: Path) -> None:
     assert head.split()[:2] == ["cpu-clock", "task-clock"]
 
 
-def test_a_note_tells_how_to_record_callchains(tmp_path: Path) -> None:
+def test_a_note_explains_how_to_record_callchains(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20).file())
     assert "! no callchains recorded; record with -g to see callers" in shown(path, 100)

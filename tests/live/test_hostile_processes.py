@@ -72,7 +72,7 @@ def attempts(folder: Path, victim: Path, moved: Path) -> None:
                 os.close(os.open(moved.parent / f"done-{time.monotonic_ns()}", os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def test_the_folder_of_a_python_belongs_to_root(open_folder: Path, secret: Path, tmp_path: Path):
+def test_attaching_gives_no_file_to_the_user(open_folder: Path, secret: Path, tmp_path: Path):
     """As hostile2's programs do: answer by a link, exchange the lines, move the folder and leave a link there."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()

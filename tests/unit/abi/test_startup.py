@@ -154,7 +154,7 @@ def test_other_arguments_are_refused(kind: typing.Any, changed: typing.Any, argu
 
 
 @pytest.mark.parametrize(("made", "of"), [(dataclass, field), (dataclasses.dataclass, dataclasses.field)])
-def test_defaults_that_are_made_are_their_own(made: typing.Any, of: typing.Any) -> None:
+def test_created_defaults_are_not_shared(made: typing.Any, of: typing.Any) -> None:
     class Plain:
         name: str
         seen: list[int] = of(default_factory=list)

@@ -46,5 +46,5 @@ def test_no_instruction_is_longer_than_fifteen_bytes() -> None:
         ("0f 05", True), ("0f 84 00 00 00 00", False), ("e2 fe", False), ("90", False), ("c5 f8 77", False), ("", False), ("ff", False),
     ],
 )  # fmt: skip
-def test_unused_parts_of_a_line_are_skipped(text: str, elsewhere: bool) -> None:
+def test_instructions_never_followed_by_the_next(text: str, elsewhere: bool) -> None:
     assert always_elsewhere(bytes.fromhex(text)) is elsewhere

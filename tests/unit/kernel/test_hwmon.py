@@ -51,7 +51,7 @@ def machine(root: Path, tmp_path: Path) -> Machine:
     return sysfs_tree.software_only(tmp_path).machine()
 
 
-def test_kinds_of_lists(root: Path) -> None:
+def test_all_sensors_are_listed(root: Path) -> None:
     results = [(one.pmu, one.name, one.alias, one.location) for one in hwmon.sensors(str(root))]
     assert results == [
         ("hwmon_coretemp", "temp2", "", "hwmon0/temp2/"),

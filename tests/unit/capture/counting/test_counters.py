@@ -80,7 +80,7 @@ def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
     assert len(counting.read({})[other]) == 1
 
 
-def test_an_opened_replacement_is_kept_when_opened_again() -> None:
+def test_failed_events_are_not_retried_when_opened_again() -> None:
     """A later run of a repeat does not retry what failed, and the event itself is unchanged."""
     kernel = FakeKernel(refuse={"cycles": errno.ENOENT})
     cycles = Event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))

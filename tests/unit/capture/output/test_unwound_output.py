@@ -221,7 +221,7 @@ def test_records_unwound_before_a_death_are_written_once(tmp_path):
     assert recording.written.startswith(b"KNOWNfirst")
 
 
-def test_running_threads_have_stacks(tmp_path):
+def test_a_hurried_end_keeps_the_stacks(tmp_path):
     recording = Recording(tmp_path, is_slow)
     recording.ring(b"FIRST")
     begun = time.monotonic()

@@ -240,7 +240,9 @@ def test_contradictions_are_reported_in_a_line(
     assert not list(cache.glob("*"))
 
 
-def test_the_command_prints_its_source(perfmon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_number_of_events(
+    perfmon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PERF_CPUID", IDENTITY)
     assert cli.run(["list", "--update-events", str(perfmon)]) == 0
     assert capsys.readouterr().out.startswith("installed 3 events and 1 metric of GenuineIntel-6-55-4 in ")

@@ -88,7 +88,7 @@ def test_a_forked_process_has_its_parents_mappings_as_they_were():
     assert dsos(source, (2, 0x1000, 15), (2, 0x1000, 25), (1, 0x1000, 25)) == ["/before", "/before", "/after"]
 
 
-def test_a_grandchild_has_mappings_that_neither_parent_replaced():
+def test_a_grandchild_inherits_mappings_that_its_parent_did_not_replace():
     source = timeline(
         (0, mmap(1, 0x1000, 0x1000, "/one")), (0, mmap(1, 0x3000, 0x1000, "/kept")), (1, fork(2, 1)),
         (2, mmap(2, 0x1000, 0x1000, "/two")), (3, fork(3, 2)),

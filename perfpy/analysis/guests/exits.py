@@ -97,19 +97,25 @@ def sorted_durations(durations: list[Durations], key: str) -> list[Durations]:
 def _events_by_thread(data: SampleSource, event: str, pids: Collection[int]) -> Iterator[list[tuple[int, str, tuple[int, ...]]]]:
     """Yield the events of each thread in order of time: nanoseconds, tracepoint, fields."""
     names = [ENTRY, EXIT, *([MMIO] if event == "mmio" else [PIO] if event == "ioport" else [])]
-    rows = read_tracepoints(data, {name: _FIELDS[name] for name in names})
+    read = read_tracepoints(data, {name: _FIELDS[name] for name in names})
+    rows = {name: part for name, part in read.items() if all(_is_number(part.fields.get(field)) for field in _FIELDS[name])}
     if ENTRY not in rows:
         raise PerfError(f"{data.path}: no {ENTRY} tracepoint with its format; record with perfpy kvm stat record")
     events = []
     for name, part in rows.items():
         chosen = np.isin(part.pid, np.array(sorted(pids), np.int64)) if pids else np.ones(len(part.time), bool)
-        fields = zip(*(part.fields[field][chosen].tolist() for field in _FIELDS[name] if field in part.fields), strict=True)
+        fields = zip(*(part.fields[field][chosen].tolist() for field in _FIELDS[name]), strict=True)
         columns = (part.order[chosen].tolist(), part.tid[chosen].tolist(), part.time[chosen].tolist(), fields)
         events += [(order, tid, time, name, values) for order, tid, time, values in zip(*columns, strict=True)]
     threads: dict[int, list[tuple[int, str, tuple[int, ...]]]] = {}
     for _, tid, time, name, values in sorted(events):
         threads.setdefault(tid, []).append((time, name, values))
     yield from threads.values()
+
+
+def _is_number(column: object) -> bool:
+    """Whether a column of a damaged file still has numbers."""
+    return isinstance(column, np.ndarray) and column.dtype.kind in "iu"
 
 
 def _names(data: SampleSource) -> Callable[[int], str]:

@@ -89,7 +89,7 @@ def test_a_recording_without_entries_is_refused(tmp_path):
 def test_a_cut_recording_has_a_table_or_one_line(tmp_path, capsys):
     whole = random_exits(3, 30)
     path = tmp_path / "perf.data"
-    for size in range(104, len(whole), 331):
+    for size in range(104, len(whole), 1471):
         path.write_bytes(whole[:size])
         status = run(["kvm", "-i", str(path), "stat", "report"])
         assert status in (0, 255)
@@ -109,3 +109,14 @@ def test_a_read_after_the_entry_lasts_from_the_exit(tmp_path):
     built = ExitRecording().event(ENTRY, 10, 0)
     built.event(EXIT, 100, 48, 0).event(MMIO, 110, 0, 0xFEE0).event(ENTRY, 120, 0).event(MMIO, 130, 1, 0xFEE0)
     assert durations(tmp_path, built, "mmio") == {"0xfee0:R": (1, 30, 30, 30)}
+
+
+def test_tracepoints_without_their_fields_are_refused(tmp_path):
+    """As in a damaged file."""
+    path = tmp_path / "perf.data"
+    path.write_bytes(random_exits(3, 30).replace(b"vcpu_id;", b"vcpu_ix;"))
+    with perfpy.open(path) as recording, pytest.raises(PerfError, match="no kvm:kvm_entry tracepoint with its format"):
+        guest_durations(recording.data, "vmexit")
+    path.write_bytes(random_exits(3, 30).replace(b"u64 gpa;", b"u64 gpx;"))
+    with perfpy.open(path) as recording:
+        assert guest_durations(recording.data, "mmio") == []

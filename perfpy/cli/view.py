@@ -62,13 +62,18 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
     from perfpy.views.page.profile_data import page_stacks
 
     symbols = [_symbols(recording, options) for recording in recordings]
+    if len(recordings) == 1:
+        with recordings[0].shared_symbols:
+            parts = page_stacks(recordings[0], symbols[0])
+            if parts:
+                return recordings[0].page(parts, symbols=symbols[0], code=options.source)
+        print_nothing_left(recordings[0], SampleFilter(), symbols[0])
+        return ""
     stacks = [page_stacks(recording, where) for recording, where in zip(recordings, symbols, strict=True)]
     for recording, parts, where in zip(recordings, stacks, symbols, strict=True):
         if not parts:
             print_nothing_left(recording, SampleFilter(), where)
             return ""
-    if len(recordings) == 1:
-        return recordings[0].page(stacks[0], symbols=symbols[0], code=options.source)
     from perfpy.cli.report.exports import page_of_changes
 
     return page_of_changes(recordings, stacks, ignore_comm=None, full_names=False)

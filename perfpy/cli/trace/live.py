@@ -27,6 +27,8 @@ from perfpy.views.trace.event_sums import RUN_TIME
 from perfpy.views.trace.recorded_calls import CallFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfpy.capture.option_values import Callchain
     from perfpy.cli.trace.options import TraceCommandOptions
 
@@ -67,7 +69,7 @@ class LiveTrace:
             signals = stack.enter_context(Wakeups(_STOPPING))
             workload = stack.enter_context(Workload(options.workload)) if options.workload else None
             events, filters = self._events(self._selection)
-            rings = LiveRings(events, filters, self._record_options(), _tell, workload=workload.pid if workload else 0)
+            rings = LiveRings(events, filters, self._record_options(), _teller(), workload=workload.pid if workload else 0)
             stack.callback(rings.close)
             form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
             calls = LiveCalls(
@@ -181,6 +183,18 @@ class LiveTrace:
 
 
 _MOST_IN_FILTER: Final = 60  # the kernel limits the length of a filter
+
+
+def _teller() -> Callable[[str], None]:
+    """Return a function that prints each line for the user once: several events can have the same note."""
+    told = set()
+
+    def tell(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            _tell(text)
+
+    return tell
 
 
 def _tell(text: str) -> None:

@@ -26,5 +26,13 @@ def test_users_who_may_not_measure_the_kernel_get_one_line(
         command.run("trace", words)
 
 
+def test_the_same_note_of_two_events_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both kinds of page faults lose the kernel for the same reason."""
+    tell = live._teller()
+    for text in ("same", "same", "other"):
+        tell(text)
+    assert capsys.readouterr().err == "same\nother\n"
+
+
 def _refuse(*_words: object, **_options: object) -> Callable[[], None]:
     raise AssertionError("opened events")

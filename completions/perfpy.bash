@@ -147,7 +147,7 @@ _perfpy_value()
     "lock -k" | "lock --key" | "lock =--key" | "lock -F" | "lock --field" | "lock =--field" | "lock -E" | "lock --entries" | "lock =--entries" | "lock --max-stack" | "lock =--max-stack" | "lock --stack-skip" | "lock =--stack-skip" | "lock -Y" | "lock --type-filter" | "lock =--type-filter" | "lock -L" | "lock --lock-filter" | "lock =--lock-filter" | "lock -S" | "lock --callstack-filter" | "lock =--callstack-filter" | "lock -x" | "lock --field-separator" | "lock =--field-separator") : ;;
     "why -i" | "why --input" | "why =--input") _perfpy_recordings ;;
     "why --symfs" | "why =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    "why --kallsyms" | "why =--kallsyms" | "why -k" | "why --vmlinux" | "why =--vmlinux" | "why -o" | "why --output" | "why =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "why --kallsyms" | "why =--kallsyms" | "why -k" | "why --vmlinux" | "why =--vmlinux" | "why -o" | "why --output" | "why =--output" | "why --chrome-trace" | "why =--chrome-trace") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "why -p" | "why --pid" | "why =--pid") _perfpy_ask "," pids ;;
     "why -d" | "why --duration" | "why =--duration") : ;;
     "mem -t" | "mem --type" | "mem =--type" | "mem -C" | "mem --cpu" | "mem =--cpu" | "mem --ldlat" | "mem =--ldlat" | "mem -x" | "mem --field-separator" | "mem =--field-separator") : ;;
@@ -254,7 +254,7 @@ _perfpy()
         actions="record report info contention script"
         ;;
     why)
-        options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration -j --json -o --output -h --help"
+        options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration -j --json -o --output --chrome-trace -h --help"
         workload="yes"
         ;;
     mem)

@@ -882,6 +882,7 @@ _perfpy() {
                 '*--json[print JSON]' \
                 '*-o+[keep the recording in this file]:file:_files' \
                 '*--output=[keep the recording in this file]:file:_files' \
+                '*--chrome-trace=[also write the states of threads for Perfetto]:file:_files' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \

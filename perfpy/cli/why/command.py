@@ -43,6 +43,11 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int]) -> None
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
         symbolizer = recording.symbolizer(symbol_options_of(options, load(), recording, force=options.force))
         explanation = explain(recording.data, symbolizer, pids)
+        if options.chrome_trace:
+            from perfpy.cli.output.output_files import write_text  # rarely needed
+            from perfpy.views.why.chrome_trace import chrome_trace
+
+            write_text(options.chrome_trace, chrome_trace(explanation))
         if options.as_json:
             print(why_json(explanation))
         else:

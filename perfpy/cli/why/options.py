@@ -14,4 +14,7 @@ class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOp
     duration: float = option("-d,--duration", Value(float, default=0.0), "seconds to record a process (default: until Ctrl-C)")
     as_json: bool = option("-j,--json", Flag(), "print JSON")
     output: str = option("-o,--output", Value(default=""), "keep the recording in this file", metavar="<file>")
+    chrome_trace: str = option(
+        "--chrome-trace", Value(default=""), "also write the states of threads for Perfetto (JSON)", metavar="<file>"
+    )
     workload: tuple[str, ...] = program_to_run()

@@ -46,8 +46,9 @@ def can_record() -> bool:
 
 def watch(options: WhyCommandOptions, pids: list[int]) -> int:
     """Watch a command or processes, print what they did, and return the command's exit status."""
-    if options.output:
-        fail("-o needs access to tracepoints; run as root")
+    for name, value in (("-o", options.output), ("--chrome-trace", options.chrome_trace)):
+        if value:
+            fail(f"{name} needs access to tracepoints; run as root")
     if not options.quiet:
         print(_NOTE, file=sys.stderr)
     with ExitStack() as stack:

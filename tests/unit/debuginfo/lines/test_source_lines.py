@@ -143,7 +143,7 @@ def test_units_with_overlapping_programs_cause_bounded_work(monkeypatch: pytest.
     units = b"".join(unit(number * size, 0x1000 + number, 1) for number in range(20))
     file = ElfFile("x", source_file(lines, units).build())
     assert lines_of(file, *range(0x1000, 0x1014)).count("") > 5
-    assert "in circles" in file.flaws[0]
+    assert "in a circle" in file.flaws[0]
 
 
 @pytest.mark.parametrize("endian", "<>")

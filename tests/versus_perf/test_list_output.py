@@ -69,22 +69,33 @@ def ours(words: list[str]) -> str:
     return listing([sys.executable, "-m", "perfpy"], words)
 
 
+def both(words: list[str], perf: str) -> tuple[str, str]:
+    """Return both outputs. Other tests add probes and remove them: the list is that of a moment without a change."""
+    for _ in range(5):
+        theirs, mine = listing([perf], words), ours(words)
+        if theirs == listing([perf], words):
+            break
+    return mine, theirs
+
+
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_the_text_is_perfs(words: list[str], perf: str) -> None:
-    assert ours(words) == listing([perf], words)
+    mine, theirs = both(words, perf)
+    assert mine == theirs
 
 
 @pytest.mark.parametrize("words", [[], ["--details"], ["--no-desc"], ["-v"]], ids=" ".join)
 def test_the_whole_list_is_perfs_up_to_its_metrics(words: list[str], perf: str) -> None:
-    theirs = re.sub(r"\nMetric Groups:\n.*", "", listing([perf], words), flags=re.DOTALL)
+    mine, theirs = both(words, perf)
+    theirs = re.sub(r"\nMetric Groups:\n.*", "", theirs, flags=re.DOTALL)
     assert len(theirs) > 10_000
-    assert ours(words) == theirs
+    assert mine == theirs
 
 
 def test_the_names_for_completion_are_perfs_up_to_its_metrics(perf: str) -> None:
-    names = ours(["--raw-dump"])
-    assert listing([perf], ["--raw-dump"]).startswith(names)
-    assert names.endswith(" ")
+    mine, theirs = both(["--raw-dump"], perf)
+    assert theirs.startswith(mine)
+    assert mine.endswith(" ")
 
 
 def test_output_goes_to_a_file(perf: str, tmp_path) -> None:

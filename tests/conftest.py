@@ -8,7 +8,8 @@ cannot pass (but for recordings from outside of the checkout). A test marked `pa
 may be skipped everywhere.
 
 Tests with these markers, or `slow`, take seconds a case. A run of the whole suite has one case of each, and no test that is marked
-`thorough`; --cases=rest runs the others, --cases=all everything. A run that names files or tests has all their cases.
+`thorough` or `alone`; --cases=rest runs the others, --cases=alone (with -n 0) those that measure the whole machine, --cases=all everything.
+A run that names files or tests has all their cases.
 """
 
 from __future__ import annotations

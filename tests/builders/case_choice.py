@@ -1,4 +1,4 @@
-"""Which cases run: the quick run has one case of each slow test, the rest has the other cases and the thorough tests."""
+"""Which cases run: the quick run has one case of each slow test, the rest the others and the thorough tests; some tests run alone."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    Choice = Literal["some", "rest", "all"]
+    Choice = Literal["some", "rest", "alone", "all"]
 
 Item = TypeVar("Item")
 
-CHOICES: Final = ("some", "rest", "all")
+CHOICES: Final = ("some", "rest", "alone", "all")
 #: markers of tests that take seconds a case
 SLOW_MARKERS: Final = ("slow", "live", "system_wide", "versus_perf")
 #: marks tests that take many seconds and repeat what quicker tests show in part
 THOROUGH: Final = "thorough"
+#: marks tests that measure the whole machine, and other tests with it
+ALONE: Final = "alone"
 
 
 def function_of(node_id: str) -> str:
@@ -26,7 +28,7 @@ def function_of(node_id: str) -> str:
 def chosen(
     items: Iterable[Item], choice: Choice, name: Callable[[Item], str], markers: Callable[[Item], Collection[str]]
 ) -> tuple[list[Item], list[Item]]:
-    """Return the items to run and the items to leave out; `some` and `rest` together are `all`.
+    """Return the items to run and the items to leave out; `some`, `rest` and `alone` together are `all`.
 
     Args:
         items: pytest's items.
@@ -37,12 +39,12 @@ def chosen(
     everything = list(items)
     if choice == "all":
         return everything, []
-    groups: dict[str, list[Item]] = {"some": [], "rest": []}
+    groups: dict[str, list[Item]] = {"some": [], "rest": [], "alone": []}
     functions: set[str] = set()
     for item in everything:
         function = function_of(name(item))
         is_slow = not {*SLOW_MARKERS}.isdisjoint(markers(item))
         is_later = THOROUGH in markers(item) or (is_slow and function in functions)
-        groups["rest" if is_later else "some"].append(item)
+        groups["alone" if ALONE in markers(item) else "rest" if is_later else "some"].append(item)
         functions.add(function)
-    return groups[choice], groups["rest" if choice == "some" else "some"]
+    return groups[choice], [item for group, others in groups.items() if group != choice for item in others]

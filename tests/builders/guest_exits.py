@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.abi.records import Comm
@@ -17,6 +17,9 @@ from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _COMMON = (
     "unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0", "unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0",
@@ -75,7 +78,7 @@ class ExitRecording:
 
     def event(self, name: str, time: int, *values: int, pid: int = 100, tid: int = 100) -> ExitRecording:
         """Add an event: entry(vcpu), exit(reason, vcpu), mmio(type, address, value), pio(rw, port, value)."""
-        bodies = {
+        bodies: dict[str, Callable[..., bytes]] = {
             ENTRY: lambda vcpu=0: struct.pack("<IxxxxQ", vcpu, 0x1000),
             EXIT: lambda reason, vcpu=0: struct.pack("<IxxxxQIxxxxQQIII", reason, 0x1000, self._isa, 0, 0, 0, 0, vcpu),
             MMIO: lambda kind, address, value=0: struct.pack("<IIQQ", kind, 4, address, value),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.live,
     pytest.mark.system_wide,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root"),
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here"),
     pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc"),

@@ -1,4 +1,4 @@
-"""The quick run has one case of every test; the rest, which CI runs too, has all others."""
+"""The quick run has one case of every test; the rest, which CI runs too, has all others but those that run alone."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from tests.builders.case_choice import SLOW_MARKERS, chosen, function_of
 CHECKOUT = Path(__file__).resolve().parents[2]
 NAMES = [
     *("a.py::quick[1]", "a.py::quick[2]", "a.py::slow[1]", "a.py::slow[2-[x]]"),
-    *("b.py::slow[1]", "b.py::slow[3]", "b.py::slow_alone", "c.py::thorough"),
+    *("b.py::slow[1]", "b.py::slow[3]", "b.py::slow_single", "c.py::thorough"),
+    *("d.py::alone_slow[1]", "d.py::alone_slow[2]"),
 ]
 
 
 def run_of(choice: str) -> list[str]:
-    included, excluded = chosen(NAMES, choice, str, lambda name: re.findall("slow|thorough", name))  # type: ignore[arg-type]
+    included, excluded = chosen(NAMES, choice, str, lambda name: re.findall("alone|slow|thorough", name))  # type: ignore[arg-type]
     assert sorted([*included, *excluded]) == sorted(NAMES)
     return included
 
 
 def test_some_has_one_case_of_each_slow_test_and_no_thorough_one() -> None:
-    assert run_of("some") == ["a.py::quick[1]", "a.py::quick[2]", "a.py::slow[1]", "b.py::slow[1]", "b.py::slow_alone"]
-    assert {function_of(name) for name in run_of("some")} == {function_of(name) for name in NAMES} - {"c.py::thorough"}
+    assert run_of("some") == ["a.py::quick[1]", "a.py::quick[2]", "a.py::slow[1]", "b.py::slow[1]", "b.py::slow_single"]
+    assert {function_of(name) for name in run_of("some")} == {function_of(name) for name in NAMES} - {"c.py::thorough", "d.py::alone_slow"}
 
 
-def test_some_and_rest_are_all() -> None:
+def test_some_rest_and_alone_are_all() -> None:
     assert run_of("rest") == ["a.py::slow[2-[x]]", "b.py::slow[3]", "c.py::thorough"]
-    assert sorted(run_of("some") + run_of("rest")) == sorted(run_of("all"))
+    assert run_of("alone") == ["d.py::alone_slow[1]", "d.py::alone_slow[2]"]
+    assert sorted(run_of("some") + run_of("rest") + run_of("alone")) == sorted(run_of("all"))
 
 
 def test_a_run_of_the_whole_suite_is_the_quick_one(pytestconfig) -> None:
     """And one that names files or tests has all their cases."""
-    assert pytestconfig.getoption("cases") in ("some", "rest", "all")
+    assert pytestconfig.getoption("cases") in ("some", "rest", "alone", "all")
     assert {"live", "versus_perf", "slow"} <= set(SLOW_MARKERS)
 
 
-def test_ci_runs_both() -> None:
+def test_ci_runs_all() -> None:
     script = (CHECKOUT / ".ci" / "run").read_text()
     assert "<!-- tests -->" in script
     assert "--cases=rest" in script
+    assert "-n 0 --cases=alone" in script

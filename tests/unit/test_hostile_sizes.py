@@ -197,7 +197,7 @@ def test_updates_of_events_are_kept_within_bounds(tmp_path: Path) -> None:
     update = update.replace(struct.pack("<Q", 2), struct.pack("<Q", user_records.EVENT_UPDATE_CPUS), 1)
     body = update + struct.pack("<HBxHH", cpu_map.RANGE, 0, 0, 65535)
     builder = PerfDataBuilder(ids=[(1,)])
-    for _ in range(5000):
+    for _ in range(2000):
         builder.raw(header_of(RecordType.EVENT_UPDATE, 8 + len(body)) + body)
     path = tmp_path / "perf.data"
     path.write_bytes(builder.pipe())

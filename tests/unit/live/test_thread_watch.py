@@ -30,11 +30,11 @@ def watched(monkeypatch: pytest.MonkeyPatch):
     def make(*moments: tuple[int, dict[int, ThreadState]], target: str = "") -> ThreadWatch:
         times: Iterator[int] = iter([])
         now: dict[int, ThreadState] = {}
-        monkeypatch.setattr(thread_watch.time, "monotonic_ns", lambda: next(times))
+        monkeypatch.setattr("perfpy.live.thread_watch.time.monotonic_ns", lambda: next(times))
         monkeypatch.setattr(thread_watch, "read_state", lambda pid, tid: now.get(tid))
         monkeypatch.setattr(thread_watch, "children_of", lambda pid, tids: [])
         monkeypatch.setattr(thread_watch, "target_of", lambda pid, descriptor: target)
-        monkeypatch.setattr(thread_watch.ProcFs, "threads", lambda self, pid: sorted(now))
+        monkeypatch.setattr("perfpy.live.thread_watch.ProcFs.threads", lambda self, pid: sorted(now))
         watch = ThreadWatch([5])
         for at, states in moments:
             times, now = iter([at * MS, at * MS]), states

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from perfpy.scheduling.segments import BLOCKED, READY, RUNNING, SegmentIndex, SwitchColumns, WakeupColumns, make_segments
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 READY_STATE, SLEEP, DEAD = 0, 1, 0x20
 
 
-def segments(switches: list[tuple[int, ...]], wakeups: list[tuple[int, ...]] = (), begin: int = 0, end: int = 100) -> dict[int, list]:
+def segments(
+    switches: list[tuple[int, ...]], wakeups: Sequence[tuple[int, ...]] = (), begin: int = 0, end: int = 100
+) -> dict[int, list[tuple[int, int, int]]]:
     """Return thread -> (kind, begin, end). Switches: (order, time, cpu, prev, state, next); wakeups: (order, time, thread, is new)."""
     order, time, cpu, prev, state, following = (np.array(column, np.int64) for column in zip(*switches, strict=True))
     rows = [np.array(column, np.int64) for column in zip(*wakeups, strict=True)] or [np.zeros(0, np.int64)] * 4
     found = make_segments(
         SwitchColumns(time, order, cpu, prev, following, state), WakeupColumns(rows[1], rows[0], rows[2], rows[3] > 0), begin, end
     )
-    table: dict[int, list] = {}
+    table: dict[int, list[tuple[int, int, int]]] = {}
     for tid, first, last, kind in zip(*(column.tolist() for column in found[:4]), strict=True):
         table.setdefault(tid, []).append((kind, first, last))
     return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from perfpy.analysis.verdict import waits as reasons
@@ -10,10 +12,15 @@ from perfpy.analysis.why.causes import ROOT
 from perfpy.analysis.why.kinds import RUNNING, SPINNING
 from tests.builders.waiting_threads import Part, explained
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.why.explanation import Explanation
+
 MUTEX = 0x1000
 
 
-def tree(explanation, nodes=(ROOT,)) -> list:
+def tree(explanation: Explanation, nodes: Sequence[int] = (ROOT,)) -> list[tuple[Any, ...]]:
     """Return (kind, comm, time, children) of the critical path."""
     groups = explanation.path
     return [(one.kind, one.comm, one.time, tree(explanation, one.nodes)) for one in groups.children(nodes)]
@@ -29,7 +36,7 @@ def test_a_wait_is_explained_by_what_the_waker_did_meanwhile():
             Part(2, 90, 200),
         ]
     )
-    running = (RUNNING, "t2", 30, [])
+    running: tuple[Any, ...] = (RUNNING, "t2", 30, [])
     assert tree(found) == [(reasons.LOCK, "t1", 90, [(reasons.DISK, "t2", 60, []), running]), (RUNNING, "t1", 10, [])]
 
 

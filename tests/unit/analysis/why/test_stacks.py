@@ -19,6 +19,17 @@ FILES = {"app": 0, "libc": 1, "kernel": 2}
 
 def meaning(*frames: str) -> Meaning:
     """Return the meaning of a callchain, innermost first; frames: FILE:FUNCTION."""
+    return meanings_of(*frames).meanings[0]
+
+
+def function_of(*frames: str) -> str:
+    """Return the function that the meaning of a callchain names."""
+    meanings = meanings_of(*frames)
+    return meanings.functions[meanings.meanings[0].function]
+
+
+def meanings_of(*frames: str) -> StackMeanings:
+    """Return the meanings of one callchain."""
     parts = [frame.partition(":") for frame in frames]
     names = [name for _, _, name in parts]
     table = SimpleNamespace(
@@ -36,9 +47,7 @@ def meaning(*frames: str) -> Meaning:
     chain = Ragged(np.arange(1, len(frames) + 1, dtype=np.uint64), np.array([0, len(frames)]))
     meanings.add(chain, np.array([1]), np.array([1], np.uint64))
     meanings.resolve()
-    found = meanings.meanings[0]
-    meaning.functions = meanings.functions  # type: ignore[attr-defined]
-    return found
+    return meanings
 
 
 FUTEX = ("kernel:schedule", "kernel:futex_wait", "kernel:do_futex", "kernel:__x64_sys_futex")
@@ -65,13 +74,11 @@ def test_the_functions_tell_the_reason(frames, reason, lock, call):
 
 
 def test_the_innermost_own_function_is_named():
-    found = meaning(*FUTEX, "libc:__lll_lock_wait", "app:push", "app:main")
-    assert meaning.functions[found.function] == "push"
+    assert function_of(*FUTEX, "libc:__lll_lock_wait", "app:push", "app:main") == "push"
 
 
 def test_without_own_code_the_library_function_is_named_without_its_internal_prefix():
-    found = meaning("kernel:schedule", "kernel:do_wait", "libc:__GI___wait4")
-    assert meaning.functions[found.function] == "__wait4"
+    assert function_of("kernel:schedule", "kernel:do_wait", "libc:__GI___wait4") == "__wait4"
 
 
 @pytest.mark.parametrize("name", ["pthread_spin_lock", "my_spin_lock", "SpinLock::lock", "_raw_spin_lock_irqsave", "s_lock"])

@@ -61,7 +61,12 @@ def test_wrong_lines_are_refused_before_the_kernel_is_asked(line, capsys, monkey
 
 def test_a_command_without_an_action_is_traced(monkeypatch):
     calls = []
-    monkeypatch.setattr("perfpy.cli.ftrace.actions.trace", lambda options: calls.append((options.command, options.trace_funcs)) or 0)
+
+    def trace(options):
+        calls.append((options.command, options.trace_funcs))
+        return 0
+
+    monkeypatch.setattr("perfpy.cli.ftrace.actions.trace", trace)
     for line in ("ftrace -T vfs_open -- ls -l", "ftrace ls -l", "ftrace trace ls -l"):
         assert run(line.split()) == 0
     assert calls == [(("ls", "-l"), ("vfs_open",)), (("ls", "-l"), ()), (("ls", "-l"), ())]

@@ -68,8 +68,13 @@ def test_an_unknown_event_is_refused_with_the_known_ones(tmp_path):
 def forwarded(monkeypatch):
     """The words that mem hands on to record or report."""
     words: list[list[str]] = []
+
+    def run(name: str, args: list[str]) -> int:
+        words.append([name, *args])
+        return 0
+
     for name in ("record", "report"):
-        monkeypatch.setattr(load(name), "run", lambda name, args: words.append([name, *args]) or 0)
+        monkeypatch.setattr(load(name), "run", run)
     return words
 
 

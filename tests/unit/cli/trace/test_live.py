@@ -8,6 +8,7 @@ import pytest
 
 from perfpy.cli.trace import live
 from perfpy.cli.trace.command import command
+from perfpy.errors import KernelRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ def test_users_who_may_not_measure_the_kernel_get_one_line(
     monkeypatch.setattr(live, "paranoid_level", lambda: 2)
     monkeypatch.setattr(live, "LiveRings", _refuse)
 
-    with pytest.raises(live.KernelRefusedError, match="paranoid is 2: users may not measure the kernel; run with CAP_PERFMON, or sysctl"):
+    with pytest.raises(KernelRefusedError, match="paranoid is 2: users may not measure the kernel; run with CAP_PERFMON, or sysctl"):
         command.run("trace", words)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.views.why.chrome_trace import chrome_trace
 from tests.builders.waiting_threads import Part, explained
 
 
-def events() -> list[dict]:
+def events() -> list[dict[str, Any]]:
     parts = [Part(1, 1000, 3000), Part(1, 3000, 9000, reasons.LOCK, "push", 2, "flush", 0x1000), Part(2, 1000, 9500, reasons.DISK, "flush")]
     text = "".join(chrome_trace(explained(parts, comms={1: 'a"b\n', 2: "writer"})))
-    return json.loads(text)["traceEvents"]
+    traced: list[dict[str, Any]] = json.loads(text)["traceEvents"]
+    return traced
 
 
 def test_each_segment_is_an_event_in_microseconds():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ SECOND = 1_000_000_000
 MUTEX = 0x1000
 
 
-def parts(*rows: tuple) -> list[Part]:
+def parts(*rows: tuple[Any, ...]) -> list[Part]:
     """Return parts with times in hundredths of a second."""
     return [Part(tid, begin * SECOND // 100, end * SECOND // 100, *more) for tid, begin, end, *more in rows]
 

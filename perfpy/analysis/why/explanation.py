@@ -14,7 +14,7 @@ from perfpy.analysis.why.causes import CauseTree
 from perfpy.analysis.why.events import numbers_of, read_why_events
 from perfpy.analysis.why.kinds import COLUMNS, KINDS
 from perfpy.analysis.why.lock_names import chains_of_locks, name_locks
-from perfpy.analysis.why.targets import Tasks, family_of, read_tasks, workload_of
+from perfpy.analysis.why.targets import Tasks, family_of, read_tasks, workloads_of
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,13 +126,14 @@ class Explanation:
         return sorted(rows, key=lambda row: (-row.wall, row.tid))
 
 
-def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = ()) -> Explanation:
+def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = (), *, recorder: int = 0) -> Explanation:
     """Return the explanation of a recording. Raises UsageError if it lacks the events, or the process.
 
     Args:
         source: the samples.
         symbolizer: of the recording.
         pids: the processes; without any, those of the recorded command, or else of the busiest process.
+        recorder: the process that recorded, and started the command; 0 if it is not known.
     """
     events = read_why_events(source)
     switches = events.switches
@@ -142,7 +143,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     machine = str(source.features.get("arch") or "x86_64")
     present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
     command_line = [str(word) for word in source.features.get("cmdline") or ()]
-    wanted = list(pids) or [pid for pid in [workload_of(command_line, tasks)] if pid in present]
+    wanted = list(pids) or [pid for pid in workloads_of(command_line, tasks, recorder) if pid in present][:1]
     if wanted:
         family = family_of(wanted, tasks)
         activities = make_activities(events, symbolizer, machine, [tid for tid in present if tasks.pid_of.get(tid, tid) in family])

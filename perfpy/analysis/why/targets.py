@@ -48,17 +48,19 @@ def read_tasks(source: SampleSource, pids: Mapping[int, int]) -> Tasks:
     return Tasks(pid_of, parent_of, execs, comm_of)
 
 
-def workload_of(command_line: Sequence[str], tasks: Tasks) -> int:
-    """Return the process of the command that was recorded; 0 if it cannot be told.
+def workloads_of(command_line: Sequence[str], tasks: Tasks, recorder: int = 0) -> list[int]:
+    """Return the processes that may be the command that was recorded, the likeliest first: others may have the same name.
 
     Args:
         command_line: of the recorder, from the header.
         tasks: of the recording.
+        recorder: the process that recorded, and started the command; 0 if it is not known.
     """
     words = list(command_line)
     candidates = words[words.index("--") + 1 : words.index("--") + 2] if "--" in words else words[1:]
     names = {os.path.basename(word)[:_COMM_LENGTH] for word in candidates}
-    return next((pid for pid, comm, _ in tasks.execs if comm in names), 0)
+    children = [pid for pid, _, _ in tasks.execs if recorder and tasks.parent_of.get(pid) == recorder]
+    return list(dict.fromkeys([*children, *(pid for pid, comm, _ in tasks.execs if comm in names)]))
 
 
 def family_of(pids: Sequence[int], tasks: Tasks) -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.output.terminal import print_lines
@@ -27,13 +29,13 @@ def run(options: WhyCommandOptions) -> int:
         check_processes(pids)
         if not can_record():
             return watch(options, pids)
-        return record_and_explain(options, lambda path: explain_file(options, path, pids))
+        return record_and_explain(options, lambda path: explain_file(options, path, pids, recorder=os.getpid()))
     explain_file(options, options.input, pids)
     return 0
 
 
-def explain_file(options: WhyCommandOptions, path: str, pids: list[int]) -> None:
-    """Print the explanation of a recording."""
+def explain_file(options: WhyCommandOptions, path: str, pids: list[int], *, recorder: int = 0) -> None:
+    """Print the explanation of a recording. recorder: the process that recorded, 0 if it is not known."""
     from perfpy.analysis.why.explanation import explain
     from perfpy.cli.line.perfconfig import load
     from perfpy.cli.line.symbol_values import symbol_options_of
@@ -42,7 +44,7 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int]) -> None
 
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
         symbolizer = recording.symbolizer(symbol_options_of(options, load(), recording, force=options.force))
-        explanation = explain(recording.data, symbolizer, pids)
+        explanation = explain(recording.data, symbolizer, pids, recorder=recorder)
         if options.chrome_trace:
             from perfpy.cli.output.output_files import write_text  # rarely needed
             from perfpy.views.why.chrome_trace import chrome_trace

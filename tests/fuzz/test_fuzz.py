@@ -88,6 +88,7 @@ def test_a_seed_and_a_number_give_the_same_case_and_others_another():
     assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(15)], strict=True)) == 0
 
 
+@pytest.mark.thorough
 def test_a_damaged_input_can_be_damaged_again():
     rng = random.Random(1)
     for name, files in seeds()["sampled"].items():
@@ -162,6 +163,7 @@ def test_names_that_double_do_double():
         assert lengths[2] - lengths[1] > 1.8 * (lengths[1] - lengths[0])
 
 
+@pytest.mark.thorough
 def test_the_command_line_describes_a_campaign():
     command = [sys.executable, "-m", "tests.fuzz", "--runs", "30", "--seed", "told", "--target", "^(header|evlist)$"]
     out = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=600).stdout
@@ -170,6 +172,7 @@ def test_the_command_line_describes_a_campaign():
     assert "failures: 0 of 0 causes" in out
 
 
+@pytest.mark.thorough
 def test_findings_of_earlier_campaigns_are_fixed():
     """Every case in found/, one after the other; --replay prints them."""
     command = [sys.executable, "-m", "tests.fuzz", "--replay", str(FOUND)]

@@ -35,7 +35,9 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("version", ["3.8", pytest.param("3.12", marks=pytest.mark.thorough), "3.13"])
+@pytest.mark.parametrize(
+    "version", [pytest.param("3.8", marks=pytest.mark.thorough), pytest.param("3.12", marks=pytest.mark.thorough), "3.13"]
+)
 def test_a_blocking_callback_is_counted_and_named(version: str, tmp_path: Path) -> None:
     python = interpreter(version)
     if not python:

@@ -57,6 +57,7 @@ def test_the_type_checkers_read_the_same() -> None:
     assert code == "\n".join(code for code, _ in CELLS)
 
 
+@pytest.mark.thorough
 def test_pyright_is_content(script: Path) -> None:
     packages = os.environ.get("PERFPY_NODE_PACKAGES")
     pyright = shutil.which("pyright", path=f"{packages}/node_modules/.bin") if packages else None

@@ -73,6 +73,7 @@ def test_the_limit_counts_the_entries_of_each_level(limit, lines):
     assert len(draw(tree, CallGraph(limit=limit))) == lines
 
 
+@pytest.mark.thorough
 def test_depth_does_not_end_at_the_recursion_limit():
     tree = node([3], 1)
     depth = sys.getrecursionlimit() + 200

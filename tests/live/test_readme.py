@@ -121,6 +121,8 @@ def marked(wish: str, line: str) -> object:
     marks = [pytest.mark.system_wide if any(part in line for part in MACHINE_WIDE) else pytest.mark.live]
     if "node " in line:
         marks.append(pytest.mark.skipif(shutil.which("node") is None, reason="no node in PATH"))
+    if "perfpy why" in line:
+        marks.append(pytest.mark.alone)
     if any(part in line for part in PROBING):
         line = line.replace("./program", "./compiled").replace("probe_program", "probe_compiled")
         marks.append(pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc in PATH"))

@@ -28,12 +28,10 @@ __attribute__((noinline)) void work(void) { function_with_a_name_that_is_longer_
 int main(void) { for (;;) work(); }
 """
 OPTIONS = [
-    "",
     "-n -F 99",
-    "-c 1000000",
+    "-c 1000000 --show-total-period -n",
     "--overwrite",
     "-z -U",
-    "--show-total-period -n",
     "-s pid,comm,dso,symbol -n",
     "--fields overhead,sample,sym --percent-limit 40",
     "-e {task-clock,cpu-clock}",

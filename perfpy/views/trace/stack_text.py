@@ -90,8 +90,8 @@ class StackTexts:
         assert symbolizer is not None
         assert options is not None
         columns = batch.columns
-        if not len(samples):
-            return np.zeros(0, object), np.zeros(0, np.bool_)
+        if not len(samples) or "callchain" not in columns:  # the batch may have samples of events without callchains alone
+            return np.full(len(samples), b"", object), np.full(len(samples), options.least <= 0)
         chosen = Columns(len(samples), {name: columns[name].take(samples) for name in ("callchain", "user_frames") if name in columns})
         ids, counts = whole_chains_of(chosen.gather(), columns["pid"][samples].astype(np.int32), batch.key[samples], symbolizer)
         if are_calls and not options.has_kernel:

@@ -86,9 +86,14 @@ def _short(count: int | None) -> str:
 
 
 def this_version() -> str:
-    """Return the commit of the checkout, with + for changes that are not committed; unknown outside of a checkout."""
-    done = subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, cwd=HISTORY.parent, check=False)
-    return done.stdout.strip() or "unknown"
+    """Return the commit of the checkout, with + for changes but those of the history; unknown outside of a checkout."""
+    commit = _git("describe", "--always")
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", f":(exclude){HISTORY.name}")
+    return f"{commit}{'+' if changes else ''}" if commit else "unknown"
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=HISTORY.parent, check=False).stdout.strip()
 
 
 def this_machine() -> str:

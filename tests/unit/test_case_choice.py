@@ -1,4 +1,4 @@
-"""The quick run has one case of every test; the rest, which CI runs too, has all others but those that run alone."""
+"""Tests the choice of cases: the quick run has one case of each test, `rest` has the other cases, `alone` the tests that run alone."""
 
 from __future__ import annotations
 

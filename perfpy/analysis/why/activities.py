@@ -129,7 +129,7 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
 
 
 def _concerned(events: WhyEvents, segments: Segments, tids: Int64) -> Int64:
-    """Return threads and those that ended their waits, and so on."""
+    """Return the threads, the threads that ended their waits, and all further wakers."""
     waker = np.where(segments.kind == BLOCKED, _values_of(events.wakeups.tid.astype(np.int64), segments.wakeup), _NONE)
     waits = np.flatnonzero(waker > 0)
     concerned, newest = tids, tids

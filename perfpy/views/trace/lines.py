@@ -149,7 +149,7 @@ class TraceLines:
         return NO_LINES
 
     def _returns(self, paired: PairedEvents) -> tuple[_PlacedLines, _PlacedLines]:
-        """Return the calls that are printed at their return, and the ends of those that were interrupted or whose entry is unknown."""
+        """Return two kinds of lines: of whole calls, and of returns whose entry was printed before or is unknown."""
         events = paired.events
         rows = rows_where(events.kind == EXIT)
         entry = paired.entry[rows]

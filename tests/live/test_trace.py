@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,24 @@ def test_page_faults_name_the_code_and_the_file():
     assert any(re.search(r"true/\d+ m\w\wfault \[[\w.@]+\+0x[0-9a-f]+\] => /.*@0x[0-9a-f]+ \(d\.\)$", line) for line in faults)
     assert not any("mmap(" in line for line in lines)
     assert any(re.search(rf"true \(\d+\), {len(faults)} events, 100.0%(, \d+ m\w\wfaults)+$", line) for line in lines)
+
+
+def test_a_probe_of_a_list_exists_while_its_program_is_traced():
+    """The probe's hits stand between the calls, and the probe is removed at the end."""
+    events = Path("/sys/kernel/tracing/uprobe_events")
+    if not os.access(events, os.W_OK):
+        pytest.skip("this kernel takes no uprobes from this user")
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    library = next((line.split()[-1] for line in maps.splitlines() if re.search(r"/libc[.-]\S*so", line)), "")
+    if not library:
+        pytest.skip("this Python has no libc.so")
+    program = [sys.executable, "-c", "import os; os.getppid()"]
+    lines = trace("-e", f"getppid,uprobe:{library}:getppid", "--", *program)
+
+    hits = [re.search(r" (probe_\w+_by\d+):getppid\(__probe_ip: \d+\)$", line) for line in lines]
+    assert [bool(hit) for hit in hits] == [True, False]
+    assert hits[0] is not None
+    assert hits[0][1] not in events.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("words", [["--call-graph", "dwarf"], ["--max-stack", "2"], ["--min-stack", "3"], ["--kernel-syscall-graph"]])

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import parse_callchain, parse_pages
@@ -16,6 +16,7 @@ from perfpy.capture.record_options import BufferOptions, RecordOptions, Sampling
 from perfpy.capture.workload import Workload
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
+from perfpy.cli.line.shared import names_probe
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.replay import line_options, new_totals, output_path, stack_options, summary_of, wants_lines
 from perfpy.cli.trace.selection import Selection, parse_selection
@@ -27,7 +28,7 @@ from perfpy.views.trace.event_sums import RUN_TIME
 from perfpy.views.trace.recorded_calls import CallFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.capture.option_values import Callchain
     from perfpy.cli.trace.options import TraceCommandOptions
@@ -67,8 +68,9 @@ class LiveTrace:
             )
         with ExitStack() as stack:
             signals = stack.enter_context(Wakeups(_STOPPING))
+            selection = self._selection._replace(events=stack.enter_context(_probes(self._selection.events)))
             workload = stack.enter_context(Workload(options.workload)) if options.workload else None
-            events, filters = self._events(self._selection)
+            events, filters = self._events(selection)
             rings = LiveRings(events, filters, self._record_options(), _teller(), workload=workload.pid if workload else 0)
             stack.callback(rings.close)
             form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
@@ -180,6 +182,18 @@ class LiveTrace:
             else:
                 calls.drain()
         return True
+
+
+@contextmanager
+def _probes(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Add the probes that events name; yield the events' texts. The probes exist within a with statement."""
+    if not any(map(names_probe, texts)):
+        yield tuple(texts)
+        return
+    from perfpy.cli.line.temporary_probes import TemporaryProbes  # reads debug information
+
+    with TemporaryProbes(texts) as probes:
+        yield tuple(probes.texts)
 
 
 _MOST_IN_FILTER: Final = 60  # the kernel limits the length of a filter

@@ -54,7 +54,7 @@ class TraceEventOptions(CommandOptions):
     """Which calls and other events to print."""
 
     event: tuple[str, ...] = option(
-        "-e,--event,--expr", Listed(), "calls (openat,mmap*), groups (file), !LIST, events", metavar="<list>", negatable=False
+        "-e,--event,--expr", Listed(), "calls (openat,mmap*), groups (file), !LIST, events, probes", metavar="<list>", negatable=False
     )
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
     syscalls: bool | None = option("--syscalls", Flag(default=None), "print system calls (default without -F or events in -e)")

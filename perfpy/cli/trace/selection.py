@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfpy.abi.system_calls.groups import calls_of_group
 from perfpy.abi.system_calls.numbers import numbers_by_name
 from perfpy.cli.line.options import fail
+from perfpy.cli.line.shared import names_probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +76,9 @@ def _split(text: str, machine: str) -> tuple[set[str], list[str]]:
     others: list[str] = []
     for word in split_list(text):
         name = word.removeprefix(_TRACEPOINT)
-        if name in known:
+        if names_probe(word):
+            others.append(word)
+        elif name in known:
             calls.add(name)
         elif group := calls_of_group(name):
             calls |= group
@@ -87,13 +90,19 @@ def _split(text: str, machine: str) -> tuple[set[str], list[str]]:
 
 
 def split_list(text: str) -> list[str]:
-    """Split a list at commas that are neither between slashes nor between braces."""
-    words, depth, start, in_terms = [], 0, 0, False
+    """Split a list at commas that are neither between slashes nor between brackets.
+
+    In a probe, slashes are those of the program's path, and a pattern of source lines (;PATTERN) ends with the list.
+    """
+    words, depth, start, in_terms, is_probe = [], 0, 0, False, names_probe(text)
     for index, letter in enumerate(text):
-        if letter == "/":
+        if letter == "/" and not is_probe:
             in_terms = not in_terms
-        depth += (letter == "{") - (letter == "}")
-        if letter == "," and not in_terms and not depth:
+        elif letter == ";" and is_probe:
+            break
+        depth += (letter in "{(") - (letter in "})")
+        if letter == "," and not in_terms and depth <= 0:
             words.append(text[start:index])
             start = index + 1
+            is_probe, depth = names_probe(text[start:]), 0
     return [word for word in (*words, text[start:]) if word]

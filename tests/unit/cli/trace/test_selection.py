@@ -55,3 +55,22 @@ def test_contradictions_are_refused(texts):
 
 def test_commas_between_braces_and_slashes_do_not_split():
     assert split_list("a,{b,c},d/e,f/") == ["a", "{b,c}", "d/e,f/"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("write,./app:parse n,uprobe:app:f%return $retval,close", ["write", "./app:parse n", "uprobe:app:f%return $retval", "close"]),
+        ("/usr/bin/app:parse,write", ["/usr/bin/app:parse", "write"]),
+        ("./app:parse(int, char),write", ["./app:parse(int, char)", "write"]),
+        ("./app:parse;call(a, b),c", ["./app:parse;call(a, b),c"]),
+    ],
+)
+def test_probes_are_words_of_a_list(text, words):
+    assert split_list(text) == words
+
+
+def test_a_probe_is_an_event_and_no_call():
+    selection = parse_selection(["./app:read,read"], "x86_64")
+
+    assert (selection.calls, selection.events) == (frozenset({"read"}), ("./app:read",))

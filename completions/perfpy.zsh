@@ -149,16 +149,16 @@ _perfpy() {
             ;;
         record)
             _arguments -s -S \
+                '*-p+[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-u+[only the threads of this user]:user:_users' \
+                '*--uid=[only the threads of this user]:user:_users' \
+                '*-C+[only these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[only these CPUs, such as 0-2,5]:value: ' \
                 '*-a[record all CPUs]' \
                 '*--all-cpus[record all CPUs]' \
-                '*-p+[record these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*--pid=[record these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*-t+[record these threads]:tids: _sequence _perfpy_ask tids -' \
-                '*--tid=[record these threads]:tids: _sequence _perfpy_ask tids -' \
-                '*-u+[record the threads of this user]:user:_users' \
-                '*--uid=[record the threads of this user]:user:_users' \
-                '*-C+[record these CPUs, such as 0-2,5]:value: ' \
-                '*--cpu=[record these CPUs, such as 0-2,5]:value: ' \
                 '*-G+[record only the tasks of these cgroups]:value: ' \
                 '*--cgroup=[record only the tasks of these cgroups]:value: ' \
                 '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
@@ -274,16 +274,16 @@ _perfpy() {
             ;;
         top)
             _arguments -s -S \
+                '*-p+[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-u+[only the threads of this user]:user:_users' \
+                '*--uid=[only the threads of this user]:user:_users' \
+                '*-C+[only these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[only these CPUs, such as 0-2,5]:value: ' \
                 '*-a[watch all CPUs]' \
                 '*--all-cpus[watch all CPUs]' \
-                '*-p+[watch these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*--pid=[watch these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*-t+[watch these threads]:tids: _sequence _perfpy_ask tids -' \
-                '*--tid=[watch these threads]:tids: _sequence _perfpy_ask tids -' \
-                '*-u+[watch the threads of this user]:user:_users' \
-                '*--uid=[watch the threads of this user]:user:_users' \
-                '*-C+[watch these CPUs, such as 0-2,5]:value: ' \
-                '*--cpu=[watch these CPUs, such as 0-2,5]:value: ' \
                 '*-G+[watch only the tasks of these cgroups]:value: ' \
                 '*--cgroup=[watch only the tasks of these cgroups]:value: ' \
                 '*-i[do not watch child tasks]' \
@@ -355,16 +355,16 @@ _perfpy() {
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
+                '*-p+[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[only these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-u+[only the threads of this user]:user:_users' \
+                '*--uid=[only the threads of this user]:user:_users' \
+                '*-C+[only these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[only these CPUs, such as 0-2,5]:value: ' \
                 '*-a[trace all CPUs]' \
                 '*--all-cpus[trace all CPUs]' \
-                '*-C+[trace these CPUs, such as 0-2,5]:value: ' \
-                '*--cpu=[trace these CPUs, such as 0-2,5]:value: ' \
-                '*-p+[trace these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*--pid=[trace these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*-t+[trace these threads]:tids: _sequence _perfpy_ask tids -' \
-                '*--tid=[trace these threads]:tids: _sequence _perfpy_ask tids -' \
-                '*-u+[trace the threads of this user]:user:_users' \
-                '*--uid=[trace the threads of this user]:user:_users' \
                 '*-G+[trace only the tasks of this cgroup]:value: ' \
                 '*--cgroup=[trace only the tasks of this cgroup]:value: ' \
                 '*--no-inherit[do not trace child tasks]' \

@@ -20,7 +20,6 @@ from perfpy.errors import PerfError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.capture.record_options import TargetOptions
     from perfpy.capture.self_monitoring.event_stream import EventStream
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.capture.targets import Target
@@ -57,12 +56,7 @@ def count_program(
     _check_positive(repeat=repeat, duration=duration)
     if not command and pid is None and tid is None and duration is None:
         raise UsageError("counting would never stop; give a command, a pid, a tid or a duration")
-    target, _ = targets.resolve(
-        pid=_text(pid),
-        tid=_text(tid),
-        cpu=_cpu_list(cpus),
-        system_wide=system_wide or not (command or pid or tid or cpus),
-    )
+    target, _ = targets.resolve(_target(pid, tid, cpus, system_wide=system_wide or not (command or pid or tid or cpus)))
     texts = event_texts(events)
     chosen, _ = planning.choose_events(texts, [], target)
     _check_children(target, inherit=inherit, separate_children=separate_children)
@@ -210,10 +204,8 @@ def watch_events(
     return stream
 
 
-def _target(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> TargetOptions:
-    from perfpy.capture.record_options import TargetOptions
-
-    return TargetOptions(pid=_text(pid), tid=_text(tid), cpu=_cpu_list(cpus), all_cpus=system_wide)
+def _target(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> targets.TargetOptions:
+    return targets.TargetOptions(pid=_text(pid), tid=_text(tid), cpu=_cpu_list(cpus), all_cpus=system_wide)
 
 
 def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:

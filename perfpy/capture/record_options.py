@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
+from perfpy.capture.targets import TargetOptions
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,26 +33,6 @@ def compression_of_unwound() -> int:
     except ExpansionError:
         return 0
     return _COMPRESSION
-
-
-class TargetOptions(NamedTuple):
-    """What to measure. `pid`, `tid`, `user` and `cpu` are texts, as for -p, -t, -u and -C.
-
-    Attributes:
-        cgroups: names of cgroups
-        inherit: whether to sample the children of the target
-        exclude_perf: whether to omit perfpy's own samples
-    """
-
-    pid: str = ""
-    tid: str = ""
-    user: str = ""
-    cpu: str = ""
-    all_cpus: bool = False
-    per_thread: bool = False
-    cgroups: tuple[str, ...] = ()
-    inherit: bool = True
-    exclude_perf: bool = False
 
 
 class SamplingOptions(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -16,6 +17,37 @@ ANY = -1
 
 _ONLINE = "/sys/devices/system/cpu/online"
 _STAT = "/proc/stat"
+
+
+class TargetOptions(NamedTuple):
+    """What to measure. Without any option the target is a command.
+
+    Attributes:
+        pid, tid: numbers separated by commas
+        user: a name or a number
+        cpu: a list such as 0-2,5
+        cgroups: names of cgroups
+        inherit: whether to sample the children of the target
+        exclude_perf: whether to omit perfpy's own samples
+    """
+
+    pid: str = ""
+    tid: str = ""
+    user: str = ""
+    cpu: str = ""
+    all_cpus: bool = False
+    per_thread: bool = False
+    cgroups: tuple[str, ...] = ()
+    inherit: bool = True
+    exclude_perf: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether an option names tasks, users or CPUs."""
+        return bool(self.pid or self.tid or self.user or self.cpu or self.all_cpus)
+
+
+_COMMAND = TargetOptions()
 
 
 class Target:
@@ -42,26 +74,12 @@ class Target:
         return self.kind not in ("cpu", "system")
 
 
-def resolve(
-    *,
-    pid: str = "",
-    tid: str = "",
-    user: str = "",
-    cpu: str = "",
-    system_wide: bool = False,
-    every_thread: bool = False,
-    procfs: ProcFs | None = None,
-) -> tuple[Target, list[str]]:
-    """Return the target of the options, and a warning for each overridden option.
+def resolve(options: TargetOptions = _COMMAND, *, every_thread: bool = False, procfs: ProcFs | None = None) -> tuple[Target, list[str]]:
+    """Return the target of the options, and a warning for each overridden option. every_thread: all threads, separately.
 
-    Without any option the target is a command. Raises UsageError for malformed lists, and for tasks that do not exist.
-
-    Args:
-        pid, tid: numbers separated by commas.
-        user: a name or a number.
-        cpu: a list such as 0-2,5.
-        every_thread: with system_wide, each thread separately.
+    Raises UsageError for malformed lists, and for tasks that do not exist.
     """
+    pid, tid, user, cpu, system_wide, *_ = options
     warnings = _overridden(pid, tid, user, cpu, system_wide)
     cpus = online_cpus()
     if cpu and not (pid or tid or user):

@@ -168,9 +168,8 @@ def _with_python(options: RecordOptions) -> RecordOptions:
 
 
 def _find_target(options: RecordOptions, procfs: ProcFs) -> Target:
-    target = options.target
-    everything = target.all_cpus or not (target.pid or target.tid or target.user or target.cpu)
-    return resolve(pid=target.pid, tid=target.tid, user=target.user, cpu=target.cpu, system_wide=everything, procfs=procfs)[0]
+    target = options.target if options.target.is_given else options.target._replace(all_cpus=True)
+    return resolve(target, procfs=procfs)[0]
 
 
 def _parse(texts: Sequence[str], filters: Sequence[tuple[int, str]]) -> list[Event]:

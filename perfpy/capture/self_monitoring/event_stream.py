@@ -206,12 +206,12 @@ def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOpt
     Raises UsageError, UnknownEventError, KernelRefusedError.
     """
     kernel = kernel or this_kernel()
-    if not (options.target.pid or options.target.tid or options.target.cpu or options.target.all_cpus):
+    if not options.target.is_given:
         raise UsageError("no target; give pid, tid, cpus, or system_wide=True")
     events = parse_events(texts, [(len(texts), text) for text in filters])
     if tool := next((event.name for event in events if event.tool), ""):
         raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy.stat() or perfpy.count()")
-    target, _ = resolve(pid=options.target.pid, tid=options.target.tid, cpu=options.target.cpu, system_wide=options.target.all_cpus)
+    target, _ = resolve(options.target)
     inherit = target.kind != "tid"
     options = options._replace(
         sampling=options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC),

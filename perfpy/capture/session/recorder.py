@@ -212,17 +212,8 @@ class Recorder:
 
     def _find_target(self) -> Target:
         options = self.options
-        everything = options.target.all_cpus or not (
-            self.command or options.target.pid or options.target.tid or options.target.user or options.target.cpu
-        )
-        target, warnings = resolve(
-            pid=options.target.pid,
-            tid=options.target.tid,
-            user=options.target.user,
-            cpu=options.target.cpu,
-            system_wide=everything,
-            procfs=self._procfs,
-        )
+        requested = options.target if self.command or options.target.is_given else options.target._replace(all_cpus=True)
+        target, warnings = resolve(requested, procfs=self._procfs)
         for text in warnings:
             self._tell(f"Warning:\n{text}")
         if target.kind == "tid" and options.target.inherit:

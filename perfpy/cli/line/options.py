@@ -172,6 +172,14 @@ class CommandOptions:
         """Return a copy with these values changed."""
         return type(self)(**{**self.__dict__, **changes})
 
+    def fill(self, kind: Callable[..., _T], **changes: object) -> _T:
+        """Return a value of the library: a named tuple whose fields have the values of the options with these names.
+
+        changes: fields whose values are not those of options. Other fields have their defaults.
+        """
+        fields = self.__dict__
+        return kind(**{**{name: fields[name] for name in vars(kind)["_fields"] if name in fields}, **changes})
+
     def replace_texts(self, name: str, texts: Sequence[str]) -> Self:
         """Return a copy in which a repeatable option has other texts, one for each occurrence in the order of the line."""
         rest, parameter = list(texts), self._options[name].name

@@ -14,6 +14,15 @@ class InputOptions(CommandOptions):
     force: bool = option("-f,--force", Flag(), "skip the file ownership check")
 
 
+class TaskOptions(CommandOptions):
+    """The tasks and CPUs to measure, for `perfpy.capture.targets`."""
+
+    pid: str = option("-p,--pid", Value(default=""), "only these processes (comma-separated)", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "only these threads (comma-separated)", metavar="<tid>")
+    user: str = option("-u,--uid", Value(default=""), "only the threads of this user", metavar="<user>")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs, such as 0-2,5", metavar="<cpu>")
+
+
 class SymbolFileOptions(CommandOptions):
     """Where symbols come from, and how they are shown."""
 

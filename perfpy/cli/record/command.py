@@ -30,9 +30,9 @@ from perfpy.capture.record_options import (
     RecordOptions,
     SamplingOptions,
     SideBandOptions,
-    TargetOptions,
     compression_of_unwound,
 )
+from perfpy.capture.targets import TargetOptions
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters, names_probe
@@ -69,7 +69,7 @@ def _record(options: RecordCommandOptions) -> int:
     library_options = record_options(options, load())
     from perfpy.capture.session.recorder import Recorder  # --help does not need the kernel
 
-    if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
+    if not (options.workload or library_options.target.is_given):
         print_notes(["no command, -p or -t; recording the whole machine until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
     events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, library_options, describe=_describe)
@@ -90,120 +90,53 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     build_id = config.get("record.build-id", "")
     if build_id not in _BUILD_IDS:
         raise PerfError("configuration: record.build-id = " + build_id + ": expected cache, no-cache, skip or mmap")
-    return RecordOptions(
-        target=_target(options),
+    return options.fill(
+        RecordOptions,
+        target=options.fill(TargetOptions, cgroups=tuple(filter(None, options.cgroup.split(","))), inherit=not options.no_inherit),
         sampling=_sampling(options, config),
-        side_band=_side_band(options, build_id),
+        side_band=options.fill(
+            SideBandOptions,
+            switch_events=options.switch_events or options.latency,
+            bpf_events=not options.no_bpf_event,
+            buildid_mmap=options.buildid_mmap or build_id == "mmap",
+            synth=_synthesis(options.synth),
+        ),
         buffers=_buffers(options),
         output=_output(options, config, build_id),
         off_cpu=OffCpuOptions(options.off_cpu, options.off_cpu_thresh, options.off_cpu_limit),
-        jit=options.jit,
-        python=options.python,
-        delay=options.delay,
-        control=options.control,
-        realtime=options.realtime,
-        max_cpu=options.max_cpu,
-        event_files=options.event_files,
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
-        verbose=options.verbose,
-        quiet=options.quiet,
         notes=notes_are_read(quiet=options.quiet, verbose=options.verbose),
     )
 
 
-def _target(options: RecordCommandOptions) -> TargetOptions:
-    return TargetOptions(
-        pid=options.pid,
-        tid=options.tid,
-        user=options.uid,
-        cpu=options.cpu,
-        all_cpus=options.all_cpus,
-        per_thread=options.per_thread,
-        cgroups=tuple(options.cgroup.split(",")) if options.cgroup else (),
-        inherit=not options.no_inherit,
-        exclude_perf=options.exclude_perf,
-    )
-
-
 def _sampling(options: RecordCommandOptions, config: Config) -> SamplingOptions:
-    return SamplingOptions(
-        freq=options.freq,
-        period=options.count,
-        strict_freq=options.strict_freq,
-        no_samples=options.no_samples,
+    return options.fill(
+        SamplingOptions,
         callchain=_callchain(options, config),
-        unwind=options.unwind,
-        unwind_late=options.unwind_late,
-        keep_stacks=options.keep_stacks,
-        data=options.data,
-        data_mmap=options.data_mmap,
-        sample_mem_info=options.sample_mem_info,
-        transaction=options.transaction,
-        phys_data=options.phys_data,
-        data_page_size=options.data_page_size,
-        code_page_size=options.code_page_size,
-        raw=options.raw_samples,
-        cpu_field=options.sample_cpu,
-        period_field=options.period,
-        time=options.timestamp,
-        weight=options.weight,
-        identifier=options.sample_identifier,
-        inherit_stat=options.stat,
-        running_time=options.running_time,
         user_regs=_registers(options.user_regs, "--user-regs"),
         intr_regs=_registers(options.intr_regs, "--intr-regs"),
         branch_filter=_branches(options),
         clockid=None if options.clockid is None else parse_clock(options.clockid),
-        kernel_callchains=options.kernel_callchains,
-        user_callchains=options.user_callchains,
-        all_user=options.all_user,
-        all_kernel=options.all_kernel,
-    )
-
-
-def _side_band(options: RecordCommandOptions, build_id: str) -> SideBandOptions:
-    return SideBandOptions(
-        switch_events=options.switch_events or options.latency,
-        namespaces=options.namespaces,
-        all_cgroups=options.all_cgroups,
-        bpf_events=not options.no_bpf_event,
-        buildid_mmap=options.buildid_mmap or build_id == "mmap",
-        synth=_synthesis(options.synth),
-        tail_synthesize=options.tail_synthesize,
-        latency=options.latency,
     )
 
 
 def _buffers(options: RecordCommandOptions) -> BufferOptions:
     pages, _, aux_pages = options.mmap_pages.partition(",")
-    return BufferOptions(
-        aux_pages=_pages(aux_pages),  # evaluated first, because perf reports its rounding first
-        mmap_pages=_pages(pages),
-        mmap_flush=options.mmap_flush,
-        no_buffering=options.no_buffering,
-        affinity=options.affinity,
-        threads=options.threads,
-        overwrite=options.overwrite,
-    )
+    first = _pages(aux_pages)  # perf reports its rounding first
+    return options.fill(BufferOptions, aux_pages=first, mmap_pages=_pages(pages))
 
 
 def _output(options: RecordCommandOptions, config: Config, build_id: str) -> OutputOptions:
     rule = SwitchOutput() if options.switch_output is None and options.switch_output_event else options.switch_output
     skips_build_ids = rule is not None and not options.buildid_all  # finding build-ids would delay the next file
-    return OutputOptions(
+    return options.fill(
+        OutputOptions,
         path=options.output or _default_output(),
-        kcore=options.kcore,
         compression_level=_level(options.compression_level, unwind=options.unwind),
         buildids=not (options.no_buildid or build_id == "skip" or skips_build_ids),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
-        buildid_all=options.buildid_all,
         buildid_dir=config.build_id_folder,
-        max_size=options.max_size,
         switch_output=rule,
-        switch_output_event=options.switch_output_event,
-        switch_max_files=options.switch_max_files,
-        timestamp_filename=options.timestamp_filename,
-        timestamp_boundary=options.timestamp_boundary,
         self_contained=bool(options.self_contained),
     )
 

@@ -8,6 +8,7 @@ from perfpy.capture.option_values import AFFINITIES, parse_delay, parse_flush, p
 from perfpy.capture.record_options import DEFAULT_SWITCH_LIMIT, MAX_FREQ
 from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
+from perfpy.cli.line.shared import TaskOptions
 
 if TYPE_CHECKING:
     from perfpy.capture.option_values import SwitchOutput
@@ -26,7 +27,7 @@ def frequency(text: str) -> int:
     return int(text)
 
 
-def period(text: str) -> int:
+def sample_period(text: str) -> int:
     """Parse -c: a number of events."""
     if not text.isdecimal() or int(text) > _LONGEST_PERIOD:
         raise ValueError(f"a whole number up to {_LONGEST_PERIOD}")
@@ -63,14 +64,10 @@ _LACKING: Final = {
 }
 
 
-class TargetCommandOptions(CommandOptions):
+class TargetCommandOptions(TaskOptions):
     """Which tasks and CPUs to record, and when."""
 
     all_cpus: bool = option("-a,--all-cpus", Flag(), "record all CPUs (default without a command)")
-    pid: str = option("-p,--pid", Value(default=""), "record these processes (comma-separated)", metavar="<pid>")
-    tid: str = option("-t,--tid", Value(default=""), "record these threads (comma-separated)", metavar="<tid>")
-    uid: str = option("-u,--uid", Value(default=""), "record the threads of this user", metavar="<user>")
-    cpu: str = option("-C,--cpu", Value(default=""), "record these CPUs, such as 0-2,5", metavar="<cpu>")
     cgroup: str = option("-G,--cgroup", Value(default=""), "record only the tasks of these cgroups (with -a)", metavar="<name>")
     per_thread: bool = option("--per-thread", Flag(), "use one ring buffer for each thread instead of each CPU")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "do not record child tasks")
@@ -96,7 +93,7 @@ class SamplingCommandOptions(CommandOptions):
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     freq: int | None = option("-F,--freq", Value(frequency), "samples per second (default: 4000)", metavar="<freq or 'max'>")
-    count: int | None = option("-c,--count", Value(period), "take one sample every n events", metavar="<n>")
+    period: int | None = option("-c,--count", Value(sample_period), "take one sample every n events", metavar="<n>")
     strict_freq: bool = option("--strict-freq", Flag(), "fail if the kernel would lower the frequency")
     all_kernel: bool = option("--all-kernel", Flag(), "sample only kernel code")
     all_user: bool = option("--all-user", Flag(), "sample only code in user space")
@@ -142,18 +139,18 @@ class ContentCommandOptions(CommandOptions):
         "store symbol names or binaries in the file",
         metavar="<names|binaries>",
     )
-    stat: bool = option("-s,--stat", Flag(), "record per-thread counts at thread exit")
-    raw_samples: bool = option("-R,--raw-samples", Flag(), "record raw data, such as tracepoint fields")
+    inherit_stat: bool = option("-s,--stat", Flag(), "record per-thread counts at thread exit")
+    raw: bool = option("-R,--raw-samples", Flag(), "record raw data, such as tracepoint fields")
     data: bool = option("-d,--data", Flag(), "record data addresses")
     data_mmap: bool = option("--data-mmap", Flag(), "record data mappings, too (implied by -d)")
     sample_mem_info: bool = option("--sample-mem-info", Flag(), "record data sources in the memory hierarchy (implied by -d)")
     phys_data: bool = option("--phys-data", Flag(), "record physical data addresses")
     data_page_size: bool = option("--data-page-size", Flag(), "record the page size of data addresses")
     code_page_size: bool = option("--code-page-size", Flag(), "record the page size of code addresses")
-    timestamp: bool | None = option("-T,--timestamp", Flag(default=None), "record timestamps")
-    period: bool | None = option("-P,--period", Flag(default=None), "record periods")
-    sample_cpu: bool = option("--sample-cpu", Flag(), "record CPU numbers")
-    sample_identifier: bool = option("--sample-identifier", Flag(), "record ids at a fixed offset")
+    time: bool | None = option("-T,--timestamp", Flag(default=None), "record timestamps")
+    period_field: bool | None = option("-P,--period", Flag(default=None), "record periods")
+    cpu_field: bool = option("--sample-cpu", Flag(), "record CPU numbers")
+    identifier: bool = option("--sample-identifier", Flag(), "record ids at a fixed offset")
     weight: bool = option("-W,--weight", Flag(), "record sample weights")
     transaction: bool = option("--transaction", Flag(), "record transaction flags, if the CPU has them")
     branch_any: bool = option("-b,--branch-any", Flag(), "record taken branches")

@@ -143,13 +143,10 @@ def _counting_options(options: StatCommandOptions) -> CountingOptions:
 
 
 def _target(options: StatCommandOptions, *, per_thread: bool) -> Target:
-    from perfpy.capture.targets import resolve
+    from perfpy.capture.targets import TargetOptions, resolve
 
-    tasks = options.pid or options.tid
-    system_wide = _is_system_wide(options)
-    target, warnings = resolve(
-        pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=system_wide, every_thread=per_thread and system_wide and not tasks
-    )
+    chosen = options.fill(TargetOptions, all_cpus=_is_system_wide(options))
+    target, warnings = resolve(chosen, every_thread=per_thread and chosen.all_cpus and not (chosen.pid or chosen.tid))
     for warning in warnings:
         _print_warning(options, warning)
     return target

@@ -14,7 +14,7 @@ def run(options: TopCommandOptions) -> int:
         fail("--json excludes --stdio")
     if options.by and (options.sort or options.fields):
         fail("--by excludes --sort and --fields")
-    if options.freq is not None and options.count is not None:
+    if options.freq is not None and options.period is not None:
         fail("-F excludes -c")
     from perfpy.cli.top.run import TopRun  # --help needs neither the kernel nor numpy
 

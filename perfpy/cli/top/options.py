@@ -6,7 +6,8 @@ from typing import Final
 
 from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option
-from perfpy.cli.record.options import frequency, period
+from perfpy.cli.line.shared import TaskOptions
+from perfpy.cli.record.options import frequency, sample_period
 
 DEFAULT_DELAY: Final = 2.0  # seconds
 _LONGEST_DELAY: Final = 1_000_000.0
@@ -59,14 +60,10 @@ def duration(text: str) -> float:
     return float(int(number) * unit)
 
 
-class TopTargetOptions(CommandOptions):
+class TopTargetOptions(TaskOptions):
     """Which tasks and CPUs to watch."""
 
     all_cpus: bool = option("-a,--all-cpus", Flag(), "watch all CPUs (default)")
-    pid: str = option("-p,--pid", Value(default=""), "watch these processes (comma-separated)", metavar="<pid>")
-    tid: str = option("-t,--tid", Value(default=""), "watch these threads (comma-separated)", metavar="<tid>")
-    uid: str = option("-u,--uid", Value(default=""), "watch the threads of this user", metavar="<user>")
-    cpu: str = option("-C,--cpu", Value(default=""), "watch these CPUs, such as 0-2,5", metavar="<cpu>")
     cgroup: str = option("-G,--cgroup", Value(default=""), "watch only the tasks of these cgroups (after -e)", metavar="<name>")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "do not watch child tasks")
     show_self: bool = option("--show-self", Flag(), "also show perfpy top's own samples")
@@ -78,7 +75,7 @@ class TopSamplingOptions(CommandOptions):
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
     freq: int | None = option("-F,--freq", Value(frequency), "samples per second (default: 4000)", metavar="<freq or 'max'>")
-    count: int | None = option("-c,--count", Value(period), "take one sample every n events", metavar="<n>")
+    period: int | None = option("-c,--count", Value(sample_period), "take one sample every n events", metavar="<n>")
     mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of ring buffers in pages, or bytes: 64K, 2M", metavar="<pages>")
     overwrite: bool = option("--overwrite", Flag(), "overwrite the oldest samples if the ring buffer is full")
     realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority", metavar="<n>")

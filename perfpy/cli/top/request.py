@@ -11,8 +11,8 @@ from perfpy.analysis.entries.layout import ColumnOptions
 from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.capture.option_values import Callchain, parse_callchain, parse_pages
-from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, TargetOptions
-from perfpy.capture.targets import online_cpus
+from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions
+from perfpy.capture.targets import TargetOptions, online_cpus
 from perfpy.cli.line.options import fail
 from perfpy.cli.report import option_values as texts
 from perfpy.cli.report.call_graph import call_graph_parts
@@ -57,10 +57,10 @@ class TopRequest:
     def _default_user(self, tell: Callable[[str], None]) -> str:
         """Return the user to watch: as given, or this one if users may not watch whole CPUs."""
         options = self._options
-        is_chosen = options.pid or options.tid or options.uid or options.cpu or options.cgroup or options.all_cpus
+        is_chosen = options.pid or options.tid or options.user or options.cpu or options.cgroup or options.all_cpus
         level = paranoid_level() or 0
         if is_chosen or may_count_cpus() or level >= _NOBODY_ALLOWED:
-            return options.uid
+            return options.user
         tell(f"note: kernel.perf_event_paranoid is {level}; watching only your processes that run now (sysctl ...=0 or root: all)")
         return str(os.getuid())
 
@@ -69,18 +69,11 @@ class TopRequest:
         options = self._options
         keys = f"{options.sort or _SORT_OF.get(options.by, '')},{options.fields or ''}"
         return RecordOptions(
-            sampling=SamplingOptions(
-                freq=options.freq,
-                period=options.count,
-                callchain=self._chain,
-            ),
-            target=TargetOptions(
-                pid=options.pid,
-                tid=options.tid,
+            sampling=SamplingOptions(freq=options.freq, period=options.period, callchain=self._chain),
+            target=options.fill(
+                TargetOptions,
                 user=self._user,
-                cpu=options.cpu,
-                all_cpus=options.all_cpus,
-                cgroups=tuple(options.cgroup.split(",")) if options.cgroup else (),
+                cgroups=tuple(filter(None, options.cgroup.split(","))),
                 inherit=not options.no_inherit,
             ),
             side_band=SideBandOptions(
@@ -163,7 +156,7 @@ class TopRequest:
         return Subject(
             event.name,
             event.attr.sample_period,
-            *(not options.count, len(sampled) == 1),
+            *(not options.period, len(sampled) == 1),
             *(options.pid, options.tid, _user_name(self._user), options.cpu),
             len(online_cpus()),
         )

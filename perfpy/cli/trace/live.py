@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import parse_callchain, parse_pages
 from perfpy.capture.output.wakeups import Wakeups
-from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, TargetOptions
+from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions
+from perfpy.capture.targets import TargetOptions
 from perfpy.capture.workload import Workload
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
@@ -133,15 +134,7 @@ class LiveTrace:
                 data=bool(options.faults),
                 data_mmap=bool(options.faults),
             ),
-            target=TargetOptions(
-                pid=options.pid,
-                tid=options.tid,
-                user=options.uid,
-                cpu=options.cpu,
-                all_cpus=options.all_cpus,
-                cgroups=(options.cgroup,) if options.cgroup else (),
-                inherit=not options.no_inherit,
-            ),
+            target=options.fill(TargetOptions, cgroups=(options.cgroup,) if options.cgroup else (), inherit=not options.no_inherit),
             side_band=SideBandOptions(bpf_events=False),
             buffers=BufferOptions(mmap_pages=parse_pages(options.mmap_pages) if options.mmap_pages else 0),
             command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),

@@ -6,7 +6,7 @@ from typing import Final
 
 from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
-from perfpy.cli.line.shared import InputOptions
+from perfpy.cli.line.shared import InputOptions, TaskOptions
 
 _BPF: Final = "perfpy has no BPF programs to load for events"
 _LACKING: Final = {
@@ -34,14 +34,10 @@ def milliseconds(text: str) -> float:
     return value
 
 
-class TraceTargetOptions(CommandOptions):
+class TraceTargetOptions(TaskOptions):
     """Which tasks and CPUs to trace."""
 
     all_cpus: bool = option("-a,--all-cpus", Flag(), "trace all CPUs")
-    cpu: str = option("-C,--cpu", Value(default=""), "trace these CPUs, such as 0-2,5", metavar="<cpu>")
-    pid: str = option("-p,--pid", Value(default=""), "trace these processes (comma-separated)", metavar="<pid>")
-    tid: str = option("-t,--tid", Value(default=""), "trace these threads (comma-separated)", metavar="<tid>")
-    uid: str = option("-u,--uid", Value(default=""), "trace the threads of this user", metavar="<user>")
     cgroup: str = option("-G,--cgroup", Value(default=""), "trace only the tasks of this cgroup", metavar="<name>")
     no_inherit: bool = option("--no-inherit", Flag(), "do not trace child tasks")
     proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "maps are read at once", hidden=True)

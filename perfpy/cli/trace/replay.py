@@ -113,7 +113,7 @@ def replay(options: TraceCommandOptions) -> int:
 
 
 def _filter(options: TraceCommandOptions, machine: str) -> CallFilter:
-    if options.uid:
+    if options.user:
         fail("-u: recordings do not have users; use -p or -t")
     selection = parse_selection(options.event, machine)
     return CallFilter(

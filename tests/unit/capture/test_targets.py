@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.capture import cgroups, targets
-from perfpy.capture.targets import ANY, online_cpus, parse_cpus, parse_ids, resolve
+from perfpy.capture.targets import ANY, TargetOptions, online_cpus, parse_cpus, parse_ids, resolve
 from perfpy.errors import UsageError
 from perfpy.events.event import Event
 from perfpy.kernel.hardware.topology import Topology
@@ -51,24 +51,24 @@ def test_ids_are_numbers() -> None:
 def test_a_process_stands_for_its_threads(tmp_path: Path) -> None:
     """-p counts every thread, -t the one named."""
     procfs = proc(tmp_path, (10, 10), (10, 11), (20, 20))
-    assert sorted(resolve(pid="10", procfs=procfs)[0].tids) == [10, 11]
-    assert resolve(tid="11", procfs=procfs)[0].tids == (11,)
+    assert sorted(resolve(TargetOptions(pid="10"), procfs=procfs)[0].tids) == [10, 11]
+    assert resolve(TargetOptions(tid="11"), procfs=procfs)[0].tids == (11,)
     with pytest.raises(UsageError, match="no such process"):
-        resolve(pid="99", procfs=procfs)
+        resolve(TargetOptions(pid="99"), procfs=procfs)
 
 
 def test_overridden_options_are_reported(tmp_path: Path) -> None:
     """perf's own words."""
     procfs = proc(tmp_path, (10, 10))
-    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["-a is ignored, because -p or -t is given"]
-    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["-C is ignored, because -p or -t is given"]
+    assert resolve(TargetOptions(pid="10", all_cpus=True), procfs=procfs)[1] == ["-a is ignored, because -p or -t is given"]
+    assert resolve(TargetOptions(pid="10", cpu="0"), procfs=procfs)[1] == ["-C is ignored, because -p or -t is given"]
 
 
 def test_cpus_that_are_not_there() -> None:
     """A CPU that is offline is no target."""
-    assert resolve(cpu="0")[0].cpus == (0,)
+    assert resolve(TargetOptions(cpu="0"))[0].cpus == (0,)
     with pytest.raises(UsageError, match="offline or does not exist"):
-        resolve(cpu=f"{max(online_cpus()) + 500}")
+        resolve(TargetOptions(cpu=f"{max(online_cpus()) + 500}"))
     assert ANY == -1
 
 

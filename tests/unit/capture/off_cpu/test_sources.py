@@ -13,8 +13,8 @@ from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.capture.off_cpu import sources
 from perfpy.capture.off_cpu.sources import RawField, WaitPlan, add_wait_events
 from perfpy.capture.option_values import Callchain
-from perfpy.capture.record_options import RecordOptions, SideBandOptions, TargetOptions
-from perfpy.capture.targets import Target
+from perfpy.capture.record_options import RecordOptions, SideBandOptions
+from perfpy.capture.targets import Target, TargetOptions
 from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from perfpy.capture.option_values import Callchain
-from perfpy.capture.record_options import OutputOptions, RecordOptions, SamplingOptions, TargetOptions
+from perfpy.capture.record_options import OutputOptions, RecordOptions, SamplingOptions
 from perfpy.capture.runtimes import session
 from perfpy.capture.runtimes.keeping import Kept
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.session import RuntimeNames
+from perfpy.capture.targets import TargetOptions
 from perfpy.errors import PerfError
 
 

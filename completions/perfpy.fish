@@ -247,7 +247,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from trace' -s e -l event -l expr 
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l filter -x -d 'filter the tracepoints of the last -e'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l syscalls -f -d 'print system calls'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -s F -l pf -x -a 'all maj min' -d 'print page faults'
-complete -c perfpy -n '__fish_seen_subcommand_from trace' -l strings -f -d 'read file names and other strings, as root'
+complete -c perfpy -n '__fish_seen_subcommand_from trace' -l strings -f -d 'read file names and structures, as root'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l failure -f -d 'print only calls that failed'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l duration -x -d 'print only calls that took more than n milliseconds'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l slowest -x -d 'print only the n slowest calls, at the end'

@@ -378,7 +378,7 @@ _perfpy() {
                 '*--syscalls[print system calls]' \
                 '*-F+[print page faults]:value:(all maj min)' \
                 '*--pf=[print page faults]:value:(all maj min)' \
-                '*--strings[read file names and other strings, as root]' \
+                '*--strings[read file names and structures, as root]' \
                 '*--failure[print only calls that failed]' \
                 '*--duration=[print only calls that took more than n milliseconds]:value: ' \
                 '*--slowest=[print only the n slowest calls, at the end]:value: ' \

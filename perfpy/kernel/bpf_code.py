@@ -48,6 +48,10 @@ class BpfCode:
         """Load a 64-bit word."""
         self.emit(0x79, dst, src, offset)
 
+    def load_half(self, dst: int, src: int, offset: int) -> None:
+        """Load 32 bits; the upper half becomes 0."""
+        self.emit(0x61, dst, src, offset)
+
     def store(self, dst: int, offset: int, src: int) -> None:
         """Store a 64-bit word."""
         self.emit(0x7B, dst, src, offset)
@@ -98,6 +102,16 @@ class BpfCode:
         """Jump if a register is below another, without sign."""
         self._jumps[len(self._code)] = label
         self.emit(0xAD, dst, src)
+
+    def jump_if_below_number(self, dst: int, value: int, label: str) -> None:
+        """Jump if a register is below a number, without sign."""
+        self._jumps[len(self._code)] = label
+        self.emit(0xA5, dst, immediate=value)
+
+    def jump_if_negative(self, dst: int, label: str) -> None:
+        """Jump if a register is negative."""
+        self._jumps[len(self._code)] = label
+        self.emit(0xC5, dst)
 
     def bytes(self) -> bytes:
         """Return the program."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.numbers import names_by_number
+from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, RULES, Call, execute
 from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
 
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
     from perfpy.tracing.events import CallEvents
     from perfpy.tracing.pairing import PairedEvents
 
-_CURRENT_FOLDER: Final = -100  # AT_FDCWD
-_CLOSE_ON_EXEC: Final = 0o2000000  # O_CLOEXEC, SOCK_CLOEXEC, EPOLL_CLOEXEC ... of all machines with a table
-_CLONE_FILES, _CLONE_THREAD, _CLONE_VFORK = 0x400, 0x10000, 0x4000
-_F_DUPFD, _F_SETFD, _F_DUPFD_CLOEXEC, _FD_CLOEXEC = 0, 2, 1030, 1
-_CLOSE_RANGE_CLOEXEC: Final = 4
-_FAMILIES: Final = {1: "UNIX", 2: "TCP", 10: "TCPv6", 16: "NETLINK", 17: "PACKET"}
-_DATAGRAMS: Final = {1: "UNIX-DGRAM", 2: "UDP", 10: "UDPv6", 16: "NETLINK", 17: "PACKET"}
-_SOCK_DGRAM, _SOCK_TYPE = 2, 0xF
 _MOST_TABLES: Final = 100_000  # processes
 _MOST_FILES: Final = 1 << 20  # of all processes: each can have a million, and a copy for each child
 _NEVER: Final = 1 << 64  # beyond all delivery keys
@@ -120,18 +113,6 @@ class _Changes:
         return name
 
 
-class _Call(NamedTuple):
-    """A call that succeeded."""
-
-    row: int
-    pid: int
-    tid: int
-    arguments: tuple[int, ...]
-    result: int
-    texts: Mapping[int, str]
-    """index of the argument -> its string"""
-
-
 class Descriptors:
     """The tables of all processes.
 
@@ -152,7 +133,7 @@ class Descriptors:
         self._tables: dict[int, DescriptorTable] = {}
         self._count = 0  # descriptors in them
         self._changes = _Changes()
-        self._rules = {number: _RULES[name] for number, name in names_by_number(machine).items() if name in _RULES}
+        self._rules = {number: RULES[name] for number, name in names_by_number(machine).items() if name in RULES}
         self._numbers = np.array(sorted(self._rules), np.int64)
 
     def add_process(self, pid: int, table: DescriptorTable) -> None:
@@ -210,13 +191,13 @@ class Descriptors:
 
     def _apply(self, events: CallEvents, row: int, entry: int, texts: Mapping[int, Mapping[int, str]]) -> None:
         rule = self._rules[int(events.number[row])]
-        if entry == NO_ROW and rule is not _execute:  # an exec may have begun before the trace
+        if entry == NO_ROW and rule is not execute:  # an exec may have begun before the trace
             return
         arguments = tuple(events.arguments[entry].tolist())
-        call = _Call(row, int(events.pid[row]), int(events.tid[row]), arguments, int(events.result[row]), texts.get(entry, {}))
+        call = Call(row, int(events.pid[row]), int(events.tid[row]), arguments, int(events.result[row]), texts.get(entry, {}))
         rule(self, call)
 
-    def set(self, call: _Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
+    def set(self, call: Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
         """Let a descriptor refer to a file."""
         files = self.table(call.pid).files
         before = files.get(number)
@@ -224,7 +205,7 @@ class Descriptors:
         files[number] = OpenFile(name, closes_on_exec)
         self._changes.note((call.pid, number), call.row, before.name if before else "", name)
 
-    def close(self, call: _Call, number: int) -> None:
+    def close(self, call: Call, number: int) -> None:
         """Close a descriptor."""
         before = self.table(call.pid).files.pop(number, None)
         if before is not None:
@@ -236,11 +217,15 @@ class Descriptors:
         if child not in self._tables or not self._tables[child].files:
             self.add_process(child, self.table(parent).copy())
 
-    def path(self, call: _Call, folder: int, name: str) -> str:
+    def present_name(self, pid: int, number: int) -> str:
+        """Return the name that a descriptor has now; "" if it is closed."""
+        return self._read_name(pid, number)
+
+    def path(self, call: Call, folder: int, name: str) -> str:
         """Return the path of a name relative to a descriptor or the current folder; "" if that is unknown."""
         table = self.table(call.pid)
         if not name.startswith("/"):
-            if folder == _CURRENT_FOLDER:
+            if folder == CURRENT_FOLDER:
                 start = table.folder
             else:
                 file = table.files.get(folder)
@@ -257,123 +242,3 @@ class Descriptors:
             before = files.pop(number)
             self._count -= 1
             self._changes.note((pid, number), row, before.name, "")
-
-
-def _int(value: int) -> int:
-    """Return the low 32 bits as a signed number."""
-    value &= 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
-
-
-def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[Descriptors, _Call], None]:
-    """Return the rule of a call that opens a file. Arguments: indexes of the folder, the name and the flags."""
-
-    def rule(descriptors: Descriptors, call: _Call) -> None:
-        text = call.texts.get(name, "")
-        start = _CURRENT_FOLDER if folder is None else _int(call.arguments[folder])
-        path = descriptors.path(call, start, text) if text else ""
-        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
-        descriptors.set(call, call.result, path, closes_on_exec=closes)
-
-    return rule
-
-
-def _made(label: str, flags: int | None = None) -> Callable[[Descriptors, _Call], None]:
-    """Return the rule of a call that makes a descriptor without a file."""
-
-    def rule(descriptors: Descriptors, call: _Call) -> None:
-        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
-        descriptors.set(call, call.result, label, closes_on_exec=closes)
-
-    return rule
-
-
-def _close(descriptors: Descriptors, call: _Call) -> None:
-    descriptors.close(call, _int(call.arguments[0]))
-
-
-def _close_range(descriptors: Descriptors, call: _Call) -> None:
-    first, last = call.arguments[0] & 0xFFFFFFFF, call.arguments[1] & 0xFFFFFFFF
-    files = descriptors.table(call.pid).files
-    for number in [number for number in files if first <= number <= last]:
-        if call.arguments[2] & _CLOSE_RANGE_CLOEXEC:
-            files[number] = files[number]._replace(closes_on_exec=True)
-        else:
-            descriptors.close(call, number)
-
-
-def _duplicate(descriptors: Descriptors, call: _Call) -> None:
-    file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
-    closes = len(call.arguments) > 2 and bool(call.arguments[2] & _CLOSE_ON_EXEC)
-    descriptors.set(call, call.result, file.name if file else "", closes_on_exec=closes)
-
-
-def _dup(descriptors: Descriptors, call: _Call) -> None:
-    _duplicate(descriptors, call._replace(arguments=call.arguments[:1]))
-
-
-def _control(descriptors: Descriptors, call: _Call) -> None:
-    number, command, argument = _int(call.arguments[0]), _int(call.arguments[1]), call.arguments[2]
-    file = descriptors.table(call.pid).files.get(number)
-    if command in (_F_DUPFD, _F_DUPFD_CLOEXEC):
-        descriptors.set(call, call.result, file.name if file else "", closes_on_exec=command == _F_DUPFD_CLOEXEC)
-    elif command == _F_SETFD and file is not None:
-        descriptors.table(call.pid).files[number] = file._replace(closes_on_exec=bool(argument & _FD_CLOEXEC))
-
-
-def _socket(descriptors: Descriptors, call: _Call) -> None:
-    family, kind = _int(call.arguments[0]), _int(call.arguments[1])
-    names = _DATAGRAMS if kind & _SOCK_TYPE == _SOCK_DGRAM else _FAMILIES
-    name = names.get(family, f"family {family}")
-    descriptors.set(call, call.result, f"socket:{name}", closes_on_exec=bool(kind & _CLOSE_ON_EXEC))
-
-
-def _change_folder(descriptors: Descriptors, call: _Call) -> None:
-    text = call.texts.get(0, "")
-    descriptors.table(call.pid).folder = descriptors.path(call, _CURRENT_FOLDER, text) if text else ""
-
-
-def _change_folder_to_descriptor(descriptors: Descriptors, call: _Call) -> None:
-    file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
-    descriptors.table(call.pid).folder = file.name if file else ""
-
-
-def _execute(descriptors: Descriptors, call: _Call) -> None:
-    descriptors.execute(call.pid, call.row)
-
-
-_RULES: Final[dict[str, Callable[[Descriptors, _Call], None]]] = {
-    "open": _opened(None, 0, 1),
-    "creat": _opened(None, 0, None),
-    "openat": _opened(0, 1, 2),
-    "openat2": _opened(0, 1, None),
-    "open_tree": _opened(0, 1, 2),
-    "memfd_create": _made("memfd"),
-    "close": _close,
-    "close_range": _close_range,
-    "dup": _dup,
-    "dup2": _dup,
-    "dup3": _duplicate,
-    "fcntl": _control,
-    "fcntl64": _control,
-    "socket": _socket,
-    "accept": _made("socket"),
-    "accept4": _made("socket", 3),
-    "epoll_create": _made("anon_inode:[eventpoll]"),
-    "epoll_create1": _made("anon_inode:[eventpoll]", 0),
-    "eventfd": _made("anon_inode:[eventfd]"),
-    "eventfd2": _made("anon_inode:[eventfd]", 1),
-    "signalfd4": _made("anon_inode:[signalfd]", 3),
-    "timerfd_create": _made("anon_inode:[timerfd]", 1),
-    "inotify_init": _made("anon_inode:inotify"),
-    "inotify_init1": _made("anon_inode:inotify", 0),
-    "fanotify_init": _made("anon_inode:[fanotify]"),
-    "perf_event_open": _made("anon_inode:[perf_event]"),
-    "userfaultfd": _made("anon_inode:[userfaultfd]", 0),
-    "pidfd_open": _made("anon_inode:[pidfd]"),
-    "io_uring_setup": _made("anon_inode:[io_uring]"),
-    "chdir": _change_folder,
-    "fchdir": _change_folder_to_descriptor,
-    "execve": _execute,
-    "execveat": _execute,
-}

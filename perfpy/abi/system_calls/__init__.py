@@ -7,6 +7,7 @@ Modules:
 
 numbers     machine and number -> name, from numbers.tsv
 arguments   name -> names and kinds of its arguments, from arguments.tsv
+structures  name -> the structures that its arguments point to, from structures.tsv
 constants   kind -> names of values and bits, from constants.tsv
 results     name -> kind of its result
 open_flags  the flags of open(2), by machine

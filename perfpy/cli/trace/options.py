@@ -55,7 +55,7 @@ class TraceEventOptions(CommandOptions):
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
     syscalls: bool | None = option("--syscalls", Flag(default=None), "print system calls (default without -F or events in -e)")
     faults: str = option("-F,--pf", Value(Choice("all", "maj", "min"), default=""), "print page faults", metavar="<all|maj|min>")
-    strings: bool = option("--strings", Flag(default=True), "read file names and other strings, as root (default)")
+    strings: bool = option("--strings", Flag(default=True), "read file names and structures, as root (default)")
     failure: bool = option("--failure", Flag(), "print only calls that failed")
     duration: float = option(
         "--duration", Value(milliseconds, default=0.0), "print only calls that took more than n milliseconds", metavar="<n>"

@@ -2,7 +2,7 @@
 
 Modules, in the order of the data:
 
-text_program     the BPF programs that copy strings of arguments
+text_program     the BPF programs that copy strings and structures of arguments
 call_strings     loads them, and finds the call of each string
 open_files       the descriptors and folders that processes have now
 live_code        the mappings and symbols of running tasks

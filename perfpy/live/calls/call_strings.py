@@ -1,4 +1,4 @@
-"""The strings of system calls' arguments: load the BPF programs, read what they copy, and find the call of each string."""
+"""The strings and structures of system calls' arguments: load the BPF programs, read what they copy, and find the call of each text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,22 @@ from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import PerfType
 from perfpy.abi.system_calls.arguments import arguments_of
 from perfpy.abi.system_calls.numbers import names_by_number
+from perfpy.abi.system_calls.structures import structures_of
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel import bpf_loading
-from perfpy.live.calls.text_program import HEAD, PENDING_SIZE, SCRATCH_SIZE, enter_program, exit_program
+from perfpy.live.calls.text_program import (
+    HEAD,
+    MOST_ARGUMENTS,
+    PENDING_SIZE,
+    RETURN_SHIFT,
+    SCRATCH_SIZE,
+    WANTED,
+    element_word,
+    enter_program,
+    exit_program,
+)
 from perfpy.tracing.events import ENTER
+from perfpy.views.trace.structure_text import structure_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +38,6 @@ if TYPE_CHECKING:
     from perfpy.tracing.events import CallEvents
 
 _KEY: Final = struct.Struct("=I")
-_WORD: Final = struct.Struct("=Q")
 _CALLS: Final = 1024  # numbers of calls
 _PENDING: Final = 16384  # threads
 _RING_SIZE: Final = 1 << 24
@@ -72,13 +83,14 @@ class CallStrings:
                 opened.callback(os.close, descriptor)
                 return descriptor
 
-            wanted = keep(bpf_loading.create_map(bpf_loading.ARRAY, _KEY.size, _WORD.size, _CALLS))
+            wanted = keep(bpf_loading.create_map(bpf_loading.ARRAY, _KEY.size, WANTED.size, _CALLS))
             pending = keep(bpf_loading.create_map(bpf_loading.LRU_HASH, _KEY.size, PENDING_SIZE, _PENDING))
             scratch = keep(bpf_loading.create_map(bpf_loading.ARRAY, _KEY.size, SCRATCH_SIZE, os.cpu_count() or 1))
             ring = keep(bpf_loading.create_map(bpf_loading.RINGBUF, 0, 0, _RING_SIZE))
-            for number, mask in text_masks(machine).items():
-                bpf_loading.update(wanted, _KEY.pack(number), _WORD.pack(mask))
-            codes = enter_program(wanted, pending, scratch, ring, os.getpid()), exit_program(pending, scratch, ring, os.getpid())
+            for number, words in wanted_calls(machine).items():
+                bpf_loading.update(wanted, _KEY.pack(number), WANTED.pack(*words))
+            maps = wanted, pending, scratch, ring
+            codes = enter_program(*maps, os.getpid()), exit_program(*maps, os.getpid())
             for tracepoint, code in zip(tracepoints, codes, strict=True):
                 program = bpf_loading.load_program(bpf_loading.TRACEPOINT, code)
                 try:
@@ -90,6 +102,7 @@ class CallStrings:
             self._ring = bpf_loading.BpfRing(ring, _RING_SIZE)
             opened.callback(self._ring.close)
             self._opened = opened.pop_all()
+        self._structures = structure_texts(machine)
         self._waiting: list[CopiedText] = []
         self._characters = 0
 
@@ -99,7 +112,13 @@ class CallStrings:
 
     def drain(self) -> None:
         """Take the strings out of the ring."""
-        self.add(list(map(_decoded, self._ring.records())))
+        self.add([self._decoded(record) for record in self._ring.records()])
+
+    def _decoded(self, record: bytes) -> CopiedText:
+        time, tid, _pid, number, index, at_return = HEAD.unpack_from(record)
+        data = record[HEAD.size :]
+        text = self._structures.get((number, index), _string)(data)
+        return CopiedText(time, tid, number, index, bool(at_return), text)
 
     def add(self, texts: list[CopiedText]) -> None:
         """Add strings, and drop the oldest if there are too many: other tasks that are not traced make them without end."""
@@ -150,20 +169,33 @@ def _assign(texts: list[CopiedText], rows: list[int], events: CallEvents, found:
             found.setdefault(rows[position], {})[text.argument] = text.text
 
 
-def _decoded(record: bytes) -> CopiedText:
-    time, tid, _pid, number, index, at_return = HEAD.unpack_from(record)
-    text = record[HEAD.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
-    return CopiedText(time, tid, number, index, bool(at_return), text)
+def _string(data: bytes) -> str:
+    """Return a string that ends with a NUL."""
+    return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
 
-def text_masks(machine: str) -> dict[int, int]:
-    """Return number of a call -> mask of its arguments that are strings."""
-    masks = {}
+def wanted_calls(machine: str) -> dict[int, list[int]]:
+    """Return number of a call -> the words of WANTED."""
+    wanted = {}
     for number, name in names_by_number(machine).items():
-        mask = sum(1 << index for index, argument in enumerate(arguments_of(name) or ()) if argument.kind == "text")
-        if mask and number < _CALLS:
-            masks[number] = mask
-    return masks
+        words = [0] * (1 + MOST_ARGUMENTS)
+        words[0] = sum(1 << index for index, argument in enumerate(arguments_of(name) or ()) if argument.kind == "text")
+        for pointed in structures_of(name, machine):
+            moments = pointed.at_entry | pointed.at_return << RETURN_SHIFT
+            words[0] |= moments << pointed.argument
+            words[1 + pointed.argument] = element_word(pointed)
+        if words[0] and number < _CALLS:
+            wanted[number] = words
+    return wanted
+
+
+def structure_texts(machine: str) -> dict[tuple[int, int], Callable[[bytes], str]]:
+    """Return (number of a call, index of an argument) -> the function from the bytes of its structure to text."""
+    return {
+        (number, pointed.argument): structure_text(pointed.structure, machine)
+        for number, name in names_by_number(machine).items()
+        for pointed in structures_of(name, machine)
+    }
 
 
 def open_strings(tracepoints: tuple[int, int], machine: str, open_counter: Callable[[EventAttr], Counter]) -> CallStrings | str:

@@ -11,6 +11,7 @@ call_text         a call's name, arguments and result
 kinds             kinds of arguments to what makes them text
 argument_texts    the texts of numbers, names, descriptors and processes
 special_texts     the texts of modes, sockets, futexes and dependent arguments
+structure_text    the text of structures that arguments point to
 unused_arguments  arguments that a call does not use
 other_events      samples of other events between the calls
 event_sums        page faults and run times of threads

@@ -239,6 +239,22 @@ class Text(Number):
         return texts
 
 
+class Contents(Number):
+    """The address of a structure; its contents, if they are known. address: the text of an address."""
+
+    def __init__(self, address: Number) -> None:
+        super().__init__("u8", "%#x")
+        self._address = address
+
+    def texts(self, values: NDArray[np.uint64], rows: ArgumentRows) -> list[str]:
+        """Return the contents or the addresses."""
+        texts = list(self._address.texts(values, rows))
+        if rows.strings:
+            for index, row in enumerate(rows.rows.tolist()):
+                texts[index] = rows.strings.get(row, {}).get(rows.index) or texts[index]
+        return texts
+
+
 class Process(Number):
     """A process or thread, with its comm if that is known."""
 

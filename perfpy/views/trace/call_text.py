@@ -16,9 +16,10 @@ from perfpy.abi.system_calls.arguments import arguments_of
 from perfpy.abi.system_calls.errors import error_name
 from perfpy.abi.system_calls.numbers import names_by_number
 from perfpy.abi.system_calls.results import result_kind
+from perfpy.abi.system_calls.structures import structures_of
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
-from perfpy.views.trace.argument_texts import ArgumentRows, Descriptor, Number, Process, Text, result_processes
+from perfpy.views.trace.argument_texts import ArgumentRows, Contents, Descriptor, Number, Process, Text, result_processes
 from perfpy.views.trace.kinds import text_of_kind
 from perfpy.views.trace.special_texts import F_GETOWN, ControlResult, Dependent
 from perfpy.views.trace.unused_arguments import unused_arguments
@@ -94,7 +95,12 @@ class CallTexts:
             if arguments is None:
                 texts = tuple((f"arg{index}", text_of_kind(_UNKNOWN_KIND, self._machine)) for index in range(_MOST_ARGUMENTS))
             else:
-                texts = tuple((argument.name, text_of_kind(argument.kind, self._machine)) for argument in arguments)
+                pointers = {pointed.argument for pointed in structures_of(name, self._machine)}
+                kinds = [text_of_kind(argument.kind, self._machine) for argument in arguments]
+                texts = tuple(
+                    (argument.name, Contents(kind) if index in pointers else kind)
+                    for index, (argument, kind) in enumerate(zip(arguments, kinds, strict=True))
+                )
             shape = CallShape(name, texts)
             if len(self._shapes) < _MOST_SHAPES:
                 self._shapes[number] = shape
@@ -149,7 +155,7 @@ class CallTexts:
         for index, (_, text) in enumerate(shape.arguments):
             self._masks[number, index] = _ALL
             self._has_descriptor[number] |= isinstance(text, Descriptor)
-            self._has_string[number] |= isinstance(text, Text)
+            self._has_string[number] |= isinstance(text, Text | Contents)
             self._vary[number] |= isinstance(text, Process)
             if isinstance(text, Dependent):
                 self._conditions.append((number, text.on, text.choices_of(Process)))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from perfpy.tracing import descriptors as module
+from perfpy.tracing.descriptor_rules import RULES, Call
 from perfpy.tracing.descriptors import Descriptors, DescriptorTable, OpenFile
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def table(count: int) -> DescriptorTable:
@@ -35,3 +33,18 @@ def test_descriptors_are_counted_when_they_close(monkeypatch: pytest.MonkeyPatch
     assert followed._count == 199
     followed.forget([1, 2])
     assert followed._count == 0
+
+
+@pytest.mark.parametrize(("present", "name"), [("pipe:[7]", "pipe:[7]"), ("/etc/passwd", "pipe"), ("", "pipe")])
+def test_a_pipe_has_its_present_name_unless_its_descriptor_is_another_file_by_now(present, name):
+    followed = Descriptors("x86_64", read_name=lambda _pid, _number: present)
+    RULES["pipe2"](followed, Call(0, 1, 1, (0x7F00, 0o2000000), 0, {0: "[3, 4]"}))
+
+    assert followed.table(1).files == {3: OpenFile(name, closes_on_exec=True), 4: OpenFile(name, closes_on_exec=True)}
+
+
+def test_a_pipe_whose_descriptors_are_unreadable_has_no_name():
+    followed = Descriptors("x86_64")
+    RULES["socketpair"](followed, Call(0, 1, 1, (1, 1, 0, 0x7F00), 0, {}))
+
+    assert followed.table(1).files == {}

@@ -1,0 +1,185 @@
+"""What each system call does to the descriptors of its process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfpy.tracing.descriptors import Descriptors
+
+CURRENT_FOLDER: Final = -100  #: AT_FDCWD
+_CLOSE_ON_EXEC: Final = 0o2000000  # O_CLOEXEC, SOCK_CLOEXEC, EPOLL_CLOEXEC ... of all machines with a table
+_F_DUPFD, _F_SETFD, _F_DUPFD_CLOEXEC, _FD_CLOEXEC = 0, 2, 1030, 1
+_CLOSE_RANGE_CLOEXEC: Final = 4
+_FAMILIES: Final = {1: "UNIX", 2: "TCP", 10: "TCPv6", 16: "NETLINK", 17: "PACKET"}
+_DATAGRAMS: Final = {1: "UNIX-DGRAM", 2: "UDP", 10: "UDPv6", 16: "NETLINK", 17: "PACKET"}
+_SOCK_DGRAM, _SOCK_TYPE = 2, 0xF
+
+
+class Call(NamedTuple):
+    """A call that succeeded.
+
+    Attributes:
+        row: of its return.
+        pid, tid: its process and thread.
+        arguments: their numbers.
+        result: what it returned.
+        texts: index of the argument -> its string or the text of its structure.
+    """
+
+    row: int
+    pid: int
+    tid: int
+    arguments: tuple[int, ...]
+    result: int
+    texts: Mapping[int, str]
+
+
+def _int(value: int) -> int:
+    """Return the low 32 bits as a signed number."""
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[Descriptors, Call], None]:
+    """Return the rule of a call that opens a file. Arguments: indexes of the folder, the name and the flags."""
+
+    def rule(descriptors: Descriptors, call: Call) -> None:
+        text = call.texts.get(name, "")
+        start = CURRENT_FOLDER if folder is None else _int(call.arguments[folder])
+        path = descriptors.path(call, start, text) if text else ""
+        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
+        descriptors.set(call, call.result, path, closes_on_exec=closes)
+
+    return rule
+
+
+def _made(label: str, flags: int | None = None) -> Callable[[Descriptors, Call], None]:
+    """Return the rule of a call that makes a descriptor without a file."""
+
+    def rule(descriptors: Descriptors, call: Call) -> None:
+        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
+        descriptors.set(call, call.result, label, closes_on_exec=closes)
+
+    return rule
+
+
+def _close(descriptors: Descriptors, call: Call) -> None:
+    descriptors.close(call, _int(call.arguments[0]))
+
+
+def _close_range(descriptors: Descriptors, call: Call) -> None:
+    first, last = call.arguments[0] & 0xFFFFFFFF, call.arguments[1] & 0xFFFFFFFF
+    files = descriptors.table(call.pid).files
+    for number in [number for number in files if first <= number <= last]:
+        if call.arguments[2] & _CLOSE_RANGE_CLOEXEC:
+            files[number] = files[number]._replace(closes_on_exec=True)
+        else:
+            descriptors.close(call, number)
+
+
+def _duplicate(descriptors: Descriptors, call: Call) -> None:
+    file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
+    closes = len(call.arguments) > 2 and bool(call.arguments[2] & _CLOSE_ON_EXEC)
+    descriptors.set(call, call.result, file.name if file else "", closes_on_exec=closes)
+
+
+def _dup(descriptors: Descriptors, call: Call) -> None:
+    _duplicate(descriptors, call._replace(arguments=call.arguments[:1]))
+
+
+def _control(descriptors: Descriptors, call: Call) -> None:
+    number, command, argument = _int(call.arguments[0]), _int(call.arguments[1]), call.arguments[2]
+    file = descriptors.table(call.pid).files.get(number)
+    if command in (_F_DUPFD, _F_DUPFD_CLOEXEC):
+        descriptors.set(call, call.result, file.name if file else "", closes_on_exec=command == _F_DUPFD_CLOEXEC)
+    elif command == _F_SETFD and file is not None:
+        descriptors.table(call.pid).files[number] = file._replace(closes_on_exec=bool(argument & _FD_CLOEXEC))
+
+
+def _socket_name(call: Call) -> str:
+    """Return the name of a socket: its family."""
+    family, kind = _int(call.arguments[0]), _int(call.arguments[1])
+    names = _DATAGRAMS if kind & _SOCK_TYPE == _SOCK_DGRAM else _FAMILIES
+    return f"socket:{names.get(family, f'family {family}')}"
+
+
+def _socket(descriptors: Descriptors, call: Call) -> None:
+    closes = bool(call.arguments[1] & _CLOSE_ON_EXEC)
+    descriptors.set(call, call.result, _socket_name(call), closes_on_exec=closes)
+
+
+def _pair(argument: int, flags: int | None, name_of: Callable[[Descriptors, Call, int], str]) -> Callable[[Descriptors, Call], None]:
+    """Return the rule of a call that returns two descriptors in memory. argument: the index of their address."""
+
+    def rule(descriptors: Descriptors, call: Call) -> None:
+        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
+        for word in call.texts.get(argument, "").strip("[]").split(", "):
+            if word.isdecimal():
+                descriptors.set(call, int(word), name_of(descriptors, call, int(word)), closes_on_exec=closes)
+
+    return rule
+
+
+def _pipe_name(descriptors: Descriptors, call: Call, number: int) -> str:
+    """Return the present name of the descriptor if that is a pipe; it tells which one."""
+    name = descriptors.present_name(call.pid, number)
+    return name if name.startswith("pipe:") else "pipe"
+
+
+def _change_folder(descriptors: Descriptors, call: Call) -> None:
+    text = call.texts.get(0, "")
+    descriptors.table(call.pid).folder = descriptors.path(call, CURRENT_FOLDER, text) if text else ""
+
+
+def _change_folder_to_descriptor(descriptors: Descriptors, call: Call) -> None:
+    file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
+    descriptors.table(call.pid).folder = file.name if file else ""
+
+
+def execute(descriptors: Descriptors, call: Call) -> None:
+    """Close the descriptors that an exec closes."""
+    descriptors.execute(call.pid, call.row)
+
+
+#: name of a call -> what it does
+RULES: Final[dict[str, Callable[[Descriptors, Call], None]]] = {
+    "open": _opened(None, 0, 1),
+    "creat": _opened(None, 0, None),
+    "openat": _opened(0, 1, 2),
+    "openat2": _opened(0, 1, None),
+    "open_tree": _opened(0, 1, 2),
+    "memfd_create": _made("memfd"),
+    "close": _close,
+    "close_range": _close_range,
+    "dup": _dup,
+    "dup2": _dup,
+    "dup3": _duplicate,
+    "fcntl": _control,
+    "fcntl64": _control,
+    "pipe": _pair(0, None, _pipe_name),
+    "pipe2": _pair(0, 1, _pipe_name),
+    "socketpair": _pair(3, 1, lambda _descriptors, call, _number: _socket_name(call)),
+    "socket": _socket,
+    "accept": _made("socket"),
+    "accept4": _made("socket", 3),
+    "epoll_create": _made("anon_inode:[eventpoll]"),
+    "epoll_create1": _made("anon_inode:[eventpoll]", 0),
+    "eventfd": _made("anon_inode:[eventfd]"),
+    "eventfd2": _made("anon_inode:[eventfd]", 1),
+    "signalfd4": _made("anon_inode:[signalfd]", 3),
+    "timerfd_create": _made("anon_inode:[timerfd]", 1),
+    "inotify_init": _made("anon_inode:inotify"),
+    "inotify_init1": _made("anon_inode:inotify", 0),
+    "fanotify_init": _made("anon_inode:[fanotify]"),
+    "perf_event_open": _made("anon_inode:[perf_event]"),
+    "userfaultfd": _made("anon_inode:[userfaultfd]", 0),
+    "pidfd_open": _made("anon_inode:[pidfd]"),
+    "io_uring_setup": _made("anon_inode:[io_uring]"),
+    "chdir": _change_folder,
+    "fchdir": _change_folder_to_descriptor,
+    "execve": execute,
+    "execveat": execute,
+}

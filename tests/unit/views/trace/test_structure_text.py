@@ -1,0 +1,70 @@
+"""Structures that arguments of system calls point to, as text."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+
+import pytest
+
+from perfpy.abi.system_calls.numbers import names_by_number
+from perfpy.abi.system_calls.structures import RESULT, structures_of
+from perfpy.views.trace.structure_text import structure_text
+
+MACHINE = "x86_64"
+ADDRESS6 = struct.pack("=H", socket.AF_INET6) + b"\x01\xbb" + bytes(4) + socket.inet_pton(socket.AF_INET6, "2001:db8::1")
+
+
+@pytest.mark.parametrize(
+    ("structure", "data", "text"),
+    [
+        ("timespec", struct.pack("=qq", 1, 5), "{ .tv_sec: 1, .tv_nsec: 5 }"),
+        ("timeval_pair", struct.pack("=4q", 1, 2, 3, 4), "[{ .tv_sec: 1, .tv_usec: 2 }, { .tv_sec: 3, .tv_usec: 4 }]"),
+        ("timespec_pair", struct.pack("=2q", 0, (1 << 30) - 2), "[{ .tv_sec: 0, .tv_nsec: UTIME_OMIT }]"),
+        ("sockaddr", b"", ""),
+        ("sockaddr", struct.pack("=H", 1), "{ .family: LOCAL }"),
+        ("sockaddr", struct.pack("=H", 1) + b"/run/a.sock\0rest", "{ .family: LOCAL, path: /run/a.sock }"),
+        ("sockaddr", struct.pack("=H", 1) + b"\0hidden", "{ .family: LOCAL, path: @hidden }"),
+        ("sockaddr", struct.pack("=H", 1) + b"a\x1b[2J\nb", "{ .family: LOCAL, path: a\x1b[2J^Jb }"),
+        ("sockaddr", struct.pack("=H", 2) + b"\0\x50\x7f\0\0\1", "{ .family: INET, port: 80, addr: 127.0.0.1 }"),
+        ("sockaddr", ADDRESS6 + struct.pack("=I", 3), "{ .family: INET6, port: 443, addr: 2001:db8::1, scope_id: 3 }"),
+        ("sockaddr", struct.pack("=H", 999), "{ .family: 999 }"),
+        ("pollfd", struct.pack("=ihhihh", 3, 1, 0, 4, 5, 4), "[{ .fd: 3, .events: IN }, { .fd: 4, .events: IN|OUT, .revents: OUT }]"),
+        ("epoll_event", struct.pack("=IQ", 1 | 1 << 31, 7), "{ .events: IN|ET, .data: 0x7 }"),
+        ("iovec", struct.pack("=QQ", 0x10, 2) * 17, f"[{'{ .iov_base: 0x10, .iov_len: 2 }, ' * 16}...]"),
+        ("rlimit", struct.pack("=QQ", 1024, (1 << 64) - 1), "{ .rlim_cur: 1024, .rlim_max: INFINITY }"),
+        ("descriptor_pair", struct.pack("=ii", 3, 4), "[3, 4]"),
+        ("clone_args", struct.pack("=8Q", 0x100, 0, 0, 0, 17, 0, 4096, 0), "{ .flags: VM, .exit_signal: CHLD, .stack_size: 4096 }"),
+        ("open_how", struct.pack("=3Q", 0o2000000, 0, 8), "{ .flags: RDONLY|CLOEXEC, .resolve: 0x8 }"),
+    ],
+)
+def test_structures_are_printed_in_the_form_of_perf(structure, data, text):
+    assert structure_text(structure, MACHINE)(data) == text
+
+
+@pytest.mark.skipif(os.uname().machine != MACHINE, reason="struct stat is that of x86-64")
+def test_files_have_their_mode_and_size():
+    data = struct.pack("=QQQI12xQQ", 1, 2, 1, 0o100640, 0, 1234) + bytes(8)
+
+    assert structure_text("stat", MACHINE)(data) == "{ .st_mode: IFREG|0640, .st_size: 1234 }"
+
+
+def test_any_bytes_become_one_line_or_nothing():
+    """The bytes are chosen by the traced program, and may be cut."""
+    structures = {pointed.structure for name in names_by_number(MACHINE).values() for pointed in structures_of(name, MACHINE)}
+    draw = random.Random(5)
+
+    for structure in structures:
+        text_of = structure_text(structure, MACHINE)
+        texts = [text_of(draw.randbytes(draw.randrange(257))) for _ in range(100)]
+        assert not any("\n" in text or "\r" in text for text in texts)
+
+
+def test_each_row_of_the_table_names_an_argument_and_its_count():
+    for machine in ("x86_64", "aarch64", "s390x"):
+        pointed = {name: structures_of(name, machine) for name in names_by_number(machine).values()}
+        assert pointed["epoll_pwait"][0].length_from == RESULT
+        assert pointed["sendto"][0].argument == 4
+    assert structures_of("nanosleep", "i686") == ()

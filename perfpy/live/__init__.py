@@ -3,6 +3,7 @@
 Modules, in the order of the data:
 
 rings         open the events of a live view and read their ring buffers
+reading       the records between two updates, in bounded memory
 tasks         the side-band of running tasks, bounded for days
 python_frames  callchains with Python functions (top --python)
 window        the samples of one interval as a SampleSource
@@ -10,6 +11,7 @@ symbolizing   symbols across windows: files are searched and read once
 snapshot      the last minute as a perf.data
 decay         the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval
+background    a thread that computes updates while keys and ring buffers are read
 thread_watch  states of threads through /proc (why without access to tracepoints)
 calls         system calls of running tasks, for `perfpy trace`
 """

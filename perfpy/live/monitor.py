@@ -22,6 +22,7 @@ from perfpy.fleet.portable.profile import portable
 from perfpy.fleet.portable.traced_values import formats_of, shown_texts
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.decay import add_window
+from perfpy.live.reading import RingReader
 from perfpy.live.snapshot import Retained, write_snapshot
 from perfpy.live.symbolizing import LiveSymbols
 from perfpy.live.tasks import LiveTasks
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.live.python_frames import LivePython
+    from perfpy.live.reading import RingRecords
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
@@ -56,6 +58,8 @@ class LiveUpdate(NamedTuple):
 class LiveMonitor:
     """Reports of running events, one per call of update().
 
+    One thread may use the monitor while another one uses its reader.
+
     Args:
         rings: the open events.
         options: of the reports.
@@ -64,6 +68,9 @@ class LiveMonitor:
         hidden: cpumodes without rows.
         zero: forget earlier windows instead of fading them.
         retain: seconds of samples that save() writes.
+
+    Attributes:
+        reader: of the ring buffers.
     """
 
     def __init__(
@@ -83,6 +90,7 @@ class LiveMonitor:
         tracing_data = rings.tracing_data()
         tracing = _tracing(tracing_data) if tracing_data else None
         self._python = self._new_python(rings.events(tracing)) if rings.options.python else None
+        self.reader = RingReader(rings, self._python)
         events = rings.events(tracing)
         for event in events if self._python else ():
             event.attr = plain_attr(event.attr)
@@ -96,9 +104,8 @@ class LiveMonitor:
         self._history: PortableProfile | None = None
         self._retained = Retained(retain)
         self._recorded = RecordedFeatures(rings.counters, rings.options, [event.attr for event in events])
-        self._pieces: list[bytes] = []
-        self._total_lost = 0
-        self._since = time.monotonic()
+        self._total_lost = self._total_dropped = 0
+        self._since = time.monotonic_ns()
 
     def _new_python(self, events: list[FileEvent]) -> LivePython:
         from perfpy.live.python_frames import LivePython  # rarely needed
@@ -113,7 +120,7 @@ class LiveMonitor:
     def begin(self) -> None:
         """Enable the events, and learn about the running tasks."""
         self._rings.counters.enable()
-        self._since = time.monotonic()
+        self._since = time.monotonic_ns()
         self._learn(self._draining(self._synthesized_records()))
 
     def _synthesized_records(self) -> Iterable[bytes]:
@@ -135,7 +142,7 @@ class LiveMonitor:
         for record in records:
             yield record
             if time.monotonic() >= due:
-                self.drain()
+                self.reader.drain()
                 due = time.monotonic() + _DRAIN_EVERY
 
     def _learn(self, records: Iterable[bytes]) -> None:
@@ -153,35 +160,22 @@ class LiveMonitor:
         ordered = self._window.order_records(np.frombuffer(data, np.uint8))
         return RawRecords.of_chunk(ordered, np.ones(len(ordered.chunk.others), np.bool_))
 
-    def drain(self) -> None:
-        """Empty the ring buffers before they are full."""
-        data = self._rings.read()
-        if data:
-            self._pieces.append(data)
-            if self._python:
-                self._python.look(data)
-
-    def _take(self, *, last: bool) -> bytes:
-        """Return the records until now; Python frames are added to those of which all ring buffers were read once more."""
-        self.drain()
-        data, self._pieces = b"".join(self._pieces), []
+    def _converted(self, reading: RingRecords) -> bytes:
+        """Return the records of a reading; Python frames are added to those of which all ring buffers were read once more."""
         if self._python is None:
-            return data
-        before = self._python.convert(data)
-        self.drain()
-        further, self._pieces = b"".join(self._pieces), []
-        data = before + self._python.convert(further) + (self._python.rest() if last else b"")
+            return reading.records
+        data = self._python.convert(reading.records) + self._python.convert(reading.further)
+        data += self._python.rest() if reading.is_last else b""
         self._symbols.add_images(self._python.new_images())
         return data
 
-    def update(self, *, last: bool = False) -> LiveUpdate:
-        """Return the report of what happened until now; last: nothing follows."""
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        data = self._take(last=last)
-        clock = time.monotonic()
-        seconds, self._since = max(clock - self._since, 1e-9), clock
+    def update(self, reading: RingRecords) -> LiveUpdate:
+        """Return the report of what happened until a reading."""
+        now = reading.time
+        data = self._converted(reading)
+        seconds, self._since = max((now - self._since) / 1e9, 1e-9), now
         window = self._window
-        self._tasks.add(window.begin(data, until=0 if last else now))
+        self._tasks.add(window.begin(data, until=0 if reading.is_last else now))
         first, last_time = window.sample_times
         self._retained.add(first, last_time, window.sample_bytes() if self._retained.is_wanted else b"")
         profile = self._fold()
@@ -189,7 +183,9 @@ class LiveMonitor:
         self._tasks.forget(self._retained.first or first or now)
         counts = window.counts
         self._total_lost += counts.lost
-        rates = Rates(seconds, counts.samples, counts.kernel, counts.exact, counts.lost, self._total_lost)
+        self._total_dropped += reading.dropped
+        numbers = counts.samples, counts.kernel, counts.exact, counts.lost, self._total_lost
+        rates = Rates(seconds, *numbers, reading.dropped, self._total_dropped)
         return LiveUpdate(rates, self._report(self._history))
 
     @property

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 class LivePython:
     """Converts the records of ring buffers. Close it before the rings.
 
+    One thread may convert while another one calls look(), close_piece() and release_pieces().
+
     Args:
         rings: the open, not enabled events.
         events: those of the rings.
@@ -63,17 +65,22 @@ class LivePython:
         """Let the reader read the frames of new records."""
         self._reader.look(self._spool.write([records]))
 
+    def close_piece(self) -> None:
+        """Begin the next piece."""
+        if self._spool.size:
+            self._spool.close_piece()
+
+    def release_pieces(self) -> None:
+        """Release all pieces but the last: the reader may be behind by one."""
+        while len(self._spool) > 1:
+            self._spool.release_first()
+
     def convert(self, records: bytes) -> bytes:
         """Return the records of the ring buffers with callchains; those of the last call, if all were read once more since.
 
         The reader must have seen the records (look).
         """
-        if self._spool.size:
-            self._spool.close_piece()
-        piece = self._unwinder.take(chunk_of(np.frombuffer(records, np.uint8)))
-        while len(self._spool) > 1:  # the reader may be behind by one piece
-            self._spool.release_first()
-        return _bytes_of(piece)
+        return _bytes_of(self._unwinder.take(chunk_of(np.frombuffer(records, np.uint8))))
 
     def rest(self) -> bytes:
         """Return the records of the last call of convert()."""

@@ -53,6 +53,7 @@ def shape(text: str) -> list[str]:
     """Return the lines of an update without what differs between two measurements."""
     lines = [line for line in text.splitlines() if "[k] " not in line or "-U" in text]
     lines = [re.sub(r"PerfTop: +\d+ irqs/sec  kernel: *[\d.]+%", "PerfTop: N irqs/sec  kernel: N%", line) for line in lines]
+    lines = [re.sub(r"drop: \d+/\d+", "drop: N/N", line) for line in lines]  # perf drops samples on a busy machine
     return [re.sub(r" +\d+\.\d\d%", " N%", re.sub(r" +\d+  ", " N  ", line)) for line in lines]
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KILLED: Final = 128  # plus the signal's number: the exit status
+_LONGEST_WAIT: Final = 1.0  # seconds
 _COLUMNS, _ROWS = 80, 25  # perf's size without a terminal
 
 
@@ -93,23 +95,33 @@ class TopRun:
 
     def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output) -> int:
         """Show an interval each `delay` seconds; return the exit status."""
+        from perfpy.live.background import BackgroundThread
+
         rings.watch(signals.fileno())
         count, due = 0, time.monotonic() + self._options.delay
-        while True:
-            while (left := due - time.monotonic()) > 0 and not signals.arrived and not rings.has_ended:
-                rings.wait(left)
-                monitor.drain()
-            numbers = signals.read()
-            if numbers:
-                return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)
-            output.show(monitor.update(last=rings.has_ended))
-            count += 1
-            if rings.has_ended:
-                _tell("the target has ended")
-                return 0
-            if count == self._options.updates:
-                return 0
-            due = max(due + self._options.delay, time.monotonic())
+        background: BackgroundThread[LiveUpdate] = BackgroundThread()
+        with background:
+            rings.watch(background.fileno())
+            while True:
+                while (left := due - time.monotonic()) > 0 and not signals.arrived and not rings.has_ended:
+                    rings.wait(left)
+                    monitor.reader.drain()
+                is_last = rings.has_ended
+                if not signals.arrived:
+                    background.submit(partial(monitor.update, monitor.reader.take(last=is_last)))
+                while background.is_busy and not signals.arrived:
+                    rings.wait(_LONGEST_WAIT)
+                    monitor.reader.drain()
+                    for update in background.results():
+                        output.show(update)
+                if numbers := signals.read():
+                    return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)
+                count += 1
+                if is_last:
+                    _tell("the target has ended")
+                if is_last or count == self._options.updates:
+                    return 0
+                due = max(due + self._options.delay, time.monotonic())
 
 
 class PlainText:
@@ -156,6 +168,7 @@ class JsonLines:
             "kernel": rates.kernel,
             "exact": rates.exact,
             "lost": rates.lost,
+            "dropped": rates.dropped,
             "events": tables,
         }
         print(json.dumps(line), flush=True)

@@ -19,6 +19,7 @@ class Rates(NamedTuple):
         samples: in it.
         kernel, exact: samples in the kernel; samples with the exact address.
         lost, total_lost: samples and records that did not fit in the ring buffers, in the interval and since the start.
+        dropped, total_dropped: samples that had to wait for an update and did not fit in memory.
     """
 
     seconds: float
@@ -27,6 +28,8 @@ class Rates(NamedTuple):
     exact: int
     lost: int
     total_lost: int
+    dropped: int = 0
+    total_dropped: int = 0
 
     def share(self, part: int) -> float:
         """Return the percentage of the samples."""
@@ -61,7 +64,7 @@ def header_lines(rates: Rates, subject: Subject) -> list[str]:
     """Return perf top's lines above the table."""
     numbers = (
         f"   PerfTop:{rates.samples / rates.seconds:8.0f} irqs/sec  kernel:{rates.share(rates.kernel):4.1f}%"
-        f"  exact: {rates.share(rates.exact):4.1f}% lost: {rates.lost}/{rates.total_lost} drop: 0/0 "
+        f"  exact: {rates.share(rates.exact):4.1f}% lost: {rates.lost}/{rates.total_lost} drop: {rates.dropped}/{rates.total_dropped} "
     )
     return [numbers + _sampling(subject) + _target(subject), "-" * _RULE, ""]
 

@@ -245,7 +245,8 @@ class TopScreen:
         marks = "".join(f"  [{name}]" for name, is_on in (("frozen", self.is_frozen), (self.zoomed, bool(self.zoomed))) if is_on)
         if rates is None:
             return [[("perfpy top: waiting for the first samples", DIM)], [], []]
-        lost = f"  lost {rates.total_lost}" if rates.total_lost else ""
+        total_lost = rates.total_lost + rates.total_dropped
+        lost = f"  lost {total_lost}" if total_lost else ""
         first = f"{rates.samples / rates.seconds:.0f} samples/s  kernel {rates.share(rates.kernel):.0f} %{lost}  {_subject_text(subject)}"
         verdict = self.model.verdict() if width >= 40 else ""
         return [[(first, BOLD), (marks, YELLOW)], [(verdict, GREEN)], self._heading(width)]

@@ -1,26 +1,35 @@
-"""The screen of perfpy top obeys keys, however long updates take."""
+"""The screen of perfpy top obeys keys while updates are computed; all that passes between the threads arrives once and in order."""
 
 from __future__ import annotations
 
+import os
+import select
+import threading
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
 
 from perfpy.cli.top import screen_run
+from perfpy.cli.top.changes import Changed
 from perfpy.cli.top.screen_run import ScreenRun
 from perfpy.views.top.screen import Request
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable, Iterator
 
-MOST_UPDATES = 50
+KEY_LIMIT = 1.0  # seconds, with a margin for busy machines; without load it takes 0.02
 
 
 class Terminal:
-    """A terminal on which q is pressed during the third update."""
+    """A terminal: keys through a pipe, times of drawing."""
 
     is_open = True
-    keys: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        self._reading, self.writing = os.pipe2(os.O_NONBLOCK)
+        self.drawn: list[float] = []
 
     def __enter__(self) -> Self:
         return self
@@ -28,52 +37,167 @@ class Terminal:
     def __exit__(self, *_error: object) -> None: ...
 
     def fileno(self) -> int:
-        return 0
+        return self._reading
 
     def size(self) -> tuple[int, int]:
         return 80, 24
 
-    def draw(self, lines: object) -> None: ...
+    def draw(self, _lines: object) -> None:
+        self.drawn.append(time.monotonic())
 
-    def read_keys(self) -> list[str]:
-        keys, self.keys[:] = list(self.keys), []
-        return keys
+    def read_keys(self) -> str:
+        try:
+            return os.read(self._reading, 100).decode()
+        except BlockingIOError:
+            return ""
 
 
 class Screen:
-    """A screen without rows."""
+    """A screen that notes what it is told."""
 
-    message = ""
+    message = zoomed = ""
 
-    def __init__(self, *_words: object, **_options: object) -> None: ...
+    def __init__(self, *_words: object, **_options: object) -> None:
+        self.rows: list[object] = []
+        self.pressed: list[float] = []
 
     def lines(self, _width: int, _height: int) -> list[str]:
         return []
 
-    def update(self, *_values: object) -> None: ...
+    def update(self, rates: object, _report: object) -> None:
+        self.rows.append(rates)
+
+    def refresh(self, report: object) -> None:
+        self.rows.append(report)
 
     def press(self, key: str) -> Request | None:
-        return Request("quit") if key == "q" else None
+        self.pressed.append(time.monotonic())
+        return Request("quit") if key == "q" else Request("rows", str(len(self.pressed))) if key == "s" else None
 
 
-def test_keys_are_read_although_updates_take_longer_than_the_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a loaded machine the next update is due at once; q still ends the program."""
-    updates = []
+class Rings:
+    """Ring buffers that are never full; they note the thread that reads them."""
 
-    def update(*, last: bool) -> Any:
-        del last
-        time.sleep(0.005)
-        updates.append(1)
-        if len(updates) == 3:
-            Terminal.keys.append("q")
-        return SimpleNamespace(rates=None, report=None)
+    has_ended = False
 
-    monkeypatch.setattr(screen_run, "KeyTerminal", Terminal)
-    monkeypatch.setattr(screen_run, "TopScreen", Screen)
-    rings = SimpleNamespace(watch=lambda _fd: None, wait=lambda _seconds: None, has_ended=False)
-    monitor = SimpleNamespace(drain=lambda: None, update=update)
-    options = SimpleNamespace(delay=0.001, updates=MOST_UPDATES, entries=0, python=False, children=None)
-    signals = SimpleNamespace(fileno=lambda: 0, arrived=False, read=set)
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self.threads: set[int] = set()
 
-    assert ScreenRun(rings, monitor, SimpleNamespace(), options).run(signals) == 0  # type: ignore[arg-type]
-    assert len(updates) == 3
+    def watch(self, fd: int) -> None:
+        self._poll.register(fd, select.POLLIN)
+
+    def wait(self, seconds: float) -> None:
+        self._poll.poll(1000 * min(seconds, 0.05))
+
+    def drain(self) -> None:
+        self.threads.add(threading.get_ident())
+
+    def take(self, *, last: bool) -> object:
+        self.drain()
+        return last
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[ScreenRun, Terminal, Screen, Rings]]]:
+    terminal, screen, rings = Terminal(), Screen(), Rings()
+    monkeypatch.setattr(screen_run, "KeyTerminal", lambda: terminal)
+    monkeypatch.setattr(screen_run, "TopScreen", lambda *_words, **_options: screen)
+
+    def make(update: Callable[[object], Any]) -> tuple[ScreenRun, Terminal, Screen, Rings]:
+        monitor = SimpleNamespace(reader=rings, update=update)
+        options = SimpleNamespace(delay=0.001, updates=0, entries=0, python=False, children=None)
+        return ScreenRun(rings, monitor, SimpleNamespace(), options), terminal, screen, rings  # type: ignore[arg-type]
+
+    yield make
+    os.close(terminal.fileno())
+    os.close(terminal.writing)
+
+
+NO_SIGNALS = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+SIGNALS = SimpleNamespace(fileno=lambda: NO_SIGNALS[0], arrived=False, read=set)
+
+
+def test_keys_are_obeyed_while_an_update_computes(made: Callable[..., Any]) -> None:
+    """The update runs Python code without end; a key is drawn soon, and q does not wait for the update."""
+    ends = threading.Event()
+
+    def update(_reading: object) -> Any:
+        while not ends.is_set():
+            sum(range(100))
+
+    run, terminal, screen, _ = made(update)
+    typed = []
+
+    def type_keys() -> None:
+        for key in "xyq":
+            time.sleep(0.1)
+            typed.append(time.monotonic())
+            os.write(terminal.writing, key.encode())
+
+    typist = threading.Thread(target=type_keys)
+    typist.start()
+    assert run.run(SIGNALS) == 0
+    left = time.monotonic()
+    ends.set()
+    typist.join()
+    assert len(screen.pressed) == 3
+    for before, pressed in zip(typed[:2], screen.pressed, strict=False):
+        assert next(at for at in terminal.drawn if at > pressed) - before < KEY_LIMIT
+    assert left - typed[2] < 2 * KEY_LIMIT  # with the last wait for the other thread
+
+
+def test_updates_and_changes_do_not_overlap_and_arrive_in_order(made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread computes, another reads ring buffers and draws."""
+    running, computing, updates, changes = [0], set(), [0], []
+
+    def compute(name: str) -> None:
+        computing.add(threading.get_ident())
+        running[0] += 1
+        time.sleep(0.0005)
+        assert running[0] == 1, name
+        running[0] -= 1
+
+    def update(_reading: object) -> Any:
+        compute("update")
+        updates[0] += 1
+        return SimpleNamespace(rates=("update", updates[0]), report=None)
+
+    def carry_out(request: Request) -> Changed:
+        compute("change")
+        changes.append(request.text)
+        return Changed(report=("change", len(changes)))  # type: ignore[arg-type]
+
+    run, terminal, screen, rings = made(update)
+    monkeypatch.setattr(run, "_changes", SimpleNamespace(carry_out=carry_out))
+
+    def type_keys() -> None:
+        for _ in range(100):
+            os.write(terminal.writing, b"s")
+            time.sleep(0.001)
+        while len(changes) < 100:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        os.write(terminal.writing, b"q")
+
+    typist = threading.Thread(target=type_keys)
+    typist.start()
+    assert run.run(SIGNALS) == 0
+    typist.join()
+    assert changes == [str(number) for number in range(1, 101)]
+    for name, least in (("update", 10), ("change", 100)):
+        numbers = [number for kind, number in screen.rows if kind == name]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) >= least
+    assert rings.threads == {threading.get_ident()}
+    assert len(computing) == 1
+    assert computing != rings.threads
+
+
+def test_an_error_of_an_update_ends_the_run(made: Callable[..., Any]) -> None:
+    def update(_reading: object) -> Any:
+        raise MemoryError("no memory")
+
+    run, *_ = made(update)
+    with pytest.raises(MemoryError, match="no memory"):
+        run.run(SIGNALS)

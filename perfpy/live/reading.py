@@ -1,0 +1,109 @@
+"""Read ring buffers while reports are computed: the records between two updates, in bounded memory.
+
+One thread reads the ring buffers, another computes. RingRecords are all that passes from the first to the second.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from perfpy.abi.columns import slices_index
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.perfdata.records.chunk import Chunk
+from perfpy.perfdata.records.walk import walk
+
+if TYPE_CHECKING:
+    from perfpy.live.rings import LiveRings
+
+_MOST_WAITING: Final = 64 << 20  # bytes of records that wait for an update
+
+
+class RingRecords(NamedTuple):
+    """The records between two updates.
+
+    Attributes:
+        time: CLOCK_MONOTONIC in nanoseconds, just before the ring buffers were read for the last time.
+        records: as bytes.
+        further: the records of one more read of all ring buffers; only for converted records.
+        dropped: the number of samples for which there was no memory.
+        is_last: whether nothing follows.
+    """
+
+    time: int
+    records: bytes
+    further: bytes
+    dropped: int
+    is_last: bool
+
+
+class Spooled(Protocol):
+    """Records as another process sees them, in pieces."""
+
+    def look(self, records: bytes) -> None:
+        """Show records that were just read."""
+
+    def close_piece(self) -> None:
+        """Begin the next piece."""
+
+    def release_pieces(self) -> None:
+        """Release the pieces of earlier updates."""
+
+
+class RingReader:
+    """Keeps the records of ring buffers until an update takes them. One thread uses it.
+
+    Args:
+        rings: the open events.
+        spooled: the process that looks at the records, None for none.
+        most: bytes beyond which samples are dropped; the side-band is kept.
+    """
+
+    def __init__(self, rings: LiveRings, spooled: Spooled | None = None, most: int = _MOST_WAITING) -> None:
+        self._rings = rings
+        self._spooled = spooled
+        self._most = most
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._dropped = 0
+
+    def drain(self) -> None:
+        """Empty the ring buffers before they are full."""
+        data = self._rings.read()
+        if not data:
+            return
+        if self._size + len(data) > self._most:
+            data, dropped = without_samples(data)
+            self._dropped += dropped
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._spooled is not None:
+            self._spooled.look(data)
+
+    def take(self, *, last: bool = False) -> RingRecords:
+        """Read the ring buffers, and return all records since the last call. last: nothing follows."""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        if self._spooled is not None:
+            self._spooled.release_pieces()
+        records, further = self._next_piece(), b"" if self._spooled is None else self._next_piece()
+        dropped, self._dropped = self._dropped, 0
+        return RingRecords(now, records, further, dropped, last)
+
+    def _next_piece(self) -> bytes:
+        self.drain()
+        data, self._pieces, self._size = b"".join(self._pieces), [], 0
+        if self._spooled is not None:
+            self._spooled.close_piece()
+        return data
+
+
+def without_samples(data: bytes) -> tuple[bytes, int]:
+    """Return records without the samples among them, and the number of samples."""
+    array = np.frombuffer(data, np.uint8)
+    chunk = Chunk(array, walk(array, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
+    others = chunk.rows(chunk.others)
+    words = np.frombuffer(data, np.uint64, len(data) >> 3)
+    kept = words[slices_index(others.starts >> 3, others.sizes.astype(np.int64) >> 3)[0]].tobytes()
+    return kept, len(chunk) - len(others)

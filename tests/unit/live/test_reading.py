@@ -1,0 +1,82 @@
+"""The records between two updates: nothing is lost below the limit; beyond it only samples are."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from perfpy.abi.records import Lost
+from perfpy.live.reading import RingReader, without_samples
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Rings:
+    """Ring buffers that return prepared records, one piece per read."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = [*pieces]
+
+    def read(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+class Spool:
+    """Notes the calls of the reader."""
+
+    def __init__(self) -> None:
+        self.calls = ""
+
+    def look(self, records: bytes) -> None:
+        self.calls += f"look {len(records)}, "
+
+    def close_piece(self) -> None:
+        self.calls += "close, "
+
+    def release_pieces(self) -> None:
+        self.calls += "release, "
+
+
+def reader(*pieces: bytes, **options: Any) -> RingReader:
+    return RingReader(Rings(pieces), **options)  # type: ignore[arg-type]
+
+
+def samples(count: int) -> bytes:
+    builder = PerfDataBuilder()
+    for time in range(count):
+        builder.sample(ip=0x1000, pid=5, tid=5, time=time, period=1)
+    return bytes(builder.body)
+
+
+LOST = bytes(PerfDataBuilder().record(Lost(0, 1, 42)).body)
+
+
+def test_a_reading_has_all_records_since_the_last_one() -> None:
+    live = reader(samples(2), LOST, samples(1))
+    live.drain()
+    assert live.take().records == samples(2) + LOST
+    assert live.take(last=True)[1:] == (samples(1), b"", 0, True)
+    assert live.take().records == b""
+
+
+def test_beyond_the_limit_samples_are_dropped_and_counted() -> None:
+    live = reader(samples(3), samples(4) + LOST + samples(2), samples(1), most=len(samples(4)))
+    live.drain()
+    reading = live.take()
+    assert (reading.records, reading.dropped) == (samples(3) + LOST, 6)
+    assert live.take()[1:4] == (samples(1), b"", 0)  # there is memory again
+
+
+def test_records_without_samples_keep_their_order() -> None:
+    assert without_samples(b"") == (b"", 0)
+    assert without_samples(LOST + samples(1) + LOST) == (LOST + LOST, 1)
+
+
+def test_the_other_process_sees_two_pieces_per_reading() -> None:
+    """Records are complete only when all ring buffers were read once more."""
+    spool = Spool()
+    reading = reader(LOST, samples(1), spooled=spool).take()
+    assert (reading.records, reading.further) == (LOST, samples(1))
+    assert re.sub(r"\d+", "N", spool.calls) == "release, look N, close, look N, close, "

@@ -401,6 +401,7 @@ _perfpy() {
                 '*--max-summary=[print at most n rows of a table]:value: ' \
                 '*--percentiles[print a table with percentiles and shares of the time]' \
                 '*--histogram[print the table and a histogram of each calls times]' \
+                '*--by=[print a table by file or by peer address]:value:(path peer)' \
                 '*--json[print JSON objects, one a line, on standard output]' \
                 '*-o+[write to this file]:file:_files' \
                 '*--output=[write to this file]:file:_files' \

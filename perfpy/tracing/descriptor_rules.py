@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -16,20 +17,28 @@ _CLOSE_RANGE_CLOEXEC: Final = 4
 _FAMILIES: Final = {1: "UNIX", 2: "TCP", 10: "TCPv6", 16: "NETLINK", 17: "PACKET"}
 _DATAGRAMS: Final = {1: "UNIX-DGRAM", 2: "UDP", 10: "UDPv6", 16: "NETLINK", 17: "PACKET"}
 _SOCK_DGRAM, _SOCK_TYPE = 2, 0xF
+SOCKET: Final = "socket:"  #: names of sockets begin so, then PROTOCOL, then :ADDRESS of the peer
+IN_PROGRESS: Final = -115  #: minus EINPROGRESS
+_ADDRESS: Final = re.compile(
+    r"{ \.family: (?:INET, port: (?P<port>\d+), addr: (?P<addr>[\d.]+)|INET6, port: (?P<port6>\d+), addr: (?P<addr6>[^ ,]+))"
+)
+_FAMILY: Final = re.compile(r"{ \.family: (LOCAL|INET6?)\b")
+_STREAMS: Final = {"LOCAL": "UNIX", "INET": "TCP", "INET6": "TCPv6"}
+_PATH: Final = re.compile(r"{ \.family: LOCAL, path: (?P<path>.*) }\Z", re.DOTALL)
 
 
 class Call(NamedTuple):
     """A call that succeeded.
 
     Attributes:
-        row: of its return.
+        key: the delivery key of its return.
         pid, tid: its process and thread.
         arguments: their numbers.
         result: what it returned.
         texts: index of the argument -> its string or the text of its structure.
     """
 
-    row: int
+    key: int
     pid: int
     tid: int
     arguments: tuple[int, ...]
@@ -103,7 +112,52 @@ def _socket_name(call: Call) -> str:
     """Return the name of a socket: its family."""
     family, kind = _int(call.arguments[0]), _int(call.arguments[1])
     names = _DATAGRAMS if kind & _SOCK_TYPE == _SOCK_DGRAM else _FAMILIES
-    return f"socket:{names.get(family, f'family {family}')}"
+    return f"{SOCKET}{names.get(family, f'family {family}')}"
+
+
+def peer_address(text: str) -> str:
+    """Return ADDRESS:PORT, [ADDRESS]:PORT or the path of a socket address (perfpy.views.trace.structure_text); "" for others."""
+    if match := _ADDRESS.match(text):
+        return f"{match['addr']}:{match['port']}" if match["addr"] else f"[{match['addr6']}]:{match['port6']}"
+    local = _PATH.match(text)
+    return local["path"] if local else ""
+
+
+def _connected(name: str, text: str, kinds: Mapping[str, str]) -> str:
+    """Return the name of a socket with its peer.
+
+    Args:
+        name: of the socket, or of the one that accepted it; socket:[INODE] of one that was there before the trace.
+        text: of the address.
+        kinds: the protocol of each family, for sockets of unknown protocol.
+    """
+    kind = name.removeprefix(SOCKET).partition(":")[0] if name.startswith(SOCKET) else ""
+    family, peer = _FAMILY.match(text), peer_address(text)
+    if family and (not kind or kind.startswith("[")):
+        kind = kinds.get(family[1], family[1])
+    if not kind:
+        return name or "socket"
+    return f"{SOCKET}{kind}:{peer}" if peer else f"{SOCKET}{kind}"
+
+
+def connect(descriptors: Descriptors, call: Call) -> None:
+    """Give a socket its peer."""
+    number = _int(call.arguments[0])
+    file = descriptors.table(call.pid).files.get(number)
+    if file is not None:
+        descriptors.set(call, number, _connected(file.name, call.texts.get(1, ""), {}), closes_on_exec=file.closes_on_exec)
+
+
+def _accepted(flags: int | None) -> Callable[[Descriptors, Call], None]:
+    """Return the rule of accept and accept4."""
+
+    def rule(descriptors: Descriptors, call: Call) -> None:
+        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
+        listening = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
+        name = _connected(listening.name if listening else "", call.texts.get(1, ""), _STREAMS)
+        descriptors.set(call, call.result, name, closes_on_exec=closes)
+
+    return rule
 
 
 def _socket(descriptors: Descriptors, call: Call) -> None:
@@ -141,7 +195,7 @@ def _change_folder_to_descriptor(descriptors: Descriptors, call: Call) -> None:
 
 def execute(descriptors: Descriptors, call: Call) -> None:
     """Close the descriptors that an exec closes."""
-    descriptors.execute(call.pid, call.row)
+    descriptors.execute(call.pid, call.key)
 
 
 #: name of a call -> what it does
@@ -163,8 +217,9 @@ RULES: Final[dict[str, Callable[[Descriptors, Call], None]]] = {
     "pipe2": _pair(0, 1, _pipe_name),
     "socketpair": _pair(3, 1, lambda _descriptors, call, _number: _socket_name(call)),
     "socket": _socket,
-    "accept": _made("socket"),
-    "accept4": _made("socket", 3),
+    "connect": connect,
+    "accept": _accepted(None),
+    "accept4": _accepted(3),
     "epoll_create": _made("anon_inode:[eventpoll]"),
     "epoll_create1": _made("anon_inode:[eventpoll]", 0),
     "eventfd": _made("anon_inode:[eventfd]"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.numbers import names_by_number
-from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, RULES, Call, execute
+from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, IN_PROGRESS, RULES, Call, connect, execute
 from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
 
@@ -52,37 +52,62 @@ class DescriptorTable:
 
 
 class DescriptorNames:
-    """The names of descriptors at the rows of one batch."""
+    """The names of descriptors at the rows of one batch.
+
+    Args:
+        pids, keys: the process and the delivery key of each row.
+        tables: the tables after the batch.
+        changes: of the batch.
+        read_name: returns the name that a descriptor of a process has now.
+    """
 
     def __init__(
         self,
         pids: NDArray[np.int32],
+        keys: NDArray[np.uint64],
         tables: Mapping[int, DescriptorTable],
         changes: _Changes,
         read_name: Callable[[int, int], str] = lambda _pid, _number: "",
     ) -> None:
         self._pids = pids
+        self._keys = keys
         self._tables = tables
         self._changes = changes
         self._read_name = read_name
 
     def texts(self, rows: NDArray[np.int64], descriptors: list[int]) -> list[str]:
         """Return DESCRIPTOR<NAME> for the processes of some rows, at those rows; only the number of unknown ones."""
-        texts = []
+        names = self.names(rows, descriptors)
+        return [f"{number}<{name}>" if name else str(number) for number, name in zip(descriptors, names, strict=True)]
+
+    def names(self, rows: NDArray[np.int64], descriptors: list[int]) -> list[str]:
+        """Return the names of descriptors for the processes of some rows, at those rows; "" for unknown ones."""
+        names = []
         known: dict[tuple[int, int], str] = {}
         changes, tables = self._changes, self._tables
-        for row, pid, number in zip(rows.tolist(), self._pids[rows].tolist(), descriptors, strict=True):
-            key = pid, number
-            if key in changes:
-                name = changes.name_at(key, row)
-            elif key in known:
-                name = known[key]
+        for moment, pid, number in zip(self._keys[rows].tolist(), self._pids[rows].tolist(), descriptors, strict=True):
+            descriptor = pid, number
+            if descriptor in changes:
+                name = changes.name_at(descriptor, moment)
+            elif descriptor in known:
+                name = known[descriptor]
             else:
                 table = tables.get(pid)
                 file = table.files.get(number) if table is not None else None
-                name = known[key] = file.name if file is not None else self._unknown(pid, number)
-            texts.append(f"{number}<{name}>" if name else str(number))
-        return texts
+                name = known[descriptor] = file.name if file is not None else self._unknown(pid, number)
+            names.append(name)
+        return names
+
+    def path(self, row: int, folder: int, name: str) -> str:
+        """Return the path of a name relative to a descriptor or the current folder of a row's process; "" if that is unknown."""
+        if name.startswith("/"):
+            return posixpath.normpath(name)
+        if folder == CURRENT_FOLDER:
+            table = self._tables.get(int(self._pids[row]))
+            start = table.folder if table is not None else ""
+        else:
+            (start,) = self.names(np.array([row]), [folder])
+        return posixpath.normpath(posixpath.join(start, name)) if start.startswith("/") else name
 
     def _unknown(self, pid: int, number: int) -> str:
         """Return the present name of a descriptor that no call has made: pipes, sockets and the like, whose calls return them in memory."""
@@ -96,21 +121,26 @@ class _Changes:
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], list[tuple[int, str]]] = {}
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._names
+    def __contains__(self, descriptor: object) -> bool:
+        return descriptor in self._names
 
-    def note(self, key: tuple[int, int], row: int, before: str, after: str) -> None:
-        """Note a change at a row."""
-        self._names.setdefault(key, [(-1, before)]).append((row, after))
+    def note(self, descriptor: tuple[int, int], key: int, before: str, after: str) -> None:
+        """Note a change of a descriptor of a process; key: the delivery key of the return that makes it."""
+        self._names.setdefault(descriptor, [(-1, before)]).append((key, after))
 
-    def name_at(self, key: tuple[int, int], row: int) -> str:
-        """Return the name before a row."""
+    def name_at(self, descriptor: tuple[int, int], key: int) -> str:
+        """Return the name before an event."""
         name = ""
-        for changed_at, after in self._names[key]:
-            if changed_at >= row:
+        for changed_at, after in self._names[descriptor]:
+            if changed_at >= key:
                 break
             name = after
         return name
+
+
+def descriptor_numbers(machine: str) -> frozenset[int]:
+    """Return the numbers of the calls that change descriptors. machine: as uname(2) has it."""
+    return frozenset(number for number, name in names_by_number(machine).items() if name in RULES)
 
 
 class Descriptors:
@@ -133,8 +163,14 @@ class Descriptors:
         self._tables: dict[int, DescriptorTable] = {}
         self._count = 0  # descriptors in them
         self._changes = _Changes()
-        self._rules = {number: RULES[name] for number, name in names_by_number(machine).items() if name in RULES}
+        self._rules = {number: RULES[names_by_number(machine)[number]] for number in descriptor_numbers(machine)}
+        self._connecting = [number for number, rule in self._rules.items() if rule is connect]
         self._numbers = np.array(sorted(self._rules), np.int64)
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of the calls that change descriptors."""
+        return frozenset(self._rules)
 
     def add_process(self, pid: int, table: DescriptorTable) -> None:
         """Set the table of a process."""
@@ -161,10 +197,8 @@ class Descriptors:
             self.add_process(pid, table)
         return table
 
-    def follow(
-        self, paired: PairedEvents, texts: Mapping[int, Mapping[int, str]], forks: Sequence[tuple[int, int, int]] = ()
-    ) -> DescriptorNames:
-        """Apply the calls of a batch; return the names at its rows.
+    def follow(self, paired: PairedEvents, texts: Mapping[int, Mapping[int, str]], forks: Sequence[tuple[int, int, int]] = ()) -> None:
+        """Apply the calls of a batch.
 
         Args:
             paired: the events.
@@ -176,7 +210,8 @@ class Descriptors:
         pids = np.unique(events.pid).tolist()
         for pid in set(pids).difference(child for _, _, child in forks):
             self.table(pid)
-        rows = rows_where((events.kind == EXIT) & (events.result >= 0) & np.isin(events.number, self._numbers))
+        has_effect = (events.result >= 0) | ((events.result == IN_PROGRESS) & np.isin(events.number, self._connecting))
+        rows = rows_where((events.kind == EXIT) & has_effect & np.isin(events.number, self._numbers))
         waiting = iter([*forks, (_NEVER, 0, 0)])
         fork = next(waiting)
         for row, key in zip(rows.tolist(), events.key[rows].tolist(), strict=True):
@@ -187,14 +222,19 @@ class Descriptors:
         while fork[0] != _NEVER:
             self.fork(*fork[1:])
             fork = next(waiting)
-        return DescriptorNames(events.pid, self._tables, self._changes, self._read_name)
+
+    def names_at(self, events: CallEvents) -> DescriptorNames:
+        """Return the names at events of the last batch."""
+        return DescriptorNames(events.pid, events.key, self._tables, self._changes, self._read_name)
 
     def _apply(self, events: CallEvents, row: int, entry: int, texts: Mapping[int, Mapping[int, str]]) -> None:
         rule = self._rules[int(events.number[row])]
         if entry == NO_ROW and rule is not execute:  # an exec may have begun before the trace
             return
         arguments = tuple(events.arguments[entry].tolist())
-        call = Call(row, int(events.pid[row]), int(events.tid[row]), arguments, int(events.result[row]), texts.get(entry, {}))
+        call = Call(
+            int(events.key[row]), int(events.pid[row]), int(events.tid[row]), arguments, int(events.result[row]), texts.get(entry, {})
+        )
         rule(self, call)
 
     def set(self, call: Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
@@ -203,14 +243,14 @@ class Descriptors:
         before = files.get(number)
         self._count += before is None
         files[number] = OpenFile(name, closes_on_exec)
-        self._changes.note((call.pid, number), call.row, before.name if before else "", name)
+        self._changes.note((call.pid, number), call.key, before.name if before else "", name)
 
     def close(self, call: Call, number: int) -> None:
         """Close a descriptor."""
         before = self.table(call.pid).files.pop(number, None)
         if before is not None:
             self._count -= 1
-            self._changes.note((call.pid, number), call.row, before.name, "")
+            self._changes.note((call.pid, number), call.key, before.name, "")
 
     def fork(self, parent: int, child: int) -> None:
         """Give a new process a copy of its parent's table."""
@@ -235,10 +275,10 @@ class Descriptors:
             name = posixpath.join(start, name)
         return posixpath.normpath(name)
 
-    def execute(self, pid: int, row: int) -> None:
+    def execute(self, pid: int, key: int) -> None:
         """Close the descriptors that an exec closes."""
         files = self.table(pid).files
         for number in [number for number, file in files.items() if file.closes_on_exec]:
             before = files.pop(number)
             self._count -= 1
-            self._changes.note((pid, number), row, before.name, "")
+            self._changes.note((pid, number), key, before.name, "")

@@ -134,6 +134,17 @@ def test_a_limit_of_frames_below_the_minimum_is_refused():
     assert (done.returncode, len(done.stderr.splitlines())) == (129, 1)
 
 
+def test_a_table_by_file_counts_what_was_read():
+    """Descriptors are followed also if -e names only read: its file is known by open, dup and the like."""
+    size = os.stat("/etc/passwd").st_size
+    lines = trace("-e", "read", "--by", "path", "--", "cat", "/etc/passwd")
+
+    rows = [line.split() for line in lines if line.endswith(" /etc/passwd")]
+    if not rows:
+        pytest.skip("the kernel refuses BPF programs that read file names")
+    assert [(int(row[0]), int(row[-2])) for row in rows] == [(2, size)]
+
+
 def test_recorded_calls_are_printed_again(tmp_path):
     path = tmp_path / "calls.data"
     subprocess.run([*TRACE, "record", "-o", path, "--", "true"], check=True, capture_output=True, timeout=60)

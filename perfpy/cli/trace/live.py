@@ -25,7 +25,10 @@ from perfpy.errors import KernelRefusedError
 from perfpy.kernel.refusals import may_measure_kernel, paranoid_level
 from perfpy.live.calls.session import LiveCalls
 from perfpy.live.rings import LiveRings
+from perfpy.tracing.descriptors import descriptor_numbers
+from perfpy.tracing.named_totals import NamedTotals
 from perfpy.views.trace.event_sums import RUN_TIME
+from perfpy.views.trace.named_text import named_json, named_lines
 from perfpy.views.trace.recorded_calls import CallFilter
 
 if TYPE_CHECKING:
@@ -55,7 +58,10 @@ class LiveTrace:
         is_usual = not options.faults or any(options.event)
         self._has_calls = (is_usual if options.syscalls is None else options.syscalls) and self._selection.has_calls
         self._numbers = self._selection.numbers(machine)
-        self._totals = new_totals(options)
+        if options.by and (options.percentiles or options.histogram or options.sched or options.errno_summary or options.summary_mode):
+            fail("--by prints its own table; drop --percentiles, --histogram, --sched, --errno-summary or --summary-mode")
+        self._totals = None if options.by else new_totals(options)
+        self._named = NamedTotals(options.by, machine) if options.by else None
         self._ends = False  #: a signal has arrived
         self._left: int | None = options.max_events or None
 
@@ -81,6 +87,7 @@ class LiveTrace:
                 wants_strings=options.strings,
                 stacks=stack_options(options)._replace(has_kernel=options.kernel_chains) if self._callchain() else None,
                 totals=self._totals,
+                named=self._named,
                 unprinted=() if RUN_TIME in self._selection.events else (RUN_TIME,),
             )
             stack.callback(calls.close)
@@ -111,9 +118,12 @@ class LiveTrace:
         if not events:
             fail("-e names no system call and no event")
         filters: list[tuple[int, str]] = []
-        if has_calls and self._numbers is not None and not selection.is_excluded and len(self._numbers) <= _MOST_IN_FILTER:
-            text = " || ".join(f"id == {number}" for number in sorted(self._numbers))
-            filters += [(1, text), (2, text)]
+        if has_calls and self._numbers is not None and not selection.is_excluded:
+            followed = descriptor_numbers(os.uname().machine) if wants_lines(options) or options.by else frozenset()
+            numbers = self._numbers | followed
+            if len(numbers) <= _MOST_IN_FILTER:
+                text = " || ".join(f"id == {number}" for number in sorted(numbers))
+                filters += [(1, text), (2, text)]
         filters += [(len(events), text) for text in options.filter]
         return events, filters
 
@@ -154,6 +164,8 @@ class LiveTrace:
         output.write_lines(calls.rest())
         if self._totals is not None:
             output.write(summary_of(self._totals, self._options, calls.calls.name, calls.comms.final_comm))
+        if self._named is not None:
+            output.write(named_json(self._named) if self._options.json else named_lines(self._named, self._options.max_summary))
         if calls.lost:
             _tell(f"warning: {calls.lost} samples lost; larger ring buffers (-m) or fewer calls (-e) help")
         return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0
@@ -189,7 +201,7 @@ def _probes(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(probes.texts)
 
 
-_MOST_IN_FILTER: Final = 60  # the kernel limits the length of a filter
+_MOST_IN_FILTER: Final = 250  # the kernel limits the length of a filter to a page
 
 
 def _teller() -> Callable[[str], None]:

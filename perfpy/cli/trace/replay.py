@@ -61,6 +61,7 @@ def wants_summary(options: TraceCommandOptions) -> bool:
     """Whether to print tables."""
     return bool(
         options.percentiles
+        or options.by
         or options.sched
         or options.histogram
         or options.summary
@@ -88,6 +89,8 @@ def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[
 
 def replay(options: TraceCommandOptions) -> int:
     """Print the calls of a recording; return the exit status."""
+    if options.by:
+        fail("--by: recordings (-i) have neither file names nor addresses; trace the program, or its processes (-p)")
     if options.faults or options.sched or options.kernel_chains:
         fail("-F, --sched and --kernel-syscall-graph choose what is traced; a recording (-i) has what it has")
     with (

@@ -13,13 +13,12 @@ from perfpy.abi.flags import RecordType
 from perfpy.capture.counter import Counter
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.calls.call_strings import CallStrings, open_strings
+from perfpy.live.calls.followed_files import FollowedFiles
 from perfpy.live.calls.live_code import LiveCode
-from perfpy.live.calls.open_files import descriptor_name, open_files
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
 from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
-from perfpy.tracing.descriptors import Descriptors
 from perfpy.tracing.events import CallColumns, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
+    from perfpy.tracing.events import CallEvents
+    from perfpy.tracing.named_totals import NamedTotals
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.totals import Totals
     from perfpy.views.script.pieces import Flat
@@ -81,6 +82,7 @@ class LiveCalls:
         wants_strings: read the strings of arguments.
         stacks: which callchains to print; None for none.
         totals: where to add the calls up; None not to.
+        named: where to add the calls up by file or peer; None not to.
         unprinted: names of events whose samples are only added up.
 
     Attributes:
@@ -100,6 +102,7 @@ class LiveCalls:
         wants_strings: bool = True,
         stacks: StackLimits | None = None,
         totals: Totals | None = None,
+        named: NamedTotals | None = None,
         unprinted: Collection[str] = (),
     ) -> None:
         self._rings, self._filter, self.machine = rings, call_filter, os.uname().machine
@@ -120,14 +123,15 @@ class LiveCalls:
         self._code = LiveCode(rings, self._window) if options is not None and self._stacks.fields else None
         self._others = OtherEvents(events, tracing, self.comms, self._stacks)
         self._lines = None if options is None else make_lines(options, self.calls, self.comms, ending, self._others, self._stacks)
-        self._descriptors = Descriptors(self.machine, open_files, descriptor_name) if options is not None else None
-        wants_strings = wants_strings and options is not None and bool(self._fields)
+        self._named = named
+        has_files = options is not None or named is not None
+        wants_strings = wants_strings and has_files and bool(self._fields)
         self._strings = self._open_strings(tracing, tell) if wants_strings and tracing is not None else None
-        if workload and self._descriptors is not None:
-            self._descriptors.table(workload)
-        self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
+        self._files = FollowedFiles(self.machine, self._strings, call_filter, ending) if has_files else None
+        if workload and self._files is not None:
+            self._files.descriptors.table(workload)
         self._queue: deque[tuple[bytes, int]] = deque()
-        self._forks, self._ended = list[tuple[int, int, int]](), list[int]()
+        self._ended = list[int]()
 
     def rest(self) -> Flat:
         """Return the lines that were kept for the end."""
@@ -175,10 +179,11 @@ class LiveCalls:
                     events = events.take(~np.isin(batch.event, self._unprinted))
                 self._others.begin_batch(batch)
                 for begin in range(0, events.size, _AT_ONCE):
-                    paired = self._pairing.pair(self._filter.apply(events.take(slice(begin, begin + _AT_ONCE))))
+                    part = events.take(slice(begin, begin + _AT_ONCE))
+                    paired = self._pairing.pair(self._filter.apply(part))
                     if self._totals is not None:
                         self._totals.add(paired)
-                    yield LiveBatch(paired, self._printed(paired))
+                    yield LiveBatch(paired, self._printed(part, paired))
             self._forget()
 
     def _further_columns(self, ordered: OrderedChunk) -> FurtherColumns:
@@ -193,30 +198,13 @@ class LiveCalls:
         if self._code is not None:
             self._code.learn(draining)
 
-    def _printed(self, paired: PairedEvents) -> Flat:
-        if self._lines is None:
+    def _printed(self, events: CallEvents, paired: PairedEvents) -> Flat:
+        if self._files is None:
             return NO_LINES
-        texts = self._texts(paired)
-        self.calls.strings = texts
-        if self._descriptors is not None:
-            self.calls.descriptors = self._descriptors.follow(paired, texts, self._forks)
-            self._forks = []
-        return self._lines.lines(paired)
-
-    def _texts(self, paired: PairedEvents) -> dict[int, dict[int, str]]:
-        """Return the strings of a batch; keep those of calls that have not returned."""
-        if self._strings is None:
-            return {}
-        events = paired.events
-        texts = self._strings.texts_of(events)
-        for row in range(paired.carried):
-            kept = self._open_texts.get((int(events.tid[row]), int(events.time[row])))
-            if kept is not None:
-                texts[row] = {**kept, **texts.get(row, {})}
-        self._open_texts = {
-            (int(events.tid[row]), int(events.time[row])): of_row for row, of_row in texts.items() if row in paired.open_rows
-        }
-        return texts
+        self.calls.strings, self.calls.descriptors = self._files.follow(events, paired)
+        if self._named is not None:
+            self._named.add(paired, self.calls.strings, self.calls.descriptors)
+        return NO_LINES if self._lines is None else self._lines.lines(paired)
 
     def _follow_tasks(self, ordered: OrderedChunk) -> None:
         """Follow comms, forks and exits of an interval."""
@@ -234,8 +222,8 @@ class LiveCalls:
                 self.comms.name(record.tid, record.comm, side.key)
             elif name == "Fork":
                 self.comms.fork(record.ptid, record.tid, side.key)
-                if record.pid != record.ppid:
-                    self._forks.append((side.key, record.ppid, record.pid))
+                if record.pid != record.ppid and self._files is not None:
+                    self._files.fork(side.key, record.ppid, record.pid)
             else:
                 self.comms.end(record.tid, side.key)
                 self._ended.append(record.tid)
@@ -244,8 +232,8 @@ class LiveCalls:
         """Drop what belongs to tasks that ended."""
         if self._ended:
             self._pairing.forget(self._ended)
-            if self._descriptors is not None:
-                self._descriptors.forget(self._ended)
+            if self._files is not None:
+                self._files.forget(self._ended)
             self._ended = []
 
 

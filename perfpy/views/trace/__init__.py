@@ -17,6 +17,7 @@ other_events      samples of other events between the calls
 event_sums        page faults and run times of threads
 summary_text      the tables of -s
 percentile_text   tables with percentiles, histograms
+named_text        tables of calls by file or by peer
 json_lines        calls and tables as JSON
 recorded_calls    the calls of a recording
 """

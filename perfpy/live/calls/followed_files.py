@@ -1,0 +1,97 @@
+"""The files of descriptors and the strings of calls, also by calls that are not printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi.columns import rows_where
+from perfpy.live.calls.open_files import descriptor_name, open_files
+from perfpy.tracing.descriptors import Descriptors
+from perfpy.tracing.events import ENTER
+from perfpy.tracing.pairing import Pairing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from perfpy.live.calls.call_strings import CallStrings
+    from perfpy.tracing.descriptors import DescriptorNames
+    from perfpy.tracing.events import CallEvents
+    from perfpy.tracing.pairing import PairedEvents
+    from perfpy.views.trace.recorded_calls import CallFilter
+
+    Texts = dict[int, dict[int, str]]
+
+
+class FollowedFiles:
+    """Follows the calls that change descriptors.
+
+    Args:
+        machine: as uname(2) has it.
+        strings: the source of strings; None for none.
+        call_filter: which calls are printed.
+        ending: numbers of calls that do not return.
+    """
+
+    def __init__(self, machine: str, strings: CallStrings | None, call_filter: CallFilter, ending: NDArray[np.int64]) -> None:
+        self._strings = strings
+        self.descriptors = Descriptors(machine, open_files, descriptor_name)
+        self._filter = call_filter
+        self._pairing: Pairing | None = None
+        if call_filter.numbers is not None:
+            self._filter = call_filter._replace(numbers=call_filter.numbers | self.descriptors.numbers)
+            self._pairing = Pairing(ending, wants_interruptions=False)
+        self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
+        self._forks: list[tuple[int, int, int]] = []
+
+    def fork(self, key: int, parent: int, child: int) -> None:
+        """Note a new process; key: the delivery key of its record."""
+        self._forks.append((key, parent, child))
+
+    def forget(self, tids: Iterable[int]) -> None:
+        """Drop what belongs to tasks that ended."""
+        self.descriptors.forget(tids)
+        if self._pairing is not None:
+            self._pairing.forget(tids)
+
+    def follow(self, events: CallEvents, printed: PairedEvents) -> tuple[Texts, DescriptorNames]:
+        """Return row of a printed entry -> index of the argument -> its text, and the names of descriptors at printed rows.
+
+        Args:
+            events: all events of the batch.
+            printed: the pairs of those that are printed.
+        """
+        paired = printed if self._pairing is None else self._pairing.pair(self._filter.apply(events))
+        texts = self._texts(paired)
+        forks, self._forks = self._forks, []
+        self.descriptors.follow(paired, texts, forks)
+        if paired is not printed:
+            texts = _texts_by_key(texts, paired.events.key, printed.events)
+        return texts, self.descriptors.names_at(printed.events)
+
+    def _texts(self, paired: PairedEvents) -> Texts:
+        """Return the texts of a batch; keep those of calls that have not returned."""
+        if self._strings is None:
+            return {}
+        events = paired.events
+        texts = self._strings.texts_of(events)
+        for row in range(paired.carried):
+            kept = self._open_texts.get((int(events.tid[row]), int(events.time[row])))
+            if kept is not None:
+                texts[row] = {**kept, **texts.get(row, {})}
+        self._open_texts = {
+            (int(events.tid[row]), int(events.time[row])): of_row for row, of_row in texts.items() if row in paired.open_rows
+        }
+        return texts
+
+
+def _texts_by_key(texts: Texts, keys: NDArray[np.uint64], events: CallEvents) -> Texts:
+    """Return the texts by the rows of other events; keys: the delivery keys of the present rows."""
+    if not texts:
+        return {}
+    of_key = dict(zip(keys[list(texts)].tolist(), texts.values(), strict=True))
+    rows = rows_where((events.kind == ENTER) & np.isin(events.key, np.array(list(of_key), np.uint64)))
+    return {row: of_key[key] for row, key in zip(rows.tolist(), events.key[rows].tolist(), strict=True)}

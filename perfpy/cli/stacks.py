@@ -59,7 +59,7 @@ def _heading(thread: ThreadStack) -> str:
     wait = f" in {visible(thread.wait)}" if thread.wait and thread.state != "running" else ""
     lock = ", holds the GIL" if thread.has_gil else ""
     doubt = " (it ran during the reading: its stack may be of two moments)" if not thread.is_certain else ""
-    return f"Thread {thread.tid} ({visible(thread.comm)}): {thread.state}{wait}{lock}{doubt}"
+    return f"Thread {thread.tid} ({visible(thread.name or thread.comm)}): {thread.state}{wait}{lock}{doubt}"
 
 
 def _values(process: ProcessStacks) -> dict[str, object]:

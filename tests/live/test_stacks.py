@@ -34,7 +34,7 @@ def generates():
     yield 1
     time.sleep(1000)
 for part in (holds, spins, hangs):
-    threading.Thread(target=part, daemon=True).start()
+    threading.Thread(target=part, daemon=True, name=f"that {part.__name__}").start()
     time.sleep(0.1)
 open("ready", "w").close()
 for each in generates(): pass
@@ -76,6 +76,8 @@ def test_each_thread_has_its_function_and_line(program: subprocess.Popen[bytes])
     assert [frame["function"] for frame in innermost["generates"]["frames"]] == ["generates", "<module>"]
     assert innermost["hangs"]["state"] == "sleeping"
     assert process["others"] == 0
+    names = {name: thread["name"] for name, thread in innermost.items()}
+    assert names == {"generates": "MainThread", **{name: f"that {name}" for name in ("holds", "hangs", "spins")}}
 
 
 def test_the_text_has_a_line_for_each_frame(program: subprocess.Popen[bytes]) -> None:

@@ -31,6 +31,7 @@ merging          a callchain with its Python frames
 sample_frames    callchains with Python frames for batches of samples
 blocked_loops    turns of event loops that last long
 functions        Python functions as code at addresses
+thread_names     names of threads as COMM records
 image_file       the image's file, and its copy in finished recordings
 current_stacks   the stacks of all threads at this moment (perfpy stacks)
 notes            the note on the quality of Python frames

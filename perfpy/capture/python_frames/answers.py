@@ -74,6 +74,14 @@ class FoundChain(NamedTuple):
     turn_began: int = 0
 
 
+class FoundName(NamedTuple):
+    """The name of a thread, which replaces the kernel's."""
+
+    pid: int
+    tid: int
+    name: str
+
+
 class ReadUpTo(NamedTuple):
     """All samples up to this time have been read."""
 
@@ -87,8 +95,8 @@ class Refused(NamedTuple):
     reason: str
 
 
-Answer = FoundProcess | FoundCode | FoundChain | ReadUpTo | Refused
-_KINDS: Final = (FoundProcess, FoundCode, FoundChain, ReadUpTo, Refused)
+Answer = FoundProcess | FoundCode | FoundChain | FoundName | ReadUpTo | Refused
+_KINDS: Final = (FoundProcess, FoundCode, FoundChain, FoundName, ReadUpTo, Refused)
 
 
 def encode_message(answer: Answer) -> bytes:

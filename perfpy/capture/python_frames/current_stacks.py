@@ -51,6 +51,8 @@ class ThreadStack(NamedTuple):
     """A thread with Python frames, innermost first.
 
     Attributes:
+        comm: the kernel's name.
+        name: the one in Python; "" if it has none.
         state: what the kernel says of it.
         wait: the kernel function in which it waits; "" if it does not, or if that is hidden.
         has_gil: whether it holds the global interpreter lock.
@@ -59,6 +61,7 @@ class ThreadStack(NamedTuple):
 
     tid: int
     comm: str
+    name: str
     state: str
     wait: str
     has_gil: bool
@@ -185,7 +188,9 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
     comm = _text(procfs, f"{pid}/task/{tid}/comm")
     version = python.layout.version
     is_certain = frames.is_whole and not frames.has_moved
-    return ThreadStack(tid, comm, state, wait, False, is_certain, [_frame(one, version) for one in frames.frames])
+    return ThreadStack(
+        tid, comm, python.thread_name(inner), state, wait, False, is_certain, [_frame(one, version) for one in frames.frames]
+    )
 
 
 def _frame(frame: PythonFrame, version: tuple[int, int]) -> CurrentFrame:

@@ -20,7 +20,7 @@ from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
 from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.python_frames import merging
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, IncomingAnswers, ReadUpTo, Refused
 from perfpy.capture.python_frames.blocked_loops import MARK, BlockedLoops
 from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluate, note_slots
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
@@ -29,6 +29,7 @@ from perfpy.capture.python_frames.image_file import write_image
 from perfpy.capture.python_frames.notes import PythonSummary, notes
 from perfpy.capture.python_frames.registers import FROM_PERF, STACK_POINTER, StackCopy, frame_states
 from perfpy.capture.python_frames.seen_callers import KnownCalls, SeenCallers
+from perfpy.capture.python_frames.thread_names import PendingNames
 from perfpy.capture.runtimes.hotspot.java_frames import stack_words
 from perfpy.symbols.providers.mapped_dump import new_folder
 from perfpy.untrusted import paths
@@ -138,6 +139,8 @@ class PythonFrames:
         self._refused: dict[int, str] = {}
         self._functions = PythonFunctions()
         self._first: dict[int, int] = {}
+        self._names = PendingNames()
+        self._comms = b""
         self._cache = cache
         self._path = ""
         self.counts = [0] * (merging.UNKNOWN + 1)
@@ -169,6 +172,8 @@ class PythonFrames:
             self._add_chain(answer)
         elif isinstance(answer, FoundCode):
             self._add_code(answer)
+        elif isinstance(answer, FoundName):
+            self._names.add(*answer)
         elif isinstance(answer, ReadUpTo):
             self._read_up_to = max(self._read_up_to, answer.time)
         elif isinstance(answer, FoundProcess):
@@ -246,8 +251,10 @@ class PythonFrames:
                     if values is not None:
                         changed[row] = values
                         self._first[pid] = min(self._first.get(pid, int(keys[row])), int(keys[row]))
-        for key in zip(columns["tid"].tolist(), columns["time"].tolist(), strict=True):
-            self._take_chain(key)
+        samples = list(zip(columns["pid"].tolist(), columns["tid"].tolist(), columns["time"].tolist(), strict=True))
+        self._comms += b"".join(records.encode(comm, self._layout, NATIVE_ENDIAN) for comm in self._names.take(samples, self._identity))
+        for _, *key in samples:
+            self._take_chain((key[0], key[1]))
         self._done_up_to = max(self._done_up_to, latest)
         return chains if not changed else _replace_rows(chains, changed)
 
@@ -359,10 +366,10 @@ class PythonFrames:
 
     # What reports need.
 
-    def take_mappings(self) -> bytes:
-        """Return MMAP2 records that map the functions into processes that do not have them yet."""
+    def take_side_band(self) -> bytes:
+        """Return records of the new names of threads, and those that map the functions into processes that do not have them yet."""
         first, self._first = self._first, {}
-        mappings = b""
+        mappings, self._comms = self._comms, b""
         for pid, moment in first.items():
             process = self._processes.get(pid)
             if process is None or not process.is_mapped:

@@ -19,10 +19,11 @@ import numpy as np
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.python_code import GilState
 from perfpy.abi.samples.decoding import SampleLayout
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, ReadUpTo, Refused, encode_message
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, ReadUpTo, Refused, encode_message
 from perfpy.capture.python_frames.locating import RuntimeLocator
 from perfpy.capture.python_frames.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.sampled_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
+from perfpy.capture.python_frames.thread_names import ReadNames
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.spool_reading import SpoolReader
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
@@ -90,14 +91,16 @@ class _KnownProcess:
     Attributes:
         sent_codes: numbers of the code objects that were sent.
         inner_tids: tid -> the thread's number in its own pid namespace.
+        names: of its threads.
     """
 
-    def __init__(self, pid: int, memory: InterpreterMemory, python: PythonProcess) -> None:
+    def __init__(self, pid: int, memory: InterpreterMemory, python: PythonProcess, procfs: ProcFs) -> None:
         self.pid = pid
         self.memory = memory
         self.python = python
         self.sent_codes: set[int] = set()
         self.inner_tids: dict[int, int] = {}
+        self.names = ReadNames(pid, procfs)
 
     def inner_tid(self, tid: int) -> int:
         """Return the number of a thread in its own pid namespace."""
@@ -169,12 +172,18 @@ class FrameReader:
             or (kind == RecordType.EXIT and pid != second)
         ):
             self._forget(pid)
-        elif kind == RecordType.EXIT and self._sampled:
-            self._sampled.forget_thread(_IDS.unpack_from(body, 8)[0])
+        elif kind == RecordType.EXIT:
+            self._forget_thread(pid, _IDS.unpack_from(body, 8)[0])
         elif kind in (RecordType.MMAP, RecordType.MMAP2) and pid not in self._processes and b"python" in bytes(body[24:512]):
             self._retries.pop(pid, None)
             if self._sampled:
                 self._sampled.forget(pid)
+
+    def _forget_thread(self, pid: int, tid: int) -> None:
+        if self._sampled:
+            self._sampled.forget_thread(tid)
+        if process := self._processes.get(pid):
+            process.names.forget(tid)
 
     def _forget(self, pid: int) -> None:
         self._retries.pop(pid, None)
@@ -297,6 +306,9 @@ class FrameReader:
 
     def _answer(self, process: _KnownProcess, tid: int, times: list[int], sample: SampleInTime) -> None:
         read = sample.frames
+        name = process.names.new_name(tid, time.monotonic(), lambda: process.python.thread_name(process.inner_tid(tid)))
+        if name:
+            self.answers.append(FoundName(process.pid, tid, name))
         for frame in (*read.frames, *read.left):
             self._send_code(process, frame.code)
         if process.python.codes.is_full:
@@ -345,7 +357,7 @@ class FrameReader:
         if len(self._processes) >= _PROCESSES:
             self._forget(next(iter(self._processes)))
         self.answers.append(FoundProcess(pid, python.layout.version, located.loops, python.states.gil_addresses()[0]))
-        self._processes[pid] = _KnownProcess(pid, memory, python)
+        self._processes[pid] = _KnownProcess(pid, memory, python, self._procfs)
         return self._processes[pid]
 
 

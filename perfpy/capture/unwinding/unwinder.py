@@ -185,7 +185,7 @@ class PieceUnwinder:
         rewriting.kept_records[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
         mappings, names = self._java.take_new_methods() if self._java else (b"", {})
-        mappings += self._python.take_mappings() if self._python else b""
+        mappings += self._python.take_side_band() if self._python else b""
         others = held.chunk.others
         if self._java:
             rewriting.kept_records[others[self._java.hides(held.chunk, others)]] = False

@@ -9,9 +9,11 @@ Modules:
 
 process         the frames of one process's threads
 threads         thread states, by the kernel's thread ids
+thread_names    the names of Python's threads
 frames          the frames of a thread
 event_loops     how long an asyncio event loop has been running callbacks
 code_objects    names, files and instructions of code objects
+objects         strings, dictionaries, attributes
 line_tables     the source lines of instructions
 layouts         offsets of fields, by version
 debug_offsets   the offsets that CPython 3.13 and newer publish

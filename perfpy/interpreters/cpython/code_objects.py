@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from perfpy.interpreters.cpython.layouts import PythonLayout
     from perfpy.interpreters.cpython.memory import Memory
+    from perfpy.interpreters.cpython.objects import Objects
 
-LONGEST_NAME: Final = 1024  #: characters of a name or path; longer ones are truncated
 _LONGEST_TABLE: Final = 1 << 20  # bytes of a line table
 _MOST_UNITS: Final = 1 << 22  # instructions of a code object
 _MOST_CODES: Final = 1 << 17  # cached for a process
@@ -29,9 +29,7 @@ _TYPE: Final = 8  # PyObject.ob_type
 _SIZE: Final = 16  # PyVarObject.ob_size
 _TYPE_NAME: Final = 24  # PyTypeObject.tp_name
 _BYTES: Final = 32  # PyBytesObject.ob_sval
-_TEXT_STATE: Final = 32  # PyASCIIObject.state; before it, at 16, the length
 _CODE_TYPE: Final = b"code\0"
-_ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 
 class CodeObject(NamedTuple):
@@ -60,12 +58,16 @@ class Codes:
     Args:
         memory: of the process.
         layout: of its objects.
+        objects: its objects.
         clock: returns seconds, monotonic.
         numbers: yields the numbers of code objects.
     """
 
-    def __init__(self, memory: Memory, layout: PythonLayout, clock: Callable[[], float], numbers: Iterator[int] | None = None) -> None:
+    def __init__(
+        self, memory: Memory, layout: PythonLayout, objects: Objects, clock: Callable[[], float], numbers: Iterator[int] | None = None
+    ) -> None:
         self._memory = memory
+        self._objects = objects
         self._layout = layout
         self._clock = clock
         self._cached: dict[int, tuple[CodeObject | None, bytes, float]] = {}
@@ -105,7 +107,7 @@ class Codes:
             if not is_pointer(names) or count > _MOST_VARIABLES:
                 return []
             items = self._memory.read(names + self._layout.tuple_items, 8 * count)
-            return [self._text(address) for (address,) in WORD.iter_unpack(items)]
+            return [self._objects.text(address) for (address,) in WORD.iter_unpack(items)]
         except (UnreadableMemoryError, ValueError):
             return []
 
@@ -129,8 +131,8 @@ class Codes:
                 begin, size = text + _BYTES, read_word(self._memory, text + _SIZE)
             if not 0 < size <= 2 * _MOST_UNITS:
                 return None
-            name = self._text(_word(head, layout.qualname if layout.qualname >= 0 else layout.name))
-            filename = self._text(_word(head, layout.filename))
+            name = self._objects.text(_word(head, layout.qualname if layout.qualname >= 0 else layout.name))
+            filename = self._objects.text(_word(head, layout.filename))
             lines = self._table(_word(head, layout.lines))
         except (UnreadableMemoryError, ValueError):
             return None
@@ -151,19 +153,6 @@ class Codes:
                 return False
             self._type = kind if name == _CODE_TYPE else 0
         return kind == self._type != 0
-
-    def _text(self, address: int) -> str:
-        """Read a str object, truncated to LONGEST_NAME characters."""
-        head = self._memory.read(address, _TEXT_STATE + 4)
-        length, (state,) = _word(head, 16), struct.unpack_from("<I", head, _TEXT_STATE)
-        # struct { interned, kind, compact, ascii, ready or statically allocated }: "interned" has 2 bits, 8 in some builds
-        for shift in (2, 8, 16):
-            kind, is_compact, is_ascii = state >> shift & 7, state >> shift + 3 & 1, state >> shift + 4 & 1
-            if kind in _ENCODINGS and is_compact:
-                begin = self._layout.ascii_text if is_ascii else self._layout.other_text
-                data = self._memory.read(address + begin, min(length, LONGEST_NAME) * kind)
-                return data.decode(_ENCODINGS[kind], "replace")
-        raise ValueError("no text")
 
     def _table(self, address: int) -> bytes:
         size = read_word(self._memory, address + _SIZE)

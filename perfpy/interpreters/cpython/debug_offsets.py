@@ -95,6 +95,7 @@ def _layout(version: tuple[int, int], offsets: dict[str, int], *, is_free_thread
         offsets["interpreter.ceval_gil"],
         offsets["interpreter.gil_runtime_state_holder"] - gil,
         offsets["interpreter.gil_runtime_state_locked"] - gil,
+        offsets["interpreter.imports_modules"],
     )
     tags = _TAGS if version >= (3, 14) else 0
     return PythonLayout(version, runtime, _thread(offsets), _frame(offsets), _code(offsets), 40, 56, tags, is_free_threaded)

@@ -13,7 +13,12 @@ NONE: Final = -1  # a field that a version lacks
 
 
 class RuntimeLayout(NamedTuple):
-    """From _PyRuntime to thread states. gil: the lock in _PyRuntime up to 3.11, a pointer to it in the interpreter later."""
+    """From _PyRuntime to thread states.
+
+    Attributes:
+        gil: the lock in _PyRuntime up to 3.11, a pointer to it in the interpreter later.
+        modules: sys.modules in the interpreter.
+    """
 
     interpreters: int
     next_interpreter: int
@@ -21,6 +26,7 @@ class RuntimeLayout(NamedTuple):
     gil: int
     gil_holder: int
     gil_locked: int
+    modules: int = NONE
 
 
 class ThreadLayout(NamedTuple):
@@ -96,6 +102,11 @@ class PythonLayout(NamedTuple):
         return 32 if self.version >= (3, 14) else 24
 
     @property
+    def shared_keys(self) -> int:
+        """PyHeapTypeObject.ht_cached_keys: the keys that the instances of a class share."""
+        return 880 if self.version >= (3, 12) else 872
+
+    @property
     def has_data_stack(self) -> bool:
         """Whether frames are on a data stack, so that one call of the evaluation loop can run many."""
         return self.version >= (3, 11)
@@ -107,14 +118,20 @@ _OLD_FRAME: Final = FrameLayout(112, 24, 32, 104, NONE, NONE, 1 << 8, variables=
 
 #: Versions that do not describe themselves.
 LAYOUTS: Final = {
-    (3, 8): PythonLayout((3, 8), RuntimeLayout(32, 0, 8, 0, 1160, 1168), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
-    (3, 9): PythonLayout((3, 9), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
+    (3, 8): PythonLayout((3, 8), RuntimeLayout(32, 0, 8, 0, 1160, 1168, modules=56), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
+    (3, 9): PythonLayout((3, 9), RuntimeLayout(32, 0, 8, 0, 360, 368, modules=856), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
     (3, 10): PythonLayout(
-        (3, 10), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME._replace(instruction=96, variables=352), _OLD_CODE, 48, 72
+        (3, 10),
+        RuntimeLayout(32, 0, 8, 0, 360, 368, modules=856),
+        _OLD_THREAD,
+        _OLD_FRAME._replace(instruction=96, variables=352),
+        _OLD_CODE,
+        48,
+        72,
     ),
     (3, 11): PythonLayout(
         (3, 11),
-        RuntimeLayout(40, 0, 16, 0, 368, 376),
+        RuntimeLayout(40, 0, 16, 0, 368, 376, modules=888),
         ThreadLayout(360, 8, 8, 56, 152, 160, 296),
         FrameLayout(72, 48, 32, 56, 69, 68, 1 << 8, variables=72),
         CodeLayout(192, 112, 120, 128, 136, 72, 184, is_inline=True, variables=96, frame_sizes=(68, 76), frame_extra=9),
@@ -123,7 +140,7 @@ LAYOUTS: Final = {
     ),
     (3, 12): PythonLayout(
         (3, 12),
-        RuntimeLayout(40, 0, 72, 384, 8, 16),
+        RuntimeLayout(40, 0, 72, 384, 8, 16, modules=944),
         ThreadLayout(288, 8, 0, 56, 136, 144, 232),
         FrameLayout(72, 8, 0, 56, 70, NONE, 3, variables=72),
         CodeLayout(200, 112, 120, 128, 136, 68, 192, is_inline=True, variables=96, frame_sizes=(76,)),

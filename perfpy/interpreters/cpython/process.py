@@ -14,6 +14,8 @@ from perfpy.interpreters.cpython.event_loops import EventLoops
 from perfpy.interpreters.cpython.frames import MOST_FRAMES, FrameWalker, ThreadFrames
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE, PythonLayout
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError, is_pointer, read_word
+from perfpy.interpreters.cpython.objects import Objects
+from perfpy.interpreters.cpython.thread_names import PythonThreadNames
 from perfpy.interpreters.cpython.threads import ThreadStates
 
 if TYPE_CHECKING:
@@ -53,8 +55,10 @@ class PythonProcess:
         self._clock = clock
         self.layout = layout_of(memory, runtime, version)
         self.states = ThreadStates(memory, runtime, self.layout)
-        self.codes = Codes(memory, self.layout, clock, numbers)
+        objects = Objects(memory, self.layout)
+        self.codes = Codes(memory, self.layout, objects, clock, numbers)
         self.event_loops = EventLoops(memory, self.layout, self.codes)
+        self._names = PythonThreadNames(memory, self.layout, objects, self.states, clock)
         self._walker = FrameWalker(memory, self.layout, self.codes)
         self._state_of: dict[int, int] = {}
         self._listed = -1.0
@@ -90,6 +94,10 @@ class PythonProcess:
     def state_address(self, tid: int) -> int:
         """Return the address of the state of a thread whose frames were read; 0 if there is none."""
         return self._state_of.get(tid, 0)
+
+    def thread_name(self, tid: int) -> str:
+        """Return the Python name of a thread whose frames were read; "" without one."""
+        return self._names.find(self.state_address(tid))
 
     def thread_of_state(self, address: int) -> int:
         """Return the number of the thread with a state; 0 before Python 3.11, and if it cannot be read."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _MOST_INTERPRETERS: Final = 256
 _MOST_THREADS: Final = 8192
 _LARGEST_STACK: Final = 64 << 20  # bytes between a stack pointer and pthread_self()
+_USUAL_STACK: Final = 8 << 20  # bytes of a thread's stack by default
 
 
 class ThreadStates:
@@ -58,12 +59,18 @@ class ThreadStates:
         return {} if offset == NONE else {WORD.unpack_from(data, offset)[0]: state for state, data in self.all()}
 
     def by_stack(self, stack_pointer: int, *, is_main: bool) -> int:
-        """Return the state of the thread whose stack contains an address; 0 if there is none."""
+        """Return the state of the thread whose stack contains an address; 0 if there is none.
+
+        The state of a thread that is just starting has the identity of the thread that started it. Its stack is below that of another
+        one, whose state it must not get: while two states have one identity, only addresses at the usual distance count.
+        """
         offset = self._layout.thread.thread_id
         states = [(WORD.unpack_from(data, offset)[0], state) for state, data in self.all()]
+        is_starting = len({ident for ident, _ in states}) < len(states)
+        largest = _USUAL_STACK if is_starting else _LARGEST_STACK
         if is_main:  # states are listed newest first, and the main thread's is the oldest
             return states[-1][1] if states else 0
-        above = [(ident, state) for ident, state in states if 0 <= ident - stack_pointer < _LARGEST_STACK]
+        above = [(ident, state) for ident, state in states if 0 <= ident - stack_pointer < largest]
         return min(above)[1] if above else 0
 
     def gil_addresses(self) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from perfpy.capture.python_frames.sampled_frames import SampleInTime
 from perfpy.capture.unwinding.frame_reading import FrameReader, SampleHeads, _KnownProcess
 from perfpy.interpreters.cpython import code_objects
 from perfpy.interpreters.cpython.process import PythonProcess
+from perfpy.kernel.procfs import ProcFs
 from tests.builders.python_memory import PythonMemory
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def opened(reader: FrameReader, name: str) -> OpenMemory:
     made.thread(PID, made.stack([[(made.code(name), 0)]]))
     memory = OpenMemory(made)
     python = PythonProcess(memory, made.runtime, (3, 12), itertools.count().__next__, reader._numbers)
-    reader._processes[PID] = _KnownProcess(PID, memory, python)  # type: ignore[arg-type]
+    reader._processes[PID] = _KnownProcess(PID, memory, python, ProcFs())  # type: ignore[arg-type]
     return memory
 
 

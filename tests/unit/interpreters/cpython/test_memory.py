@@ -12,9 +12,9 @@ from perfpy.capture.python_frames.functions import PythonFunctions
 from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.registers import FrameState
 from perfpy.interpreters.cpython import frames
-from perfpy.interpreters.cpython.code_objects import LONGEST_NAME
 from perfpy.interpreters.cpython.line_tables import decode_lines
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+from perfpy.interpreters.cpython.objects import LONGEST_TEXT
 from perfpy.interpreters.cpython.process import PythonProcess
 from tests.builders.python_memory import BASE, SIZE, PythonMemory
 
@@ -60,7 +60,7 @@ def test_reading_is_bounded_for_any_memory(version: tuple[int, int]):
             assert len(thread.frames) <= frames.MOST_FRAMES
             for frame in (*thread.frames, *thread.left):
                 code = frame.code
-                assert len(code.name) <= LONGEST_NAME >= len(code.filename)
+                assert len(code.name) <= LONGEST_TEXT >= len(code.filename)
                 assert -2 <= frame.offset < code.end - code.begin
                 assert all(line >= 0 for _, line in decode_lines(code.lines, code.first_line, version))
 
@@ -71,7 +71,7 @@ def test_functions_with_random_content_become_an_image():
     for number in range(300):
         begin = chance.randrange(1 << 56)
         size = chance.choice((2, 100, 1 << 20, 8 << 20))
-        name = "".join(chr(chance.randrange(0xD800)) for _ in range(chance.choice((0, 5, LONGEST_NAME))))
+        name = "".join(chr(chance.randrange(0xD800)) for _ in range(chance.choice((0, 5, LONGEST_TEXT))))
         lines = bytes(chance.randrange(256) for _ in range(chance.choice((0, 3, 500))))
         code = FoundCode(7, number, begin, begin, begin + size, name, name[::-1], chance.randrange(1 << 31), lines, 0)
         functions.addresses_of(code, chance.choice(VERSIONS))

@@ -14,6 +14,7 @@ from perfpy.interpreters.cpython import code_objects, frames
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
 from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+from perfpy.interpreters.cpython.objects import LONGEST_TEXT, Objects
 from perfpy.interpreters.cpython.process import PythonProcess
 from tests.builders.python_memory import BASE, DESCRIPTIONS, OF_3_13, PythonMemory, memory_of
 
@@ -117,7 +118,7 @@ def test_code_objects_of_a_process_are_bounded_also_without_names(monkeypatch: p
     monkeypatch.setattr(code_objects, "_MOST_BYTES", 3000)
     memory = memory_of((3, 12))
     addresses = [memory.code("", filename="") for _ in range(20)]
-    codes = code_objects.Codes(memory.heap, memory.layout, lambda: 0.0)
+    codes = code_objects.Codes(memory.heap, memory.layout, Objects(memory.heap, memory.layout), lambda: 0.0)
     assert sum(codes.find(address) is not None for address in addresses) == 6
 
 
@@ -285,7 +286,7 @@ def test_names_of_any_length_are_truncated():
     code = memory.code("main")
     memory.heap.put(code + memory.layout.code.qualname, text)
     memory.thread(77, memory.stack([[(code, 0)]]))
-    assert frames_of(process_of(memory)).frames[0].code.name == "x" * code_objects.LONGEST_NAME
+    assert frames_of(process_of(memory)).frames[0].code.name == "x" * LONGEST_TEXT
 
 
 @pytest.mark.parametrize("field", ["filename", "name", "lines"])
@@ -368,3 +369,14 @@ def test_versions_that_are_unknown_are_refused():
         PythonProcess(memory.heap, memory.runtime, (3, 7), lambda: 0.0)
     with pytest.raises(UnreadableMemoryError):
         PythonProcess(memory.heap, 8, (3, 12), lambda: 0.0)
+
+
+def test_a_thread_that_is_just_starting_does_not_get_the_state_of_the_thread_above():
+    """Before 3.11 its state still has the identity of the thread that started it."""
+    memory = memory_of((3, 8))
+    above = 0x7000_0100_0000
+    for number, identity in enumerate((0x7100_0000_0000, above, 0x7100_0000_0000)):
+        memory.thread(100 + number, memory.stack([[(memory.code(f"thread{number}"), 0)]]), thread_id=identity)
+    process = process_of(memory)
+    assert process.frames(102, above - 0x80_1000 - 5000) is None
+    assert frames_of(process, 101, above - 5000).frames[0].code.name == "thread1"

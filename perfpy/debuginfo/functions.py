@@ -37,25 +37,37 @@ class CodeDie:
         origin: (start of the unit, offset) of the DIE that has its name; its own for complete functions.
         call_file: for inlined calls, the file of the call as a number of the unit.
         call_line: for inlined calls, the line of the call, otherwise 0.
+        caller: for inlined calls, the code that contains the call: a function's own or that of another inlined call; otherwise None.
         function: for inlined calls, the function whose code contains the call; itself otherwise.
     """
 
-    __slots__ = ("call_file", "call_line", "die", "entry", "function", "origin", "ranges")
+    __slots__ = ("call_file", "call_line", "caller", "die", "entry", "function", "origin", "ranges")
 
-    def __init__(self, die: Die, ranges: Ranges, function: CodeDie | None) -> None:
+    def __init__(self, die: Die, ranges: Ranges, caller: CodeDie | None) -> None:
         self.die = die
         self.ranges = ranges
         self.entry = _entry(die, ranges)
-        self.function = function or self
+        self.caller = caller
+        self.function: CodeDie = caller.function if caller else self
         self.origin = _origin(die)
         self.call_file = self.call_line = 0
-        if function:
+        if caller:
             self.call_file, self.call_line = die.number(dwarf.AT_CALL_FILE) or 0, die.number(dwarf.AT_CALL_LINE) or 0
 
     @property
     def is_inlined(self) -> bool:
         """Whether this is an inlined call."""
         return self.function is not self
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether this is a call of a function inlined into its own code, as compilers write a function that they inline in two parts."""
+        caller = self.caller
+        while caller is not None:
+            if caller.origin == self.origin or (caller.caller is None and self.origin == (caller.die.unit.header.start, caller.die.offset)):
+                return True
+            caller = caller.caller
+        return False
 
     def holds(self, address: int) -> bool:
         """Whether an address is part of the code."""
@@ -148,20 +160,20 @@ class UnitFunctions:
         return skip_children(self.unit, after)
 
     def _visit(self, abbreviation: Abbreviation, start: int, scopes: list[tuple[str, CodeDie | None]]) -> tuple[str, CodeDie | None] | None:
-        """Collect a DIE; return the scope and function of its children, None to skip them."""
-        scope, function = scopes[-1] if scopes else ("", None)
+        """Collect a DIE; return the scope of its children and the code that contains them, None to skip them."""
+        scope, parent = scopes[-1] if scopes else ("", None)
         tag = abbreviation.tag
         if tag == dwarf.TAG_SUBPROGRAM:
             return self._function(Die(self.unit, start), scope)
-        if tag == dwarf.TAG_INLINED_SUBROUTINE and function:
-            return self._inlined(Die(self.unit, start), scope, function)
+        if tag == dwarf.TAG_INLINED_SUBROUTINE and parent:
+            return scope, self._inlined(Die(self.unit, start), parent)
         if tag in _BLOCKS:
-            return scope, function
+            return scope, parent
         if tag in _SCOPES or (tag in _CLASSES and self._has_methods):
             if not abbreviation.children:
-                return scope, function
+                return scope, parent
             name = "" if tag in (dwarf.TAG_COMPILE_UNIT, dwarf.TAG_PARTIAL_UNIT) else Die(self.unit, start).name
-            return (f"{scope}::{name}" if scope and name else name or scope), function
+            return (f"{scope}::{name}" if scope and name else name or scope), parent
         return None
 
     def _function(self, die: Die, scope: str) -> tuple[str, CodeDie | None]:
@@ -182,11 +194,14 @@ class UnitFunctions:
             self.code.append(code)
         return scope, code
 
-    def _inlined(self, die: Die, scope: str, function: CodeDie) -> tuple[str, CodeDie | None]:
+    def _inlined(self, die: Die, caller: CodeDie) -> CodeDie:
+        """Collect an inlined call, also one without instructions of its own that has an address; return the code of its children."""
         ranges = ranges_of(self.unit, die.attributes)
-        if ranges:
-            self.code.append(CodeDie(die, ranges, function))
-        return scope, function
+        if not ranges and dwarf.AT_LOW_PC not in die.attributes:
+            return caller
+        call = CodeDie(die, ranges, caller)
+        self.code.append(call)
+        return call
 
 
 def _origin(die: Die) -> Key:

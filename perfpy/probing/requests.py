@@ -87,7 +87,8 @@ def _arguments(
                 row.append(argument.text)
             continue
         lost: ProbeError | None = None
-        is_found = False
+        kinds: list[str] = []
+        lost_rows: list[tuple[Fetcher, list[str]]] = []
         for site, row in zip(sites, texts, strict=True):
             if site.unit is None:
                 raise NoVariableError(
@@ -98,11 +99,13 @@ def _arguments(
                 fetched = fetcher.fetch(argument)
             except (NoVariableError, UnsupportedLocationError) as error:
                 lost = lost or error
-                row.append(fetcher.lost(argument))
+                lost_rows.append((fetcher, row))
                 continue
-            is_found = True
+            kinds += [one.text.rpartition(":")[2] if ":" in one.text else "" for one in fetched[:1]]
             row += [one.text for one in fetched if one.text]
             notes += [one.note for one in fetched if one.note and one.note not in notes]
-        if lost is not None and not is_found:
+        if lost is not None and len(lost_rows) == len(sites):
             raise lost
+        for fetcher, row in lost_rows:
+            row.append(fetcher.lost(argument, kinds[0] if kinds else ""))
     return texts, notes

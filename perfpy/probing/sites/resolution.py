@@ -58,7 +58,7 @@ class Resolver:
         Raises ProbeError.
         """
         try:
-            sites = self._limited(self._all(point, with_variables), point)
+            sites = self._limited(self._all(point, with_variables), point, with_variables)
         except DAMAGE as damage:
             self._program.symbols.flaw(damage_of(damage))
             raise ProbeError(f"the debug information of {self._program.path} is damaged: {damage}", errno.EINVAL) from None
@@ -66,7 +66,7 @@ class Resolver:
             raise self._missing(point)
         return sites
 
-    def _limited(self, sites: Iterable[Site], point: ProbePoint) -> list[Site]:
+    def _limited(self, sites: Iterable[Site], point: ProbePoint, with_variables: bool) -> list[Site]:
         limited: list[Site] = []
         pairs = set()
         for site in sites:
@@ -75,10 +75,10 @@ class Resolver:
             pairs.add((site.address, site.name))
             limited.append(site)
             if len(limited) > self._most:
-                is_pattern = is_glob(point.function)
+                status = errno.ERANGE if with_variables or point.line is not None else errno.ENOENT
                 raise ProbeError(
                     f"'{point.text}' has more than {self._most} sites; --max-probes raises the limit",
-                    errno.E2BIG if is_pattern else errno.ENOENT,
+                    errno.E2BIG if is_glob(point.function) else status,
                 )
         return limited
 
@@ -119,11 +119,21 @@ class Resolver:
 
     def _by_functions(self, point: ProbePoint, with_variables: bool) -> Iterator[Site]:
         is_found = False
+        beyond: ProbeError | None = None
+        sites = 0
         for function in self._search.functions(point.function, point.source):
             if point.is_return and function.code.is_inlined:
                 continue
             is_found = True
-            yield from self._of_function(point, function, with_variables)
+            if point.offset and not self._holds_offset(function, point.offset):
+                size = sum(end - start for start, end in function.code.ranges)
+                beyond = beyond or ProbeError(f"{function.name.name} has {size} bytes; +{point.offset} is beyond its end", errno.ENOENT)
+                continue
+            for site in self._of_function(point, function, with_variables):
+                sites += 1
+                yield site
+        if beyond is not None and not sites:
+            raise beyond
         if not is_found and not point.source and point.line is None and not point.pattern:
             yield from self._by_symbols(point)
 
@@ -136,16 +146,17 @@ class Resolver:
             addresses = self._search.pattern_addresses(function.unit, path, point.pattern, function.code)
             yield from (self._site(function, address) for address in addresses)
         elif point.offset:
-            size = sum(end - start for start, end in function.code.ranges)
-            target = entry + point.offset
-            is_beyond = not function.code.is_inlined and target >= function.code.end
-            if is_beyond or not function.code.function.holds(target):
-                raise ProbeError(f"{function.name.name} has {size} bytes; +{point.offset} is beyond its end", errno.ENOENT)
-            yield self._site(function, target)
+            yield self._site(function, entry + point.offset)
         elif with_variables and not function.code.is_inlined and not point.is_return:
             yield self._site(function, self._after_prologue(function))
         else:
             yield self._site(function, entry)
+
+    def _holds_offset(self, function: FoundFunction, offset: int) -> bool:
+        """Whether the code has an instruction at an offset; for inlined calls, whether the function that contains the call has."""
+        target = function.code.entry + offset
+        is_beyond = not function.code.is_inlined and target >= function.code.end
+        return not is_beyond and function.code.function.holds(target)
 
     def _site(self, function: FoundFunction, address: int) -> Site:
         return Site(address, function.code, function.unit, function.name.name, function.name.linkage or function.name.name)
@@ -191,13 +202,16 @@ class Resolver:
                 addresses = self._search.pattern_addresses(unit, path, point.pattern, None)
             else:
                 addresses = self._search.line_sites(unit, files, point.line or 0, None, point.source, 0)
-            yield from (self._in_unit(unit, address) for address in addresses)
+            yield from (self._in_unit(unit, address, point.line or 0) for address in addresses)
 
-    def _in_unit(self, unit: DebugUnit, address: int) -> Site:
+    def _in_unit(self, unit: DebugUnit, address: int, line: int) -> Site:
+        """Return the site of an address: in the inlined call that contains it if its function can have the line, as perf names it."""
         function = self._search.code_at(unit, address)
         if function is None:
             return Site(address, None, unit, f"abs_{address:x}")
-        return self._site(function, address)
+        call = self._search.innermost(function, address)
+        is_outside = bool(line) and (call.code.call_line == line or self._search.declared_in(call.code, unit)[1] > line)
+        return self._site(function if is_outside else call, address)
 
     # -- errors
 

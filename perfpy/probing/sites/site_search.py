@@ -78,7 +78,7 @@ class SiteSearch:
             functions = self._program.functions(unit)
             for code in functions.code if functions else ():
                 assert functions is not None
-                if code.is_inlined and not self._inlines:
+                if code.is_inlined and (code.is_repeated or not self._inlines):
                     continue
                 try:
                     names = functions.name_of(code)
@@ -114,6 +114,13 @@ class SiteSearch:
             return None
         code = next((code for code in functions.code if not code.is_inlined and code.holds(address)), None)
         return FoundFunction(unit, code, functions.name_of(code)) if code else None
+
+    def innermost(self, function: FoundFunction, address: int) -> FoundFunction:
+        """Return the inlined call in a function that contains an address and no further one, the function itself without one."""
+        functions = self._program.functions(function.unit)
+        calls = [code for code in functions.code if code.function is function.code and code.holds(address)] if functions else []
+        code = calls[-1] if calls else function.code  # callers come first
+        return FoundFunction(function.unit, code, functions.name_of(code)) if functions else function
 
     # -- lines
 

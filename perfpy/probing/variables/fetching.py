@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 #: the constant for a variable that has no value at one of several sites; perf's lacks the 0x that kernels require
 LOST_VALUE: Final = "\\0xdeade12d"
 _STRING: Final = "string"
+_LETTERS: Final = ("s", "u", "x")  # requested types without a size
 
 
 class FetchedArgument(NamedTuple):
@@ -96,10 +97,14 @@ class Fetcher:
             self._program.symbols.flaw(damage_of(damage))
             raise UnsupportedLocationError(f"the debug information of '{argument.variable}' is damaged: {damage}") from None
 
-    def lost(self, argument: ProbeArgument) -> str:
-        """Return the argument for a site where its variable has no value. Raises NoVariableError if there is no such variable."""
+    def lost(self, argument: ProbeArgument, kind: str = "") -> str:
+        """Return the argument for a site where its variable has no value.
+
+        `kind`: the kernel's type of the argument at another site, for functions that lack the variable.
+        """
         variable = self._find(argument.variable)
-        kind = argument.type
+        is_letter = argument.type in _LETTERS
+        kind = argument.type if argument.type and not is_letter else kind or (f"{argument.type}64" if is_letter else "")
         if variable is not None:
             try:
                 part = _VariablePart(Location(Base("%sp"), 0), variable.die.type)
@@ -186,8 +191,8 @@ class Fetcher:
         if kind is not None and kind.tag == dwarf.TAG_ARRAY_TYPE:
             return self._element(part, kind, field.number)
         if kind is not None and kind.tag in POINTERS:
-            target = Location(Base(self._text(part)), field.number * size_of(kind.type))
-            return _VariablePart(target, kind.type)
+            target = self._target_of(part)
+            return _VariablePart(target._replace(offset=target.offset + field.number * size_of(kind.type)), kind.type)
         raise WrongTypeError(f"'{argument_text}' is neither an array nor a pointer ({type_text(part.type)}); it has no [{field.number}]")
 
     def _element(self, part: _VariablePart, type: Die, index: int) -> _VariablePart:
@@ -217,9 +222,16 @@ class Fetcher:
                 f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
             )
         offset, member = offset_and_member
-        location = Location(Base(self._text(part)), 0) if is_pointer else self._memory_of(part)
+        location = self._target_of(part) if is_pointer else self._memory_of(part)
         bits, byte = bitfield(member)
         return _VariablePart(location._replace(offset=location.offset + offset + byte), member.type, bits)
+
+    def _target_of(self, part: _VariablePart) -> Location:
+        """Return the place that a pointer points to. A pointer that exists only as a sum is an address all the same."""
+        location = part.location
+        if location.is_value and location.base is not None:
+            return Location(location.base, location.offset)
+        return Location(Base(self._text(part)), 0)
 
     def _memory_of(self, part: _VariablePart) -> Location:
         location = part.location
@@ -234,13 +246,14 @@ class Fetcher:
     def _finish(self, part: _VariablePart, argument: ProbeArgument, argument_text: str) -> tuple[str, str, str]:
         """Return the fetch expression, the type and a note."""
         kind = plain_type(part.type)
-        text = self._text(part)
+        requested = argument.type
+        is_string = requested.startswith(_STRING) or requested == "ustring"
+        text = self._as_string(kind, part, argument_text) if is_string else self._text(part)
         if argument.is_user:
             text = _as_user_memory(text) if self._is_kernel else text
-        requested = argument.type
-        if requested.startswith(_STRING) or requested == "ustring":
-            return self._as_string(kind, part, text, argument_text), requested, ""
-        if requested and requested not in ("s", "u", "x"):
+        if is_string:
+            return text, requested, ""
+        if requested and requested not in _LETTERS:
             return text, requested, ""
         if part.bits and kind is not None:
             width, offset, container = part.bits
@@ -249,13 +262,13 @@ class Fetcher:
         note = f"'{argument_text}' ({type_text(part.type)}) has more than 64 bits; the event has the first 64" if truncated else ""
         return text, name, note
 
-    def _as_string(self, type: Die | None, part: _VariablePart, text: str, argument_text: str) -> str:
+    def _as_string(self, type: Die | None, part: _VariablePart, argument_text: str) -> str:
         """Return the fetch expression of a string's first byte."""
         if type is None or (type.tag not in POINTERS and type.tag != dwarf.TAG_ARRAY_TYPE):
             raise WrongTypeError(f"'{argument_text}' is not a string: {type_text(part.type)} is neither a pointer nor an array")
         if not is_character(type.type):
             raise WrongTypeError(f"'{argument_text}' is not a string: its elements ({type_text(type.type)}) are not characters")
-        return f"+0({text})" if type.tag in POINTERS else text
+        return self._text(_VariablePart(self._target_of(part), type.type) if type.tag in POINTERS else part)
 
     def _text(self, part: _VariablePart) -> str:
         """Return the fetch expression of a part's value, of its first bytes if it has many."""
@@ -263,6 +276,8 @@ class Fetcher:
         if location.base is None:
             return f"\\{location.offset}"
         if location.is_value:
+            if location.offset or not location.base.text:
+                raise UnsupportedLocationError("the variable exists only as a sum, which the kernel's probes cannot compute")
             return location.base.text
         if location.base.text:
             return memory_text(location.base, location.offset)

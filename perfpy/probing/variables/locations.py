@@ -51,7 +51,7 @@ class Location(NamedTuple):
     Attributes:
         base: what `offset` counts from; None for a constant.
         offset: bytes; the address without a base text, the value of a constant.
-        is_value: the base is the value itself, not its address.
+        is_value: the sum of base and offset is the value itself, not its address.
     """
 
     base: Base | None
@@ -209,9 +209,7 @@ class _Evaluation:
         base, offset = self._pop()
         if base is None:
             return Location(None, _signed64(offset))
-        if offset or not base.text:
-            raise UnsupportedLocationError("the variable exists only as a sum, which the kernel's probes cannot compute")
-        return Location(base, 0, is_value=True)
+        return Location(base, offset, is_value=True)
 
     def _implicit(self) -> Location:
         size = self._unsigned()
@@ -223,7 +221,7 @@ class _Evaluation:
 
     def _entry_value(self) -> None:
         inner = _Evaluation(self._reader, self._unit, self._take(self._unsigned())).run()
-        if not self._reader.is_entry() or not inner.is_value:
+        if not self._reader.is_entry() or not inner.is_value or inner.offset:
             raise UnsupportedLocationError("the variable's value at this address is known from the function's entry only; probe its entry")
         self._push(inner.base, 0)
 

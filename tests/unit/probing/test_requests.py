@@ -26,6 +26,24 @@ int main(int argc, char **) { shop::Item i{argc}; return i.cost(2) + shop::over(
 """
 
 
+INLINED = """
+struct item { int price; char name[8]; };
+int seen;
+static inline __attribute__((always_inline)) int first(const char *text)
+{
+	seen++;
+	return text[0] + text[seen];
+}
+__attribute__((noinline)) int scan(struct item *it)
+{
+	int sum = it->price / 3;
+	sum += first(it->name);
+	return sum;
+}
+int main(int argc, char **argv) { struct item i = { argc, "ab" }; return scan(&i); }
+"""
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return opened(compiled(tmp_path_factory.mktemp("shop")))
@@ -124,6 +142,31 @@ def test_inlined_calls_are_probed(shop: Program) -> None:
     assert start < int(definition.target.rpartition(":")[2], 16) < start + 200
 
 
+def _moved(target: str, distance: int) -> str:
+    path, _, offset = target.rpartition(":")
+    return f"{path}:{int(offset, 16) + distance:#x}"
+
+
+@pytest.fixture(scope="module")
+def inlined(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return opened(compiled(tmp_path_factory.mktemp("inlined"), flags="-O2 -g -no-pie", source=INLINED))
+
+
+def test_a_pointer_that_is_a_sum_is_followed(inlined: Program) -> None:
+    """`text` is it->name, an address that no register has; perf reads a pointer from there."""
+    (text,) = defined(inlined, "first text[1] text:string")
+    match = re.fullmatch(r"p:probe_shop/first text=\+(\d+)\(%(\w+)\):s8 text_string=\+(\d+)\(%(\w+)\):string", text)
+    assert match is not None
+    assert int(match[1]) == int(match[3]) + 1
+    assert match[2] == match[4]
+    assert refusal(inlined, "first text").exit_code == 161
+
+
+def test_a_line_of_an_inlined_function_is_named_after_that_function(inlined: Program) -> None:
+    assert {definition.event for definition in plan(inlined, parse_request("shop.c:7")).definitions} == {"first"}
+    assert {definition.event for definition in plan(inlined, parse_request("shop.c:12")).definitions} == {"scan"}
+
+
 def test_without_optimization_variables_are_read_after_the_prologue(unoptimized: Program) -> None:
     (plain,) = plan(unoptimized, parse_request("cost")).definitions
     planned = plan(unoptimized, parse_request("cost count it->price"))
@@ -181,5 +224,7 @@ def test_overloaded_functions_are_distinguished(tmp_path: Path) -> None:
     assert any("several functions fit" in note and "app.cc:4" in note for note in both.notes)
     for text in ("shop::over(long)", "_ZN4shop4overEl"):
         assert len(plan(program, parse_request(text)).definitions) == 1
-    assert defined(program, "shop::Item::cost this->price n") == ["p:probe_app/cost price=+0(%di):s32 n=%si:s32"]
+    own, inlined = plan(program, parse_request("cost")).definitions[::-1]
+    assert plan(program, parse_request("cost+8")).definitions == [inlined._replace(target=_moved(inlined.target, 8))], own
+    assert defined(program, "shop::Item::cost this->price n")[-1] == "p:probe_app/cost price=+0(%di):s32 n=%si:s32"
     assert defined(program, "by_ref item.price") == ["p:probe_app/by_ref price=+0(%di):s32"]

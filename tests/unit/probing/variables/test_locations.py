@@ -36,6 +36,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> LocationReader:
         (b"\x75\x08", Location(Base("%di"), 8)),
         (b"\x75\x78", Location(Base("%di"), -8)),
         (b"\x75\x08\x06\x23\x04", Location(Base("+8(%di)"), 4)),
+        (b"\x75\x08\x9f", Location(Base("%di"), 8, is_value=True)),
         (b"\x75\x00\x9f", Location(Base("%di"), 0, is_value=True)),
         (b"\x35\x9f", Location(None, 5)),
         (b"\x09\xff\x9f", Location(None, -1)),
@@ -49,9 +50,7 @@ def test_an_expression_is_a_location(reader: LocationReader, expression: bytes, 
     assert reader.read(expression) == location
 
 
-@pytest.mark.parametrize(
-    "expression", [b"", b"\x61", b"\x55\x93\x04", b"\x75\x00\x74\x00\x22", b"\x75\x08\x9f", b"\x75\x00\xe0", b"\x9e\x10" + bytes(16)]
-)
+@pytest.mark.parametrize("expression", [b"", b"\x61", b"\x55\x93\x04", b"\x75\x00\x74\x00\x22", b"\x75\x00\xe0", b"\x9e\x10" + bytes(16)])
 def test_values_that_the_kernel_cannot_read_are_unsupported(reader: LocationReader, expression: bytes) -> None:
     with pytest.raises(ProbeError) as caught:
         reader.read(expression)

@@ -1,14 +1,17 @@
 """The kernel's function tracers in tracefs: set up for one measurement, and put back afterwards, also after SIGKILL.
 
-The tracer `function` works in an instance of its own (instances/perfpy_PID), which others do not see. `function_graph` has only the
-global state on kernels before 6.13: it is used only while no other tracer is active, each file that is changed is saved first, and
-a second process puts everything back if this one dies. Files: Documentation/trace/ftrace.rst.
+The tracer `function` works in an instance of its own (instances/perfpy_PID), which others do not see; all instances share the options
+of the tracer itself (func_stack_trace), and kernels before 6.7 leave the global buffer at its smallest size after the first use of an
+instance. `function_graph` has only the global state on kernels before 6.13: it is used only while no other tracer is active. Each file
+that is changed and shared is saved first, and a second process puts everything back if this one dies.
+Files: Documentation/trace/ftrace.rst.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import time
 from functools import partial
@@ -37,6 +40,9 @@ _DEFAULTS: Final = {
 _RETRIES: Final = 40  # while the output of a process that has just died is being closed
 _RETRY_AFTER: Final = 0.05  # seconds
 _LONGEST_NAME: Final = 256  # of a function, with its module
+_BUFFER: Final = "buffer_size_kb"
+_UNUSED_BUFFER: Final = re.compile(r"\d+ \(expanded: (\d+)\)")  # its size at its first use
+_OPTIONS: Final = "options/"
 
 
 class FunctionTracer:
@@ -74,12 +80,16 @@ class FunctionTracer:
 
     def _make_instance(self) -> None:
         path = f"{self._root}/instances/perfpy_{os.getpid()}"
+        if _UNUSED_BUFFER.match(self.read(_BUFFER)):
+            self._save(_BUFFER)
+        self._start_guard()
         try:
             os.mkdir(path)
         except OSError as error:
+            self.restore()
             raise _refusal(error, path) from None
         self.folder = path
-        self._start_guard()
+        os.write(self._guard_pipe, _packed("", path))
 
     def read(self, name: str) -> str:
         """Return the text of a file. Raises KernelRefusedError."""
@@ -96,7 +106,10 @@ class FunctionTracer:
         if not os.path.exists(path):
             self.missing.append(name)
             return
-        self._save(name)
+        if name not in _LISTS and name not in self._saved and self.read(name).split() == [text]:
+            return
+        if self.folder == self._root or name.startswith(_OPTIONS):
+            self._save(name)  # the rest of an instance goes with it
         try:
             _write(path, text.split("\n") if name in _LISTS else [text])
         except OSError as error:
@@ -105,8 +118,8 @@ class FunctionTracer:
             raise _refusal(error, path) from None
 
     def _save(self, name: str) -> None:
-        if self.folder != self._root or name in self._saved:
-            return  # an instance goes as a whole
+        if name in self._saved:
+            return
         self._saved[name] = self.read(name)
         self._start_guard()
         os.write(self._guard_pipe, _packed(name, self._saved[name]))
@@ -154,12 +167,12 @@ class FunctionTracer:
             os.setsid()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-            _guard(reading, self.folder, self._root)
+            _guard(reading, self._root)
         finally:
             os._exit(0)
 
 
-def _guard(reading: int, folder: str, root: str) -> None:
+def _guard(reading: int, root: str) -> None:
     data = b""
     while piece := os.read(reading, 1 << 16):
         data += piece
@@ -167,7 +180,7 @@ def _guard(reading: int, folder: str, root: str) -> None:
     if b"done" in entries:
         return
     saved = dict(entry.decode("utf-8", "surrogateescape").split("\0", 1) for entry in entries if b"\0" in entry)
-    _put_back(folder, root, saved)
+    _put_back(saved.pop("", root), root, saved)
 
 
 def _packed(name: str, text: str) -> bytes:
@@ -176,13 +189,24 @@ def _packed(name: str, text: str) -> bytes:
 
 def _put_back(folder: str, root: str, saved: dict[str, str]) -> None:
     """Write saved files, the tracer first; remove an instance. Failures do not keep the others from being written."""
+    for name in sorted(saved, key=lambda name: (name == "tracing_on", name != "current_tracer")):
+        if name != _BUFFER or _UNUSED_BUFFER.match(saved[name]) is None:
+            lines = _entries(saved[name]) if name in _LISTS else saved[name].split()[:1]
+            _retry(partial(_write, f"{folder}/{name}", lines))
     if folder != root:
         _retry(lambda: _write(f"{folder}/current_tracer", [_NO_TRACER]))
         _retry(lambda: os.rmdir(folder))
-        return
-    for name in sorted(saved, key=lambda name: (name == "tracing_on", name != "current_tracer")):
-        lines = _entries(saved[name]) if name in _LISTS else saved[name].split()[:1]
-        _retry(partial(_write, f"{folder}/{name}", lines))
+    _retry(lambda: _expand(root, saved.get(_BUFFER, "")))
+
+
+def _expand(root: str, saved: str) -> None:
+    """Give the global buffer the size that it would have got at its first use, if this use has changed that."""
+    unused = _UNUSED_BUFFER.match(saved)
+    if unused:
+        with open(f"{root}/{_BUFFER}", encoding="ascii") as file:
+            is_unused = bool(_UNUSED_BUFFER.match(file.read()))
+        if not is_unused:
+            _write(f"{root}/{_BUFFER}", [unused[1]])
 
 
 def _retry(action: Callable[[], None]) -> None:

@@ -20,7 +20,8 @@ STATE = {
     "buffer_size_kb": "7 (expanded: 1408)\n",
 }
 RESTORED = {
-    **STATE, "set_ftrace_filter": "vfs_read\nvfs_write [module]\n", "set_graph_function": "", "set_ftrace_pid": "", "buffer_size_kb": "7\n",
+    **STATE, "set_ftrace_filter": "vfs_read\nvfs_write [module]\n", "set_graph_function": "", "set_ftrace_pid": "",
+    "buffer_size_kb": "1408\n",
 }  # fmt: skip
 
 
@@ -112,6 +113,22 @@ def test_the_tracer_function_has_an_instance_of_its_own(root):
         tracer.set_defaults()
     assert state(root) == STATE
     assert os.listdir(root / "instances") == []
+
+
+def test_an_option_that_all_instances_share_is_put_back(root):
+    with FunctionTracer(str(root), FUNCTION) as tracer:
+        option = root / tracer.folder / "options" / "func_stack_trace"
+        option.parent.mkdir()
+        option.write_text("0\n")
+        tracer.set("options/func_stack_trace", "1")
+        assert option.read_text() == "1\n"
+    assert option.read_text() == "0\n"
+
+
+def test_the_global_buffer_gets_its_first_size_back_from_kernels_that_forget_it(root):
+    with FunctionTracer(str(root), FUNCTION):
+        (root / "buffer_size_kb").write_text("7\n")  # as kernels before 6.7 do at the first use of an instance
+    assert state(root) == {**STATE, "buffer_size_kb": "1408\n"}
 
 
 def test_a_kernel_without_tracers_is_refused_with_a_remedy(tmp_path):

@@ -63,15 +63,17 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
 
     symbols = [_symbols(recording, options) for recording in recordings]
     if len(recordings) == 1:
-        with recordings[0].shared_symbols:
-            parts = page_stacks(recordings[0], symbols[0])
-            if parts:
-                return recordings[0].page(parts, symbols=symbols[0], code=options.source)
+        from perfpy.recording.page_parts import page_parts
+        from perfpy.views.page.recorded_page import page_of
+
+        parts = page_parts(recordings[0], None, symbols[0], code=options.source)
+        if parts.stacks:
+            return page_of(recordings[0], parts, symbols[0], None, code=options.source)
         print_nothing_left(recordings[0], SampleFilter(), symbols[0])
         return ""
     stacks = [page_stacks(recording, where) for recording, where in zip(recordings, symbols, strict=True)]
-    for recording, parts, where in zip(recordings, stacks, symbols, strict=True):
-        if not parts:
+    for recording, of_recording, where in zip(recordings, stacks, symbols, strict=True):
+        if not of_recording:
             print_nothing_left(recording, SampleFilter(), where)
             return ""
     from perfpy.cli.report.exports import page_of_changes

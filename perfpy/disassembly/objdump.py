@@ -44,10 +44,12 @@ class CodeStyle(NamedTuple):
     """The style of disassembly.
 
     Attributes:
+        source: with lines of source files.
         syntax: intel, att ...
         prefix: prepended to the paths of source files.
         prefix_strip: number of folders to strip before that.
         program: the objdump to run.
+        code_only: only instructions are needed, with the names that objdump prints with source lines, too.
     """
 
     source: bool = True
@@ -57,6 +59,7 @@ class CodeStyle(NamedTuple):
     prefix_strip: str = ""
     demangle: bool = True
     program: str = ""
+    code_only: bool = False
 
 
 class Running:
@@ -126,10 +129,15 @@ def _command(path: str, code: FunctionCode, style: CodeStyle, name: str) -> list
     command = [path, *(("-M", style.syntax) if style.syntax else ())]
     command += [f"--start-address={code.start:#018x}", f"--stop-address={code.end:#018x}", "-d"]
     command += [] if style.raw or code.file.machine in _RAW_ALWAYS else ["--no-show-raw-insn"]
-    command += ["-S"] if style.source else []
+    command += ["-S"] if style.source and not (style.code_only and _has_lines(code)) else []
     command += [f"--prefix={style.prefix}"] if style.prefix else []
     command += [f"--prefix-strip={style.prefix_strip}"] if style.prefix_strip else []
     return [*command, *(["-C"] if style.demangle else []), "--", name]
+
+
+def _has_lines(code: FunctionCode) -> bool:
+    """Whether a file has debug information: objdump -S takes most of its time to read it. Otherwise -S finds names of another file."""
+    return any(code.file.section(name) is not None for name in (".debug_info", ".zdebug_info"))
 
 
 def _in_memory(code: FunctionCode) -> int:

@@ -4,9 +4,10 @@ The layers below do not know each other's users; the commands above use only thi
 
 Modules:
 
-exported  read a recording from a folder of tables
+exported        read a recording from a folder of tables
+page_parts      stacks, code, lines and reports of a page, in one pass
 shared_symbols  timelines and symbols that several passes share
-values    single samples, and samples of a tracepoint
+values          single samples, and samples of a tracepoint
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ class Recording:
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
 
-    def _naming(self, symbols: SymbolOptions | None, *, keep_exited: bool = True) -> tuple[TaskTimeline, Symbolizer]:
+    def naming(self, symbols: SymbolOptions | None = None, *, keep_exited: bool = True) -> tuple[TaskTimeline, Symbolizer]:
         """Return a timeline and a symbolizer for a pass over the samples, perhaps those of an earlier pass."""
         from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -398,8 +399,8 @@ class Recording:
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), columns=columns)
         options = options._replace(sample_filter=self.within(options.sample_filter))
-        timeline, symbolizer = self._naming(symbols, keep_exited=options.names.keep_exited)
-        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
+        timeline, symbolizer = self.naming(symbols, keep_exited=options.names.keep_exited)
+        report = make_report(self.data, timeline, symbolizer, options, self.payloads(symbolizer), _memory_words(options), progress, jobs)
         report.display = _Display()
         return report
 
@@ -437,26 +438,23 @@ class Recording:
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         report_options = report_options.by_address(BY_FUNCTION)._replace(sample_filter=self.within(report_options.sample_filter))
-        timeline, symbolizer = self._naming(symbols, keep_exited=report_options.names.keep_exited)
+        timeline, symbolizer = self.naming(symbols, keep_exited=report_options.names.keep_exited)
         return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer)
 
-    def source_files(
-        self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None, annotation: Annotation | None = None
-    ) -> list[SourceShares]:
+    def source_files(self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[SourceShares]:
         """Return the samples of each line of source files, for each event.
-
-        annotation: annotate()'s, of the same samples and symbols, made within one shared_symbols; saves a pass over the samples.
 
         for file in recording.source_files()[0].files:
             for line in file.lines:
                 print(f"{file.path}:{line.line} {line.percent:.2f} % {line.with_inlined:.2f} %")
         """
-        from perfpy.analysis.annotation.source_files import make_source_shares
+        from perfpy.analysis.annotation.source_files import source_scan, source_shares
         from perfpy.analysis.filters.sample_filter import SampleFilter
 
-        timeline, symbolizer = self._naming(symbols)
-        folded = annotation.folded(symbolizer) if annotation is not None else None
-        return make_source_shares(self.data, timeline, symbolizer, self.within(sample_filter or SampleFilter()), folded)
+        timeline, symbolizer = self.naming(symbols)
+        chosen = self.within(sample_filter or SampleFilter())
+        lines = source_scan(self.data, timeline, symbolizer, chosen).profile()
+        return source_shares(self.data, symbolizer, chosen, lines.folded, lines.chains)
 
     def stacks(
         self,
@@ -481,7 +479,7 @@ class Recording:
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
-        timeline, symbolizer = self._naming(symbols)
+        timeline, symbolizer = self.naming(symbols)
         combined_filter = self.within(sample_filter or SampleFilter())
         more = {"timed": timed, "latency": latency, "sites": sites, "threads": threads, "payloads": payloads}
         return make_stacks(self.data, timeline, symbolizer, combined_filter, **more, most_samples=most_samples, jobs=jobs)
@@ -505,9 +503,11 @@ class Recording:
         >>> page[:15]
         '<!doctype html>'
         """
+        from perfpy.recording.page_parts import page_parts
         from perfpy.views.page.recorded_page import page_of
 
-        return page_of(self, stacks, sample_filter, symbols, code=code)
+        parts = page_parts(self, sample_filter, symbols, stacks=stacks, code=code)
+        return page_of(self, parts, symbols, sample_filter, code=code)
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
@@ -561,15 +561,15 @@ class Recording:
 
     def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
         """Return the texts of tracepoint data; None if the recording has no tracepoints."""
-        return self._payloads(self.symbolizer(symbols))
+        return self.payloads(self.symbolizer(symbols))
 
-    def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
-        tracing = self.data.tracing
-        if tracing is None:
+    def payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
+        """Return the texts of tracepoint data, with functions named by a symbolizer."""
+        if self.data.tracing is None:
             return None
         from perfpy.views.tracepoints.payloads import PayloadTexts
 
-        return PayloadTexts(tracing, symbolizer)
+        return PayloadTexts(self.data.tracing, symbolizer)
 
 
 class _Display:

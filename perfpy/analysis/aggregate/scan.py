@@ -195,7 +195,7 @@ class SampleScan:
         """The stack copies that were too short, as far as they were read."""
         return self.unwinding.truncated_stacks if self.unwinding else []
 
-    def _fields(self) -> list[str]:
+    def fields(self) -> list[str]:
         """Return the sample columns to read."""
         fields = (
             self.folding.fields
@@ -208,31 +208,36 @@ class SampleScan:
     def _stored_samples(self, parts: range) -> Iterator[SampleView]:
         """Yield the selected samples of some parts of the source, in its order."""
         ordinal = parts.start << _ORDINAL_BITS  # after those of the parts before
-        for number, batch in enumerate(self.data.stored_batches(self._fields(), parts, more=self.unwinding)):
+        for number, batch in enumerate(self.data.stored_batches(self.fields(), parts, more=self.unwinding)):
             ordinals = np.arange(ordinal, ordinal + len(batch.event))
             ordinal += len(ordinals)
             if len(ordinals):
                 key = self.data.settled_keys(batch)
                 order = DeliveryOrder(key, batch.time, ordinals)
                 samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
-                yield from self._select(samples)
+                yield from self.select(samples)
             self._report_progress(number / len(parts))
 
     def delivered_samples(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
         """Yield the selected samples in order of delivery. fields: further columns."""
         self.folding.sample_filter.begin()
+        for samples in self.delivered([*self.fields(), *fields], self.unwinding):
+            yield from self.select(samples)
+
+    def delivered(self, fields: Collection[str], unwinding: UserCallchains | None) -> Iterator[SampleView]:
+        """Yield all samples in order of delivery, with some columns."""
         ordinal = 0
-        for batch in split_readings(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
+        for batch in split_readings(self.data.batches(fields, unwinding), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
             ordinal += len(batch)
             if len(batch):
                 self._report_progress(self.data.share_read(batch))
                 key = self.data.settled_keys(batch)
                 order = DeliveryOrder(key, key, ordinals)
-                samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
-                yield from self._select(samples)
+                yield SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
 
-    def _select(self, samples: SampleView) -> Iterator[SampleView]:
+    def select(self, samples: SampleView) -> Iterator[SampleView]:
+        """Yield the samples that count, as the scan's rows; none or one batch."""
         if self._callstacks is not None:
             samples = self._callstacks.add_to(samples)
         if self._folds:

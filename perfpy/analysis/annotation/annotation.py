@@ -12,7 +12,6 @@ from perfpy.disassembly.objdump import CodeStyle
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.aggregate.profile import Folded
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.perfdata.container.events import FileEvent
@@ -35,10 +34,6 @@ class Annotation:
     def _first_table(self) -> Histogram | None:
         return next((one for one in self.report.histograms if one.leader.samples), None)
 
-    def folded(self, symbolizer: Symbolizer) -> Folded | None:
-        """Return the samples by address if their frames are those of this symbolizer."""
-        return self.report.folded if symbolizer is self._symbolizer else None
-
     def function(self, event: FileEvent | None = None, style: CodeStyle | None = None) -> AnnotatedFunction:
         """Return the hottest function of an event (default: the first with samples). Raises NoCodeError if its code is not available."""
         of_event = (one for one in self.report.histograms if event is not None and one.leader.event.index == event.index)
@@ -58,8 +53,7 @@ class Annotation:
         table = histogram or self._first_table()
         if table is None:
             return
-        hot_enough = (hot for hot in hot_functions(self.report, table) if hot.percent >= percent_limit)
-        for function in annotated(self._symbolizer, hot_enough, style or CodeStyle()):
+        for function in annotated(self._symbolizer, hot_functions(self.report, table, percent_limit), style or CodeStyle()):
             if isinstance(function, AnnotatedFunction):
                 yield function
             else:

@@ -69,12 +69,14 @@ class HotFunction(NamedTuple):
     hits: list[Hits]
 
 
-def hot_functions(report: Report, histogram: Histogram) -> Iterator[HotFunction]:
-    """Yield the functions of a table after filters; rows without a function are skipped."""
+def hot_functions(report: Report, histogram: Histogram, percent_limit: float = 0.0) -> Iterator[HotFunction]:
+    """Yield the functions of a table after filters; rows without a function or below a share of the event are skipped."""
     location_table = histogram.locations
     entries = histogram.visible_entries()
-    symbols = location_table.symbol[histogram.entries.location[entries] >> ROLE_BITS]
     shares = histogram.percents("period", entries)
+    is_hot = shares >= percent_limit
+    entries, shares = entries[is_hot], shares[is_hot]
+    symbols = location_table.symbol[histogram.entries.location[entries] >> ROLE_BITS]
     members = [_Samples.of(report, histogram, member) for member in range(len(histogram.events))]
     for symbol, share in zip(symbols.tolist(), shares.tolist(), strict=True):
         if symbol >= 0:

@@ -80,19 +80,20 @@ class _LineRows(NamedTuple):
     callers: tuple[Int64, Int64] | None
 
 
-def make_source_shares(
-    data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter, folded: Folded | None = None
+def source_scan(data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter) -> SampleScan:
+    """Return the scan that folds samples for source_shares(). Only lines of runtimes need callchains."""
+    is_runtime_code = any(dso.made_code for dso in timeline.dso_table.dsos)
+    chains = is_runtime_code and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
+    return SampleScan(data, timeline, symbolizer, FoldingPlan(("frame",), sample_filter, chains=chains))
+
+
+def source_shares(
+    data: SampleSource, symbolizer: Symbolizer, sample_filter: SampleFilter, folded: Folded, table: ChainSource | None
 ) -> list[SourceShares]:
     """Return the shares of each event with samples.
 
-    folded: the samples of the filter by address, if they were folded before with this symbolizer; only lines of runtimes need callchains.
+    folded: samples of the filter by address; table: their callchains, if source_scan() has them.
     """
-    is_runtime_code = any(dso.made_code for dso in timeline.dso_table.dsos)
-    chains = is_runtime_code and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
-    table: ChainSource | None = None
-    if folded is None or chains:
-        profile = SampleScan(data, timeline, symbolizer, FoldingPlan(("frame",), sample_filter, chains=chains)).profile()
-        folded, table = profile.folded, profile.chains
     locations = Locations(symbolizer)
     unfiltered = ~folded.filtered & ~sample_filter.mark_frames(locations)[folded.dimensions["frame"]]
     frames = folded.dimensions["frame"]

@@ -245,13 +245,33 @@ def make_report(
         jobs: number of processes (0: one per CPU).
     """
     plan = plan_report(data, options)
-    scan, machine = planned_scan(plan, data, timeline, symbolizer, progress, jobs)
-    profile = scan.profile()
-    words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads), memory, machine)
-    report = report_of(plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
-    report.lost, report.dropped = losses(data)
-    report.truncated, report.note_chains = scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
-    return report
+    planned = PlannedReport(plan, *planned_scan(plan, data, timeline, symbolizer, progress, jobs), payloads, memory)
+    return planned.report(planned.scan.profile())
+
+
+class PlannedReport(NamedTuple):
+    """A report before its samples are folded.
+
+    Attributes:
+        scan: folds the samples.
+        machine, payloads, memory: further texts.
+    """
+
+    plan: ReportPlan
+    scan: SampleScan
+    machine: MachineTexts
+    payloads: Payloads | None = None
+    memory: MemoryWords | None = None
+
+    def report(self, profile: Profile) -> Report:
+        """Return the report of the folded samples."""
+        data, timeline, symbolizer = self.scan.data, self.scan.timeline, self.scan.symbolizer
+        trace = TraceData(profile.raw.payloads, self.payloads)
+        words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, self.memory, self.machine)
+        report = report_of(self.plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
+        report.lost, report.dropped = losses(data)
+        report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
+        return report
 
 
 def planned_scan(

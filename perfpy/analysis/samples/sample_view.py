@@ -93,6 +93,10 @@ class SampleView:
         columns, event, delivery = self.columns.take(rows), self.event[rows], self.delivery.take(rows)
         return replace(self, columns=columns, event=event, delivery=delivery, stands_for=stands_for)
 
+    def named_by(self, timeline: TaskTimeline, symbolizer: Symbolizer) -> SampleView:
+        """Return the same samples with the names of another timeline and symbolizer."""
+        return self if symbolizer is self.symbolizer else replace(self, timeline=timeline, symbolizer=symbolizer)
+
     def with_columns(self, columns: dict[str, Any]) -> SampleView:
         """Return the same samples with other columns."""
         return replace(self, columns=Columns(self.columns.rows, columns))

@@ -12,8 +12,9 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan, Profile
+from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples, Profile
     from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.analysis.stacks.code_sites import CodeSites, SiteFinder
     from perfpy.analysis.stacks.single_samples import SampleColumns
     from perfpy.perfdata.container.events import FileEvent
@@ -69,16 +71,59 @@ def make_stacks(
         most_samples: merge single samples that differ only in time above this number (0: never).
         jobs: number of processes (0: one per CPU), unless timed.
     """
+    planned = plan_stacks(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, threads=threads,
+                          payloads=payloads, most_samples=most_samples, jobs=jobs)  # fmt: skip
+    if not timed:
+        return planned.stacks(planned.scan.profile())
+    fold_together([planned.fold])
+    return planned.stacks(planned.fold.profile)
+
+
+def plan_stacks(
+    data: SampleSource,
+    timeline: TaskTimeline,
+    symbolizer: Symbolizer,
+    sample_filter: SampleFilter,
+    *,
+    timed: bool = False,
+    latency: bool = False,
+    sites: bool = False,
+    threads: bool = False,
+    payloads: bool = False,
+    most_samples: int = 0,
+    jobs: int = 1,
+) -> PlannedStacks:
+    """Return stacks before their samples are folded. The arguments are those of make_stacks()."""
     raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
     states, payload, tasks = ("state",) if has_off_cpu(data.events) else (), ("raw",) if raw else (), ("pid", "tid") if threads else ()
     dimensions = ("comm", "frame", *states, *payload, *tasks)
     folding = FoldingPlan(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
     scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=jobs)
-    profile, samples = _folded_and_timed(scan, folding, most_samples) if timed else (scan.profile(), None)
-    builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.truncated_stacks, samples, sites=sites)
-    chains = builder.expanded_chains(symbolizer)  # adds frames, and so comes before any access to all of them
-    return builder.stacks(symbolizer, Locations(symbolizer), *chains)
+    return PlannedStacks(scan, _TimedFold(scan, most_samples) if timed else Fold(scan), sites)
+
+
+class PlannedStacks(NamedTuple):
+    """Stacks before their samples are folded.
+
+    Attributes:
+        scan: folds the samples.
+        fold: the profile of a pass in order of delivery, with single samples if these are requested.
+        by_site: whether addresses separate stacks.
+    """
+
+    scan: SampleScan
+    fold: Fold
+    by_site: bool
+
+    def stacks(self, profile: Profile) -> list[Stacks]:
+        """Return the stacks of the folded samples."""
+        scan, symbolizer = self.scan, self.scan.symbolizer
+        samples = self.fold.columns() if isinstance(self.fold, _TimedFold) else None
+        comms, sample_filter = scan.timeline.comms, scan.folding.sample_filter
+        builder = _Builder(scan.data.events, comms, sample_filter, profile, scan.truncated_stacks, samples, sites=self.by_site)
+        chains = builder.expanded_chains(symbolizer)  # adds frames, and so comes before any access to all of them
+        return builder.stacks(symbolizer, Locations(symbolizer), *chains)
 
 
 def stacks_of(
@@ -95,13 +140,26 @@ def stacks_of(
     return builder.stacks(symbolizer, Locations(symbolizer), *builder.expanded_chains(symbolizer))
 
 
-def _folded_and_timed(scan: SampleScan, folding: FoldingPlan, most: int) -> tuple[Profile, SampleColumns]:
-    profile, timed = Profile(folding), SingleSamples(most)
-    for samples in scan.delivered_samples({"time", "cpu"}):
-        weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in folding.measures else samples.period()
-        timed.add(profile.add(samples), samples, weight)
-    columns = timed.columns()
-    return profile, columns._replace(row=profile.ranks(columns.row).astype(np.int32))
+class _TimedFold(Fold):
+    """A profile with its single samples; most: the number from which on samples that differ only in time are merged (0: never)."""
+
+    def __init__(self, scan: SampleScan, most: int) -> None:
+        super().__init__(scan, ("time", "cpu"))
+        self._most = most
+        self._timed = SingleSamples(most)
+
+    def begin(self, memory: int | None) -> None:
+        super().begin(None)  # rows in a file have no ranks
+        self._timed = SingleSamples(self._most)
+
+    def add(self, samples: SampleView) -> None:
+        weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in self.scan.folding.measures else samples.period()
+        self._timed.add(self.profile.add(samples), samples, weight)
+
+    def columns(self) -> SampleColumns:
+        """Return the samples, with rows of the folded profile, and forget them. Comes before any access to `profile.folded`."""
+        columns, self._timed = self._timed.columns(), SingleSamples()
+        return columns._replace(row=self.profile.ranks(columns.row).astype(np.int32))
 
 
 class _KnownChains(NamedTuple):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.page.recorded_page import PageParts
 
 #: Formats that do not need addresses within functions.
 BY_FUNCTION: Final = ("flamegraph", "folded")
@@ -34,7 +35,7 @@ def write_exports(recording: Recording, options: ReportCommandOptions, sample_fi
     refuse_row_options(options)
     export_stacks = _ExportStacks(recording, options, sample_filter, symbols)
     makers: dict[str, Callable[[], bytes]] = {
-        "flamegraph": lambda: page(recording, export_stacks.whole, sample_filter, symbols, source=options.source).encode(errors="replace"),
+        "flamegraph": lambda: export_stacks.page().encode(errors="replace"),
         "speedscope": lambda: _speedscope(recording, export_stacks.with_sites),
         "firefox": lambda: _firefox(recording, export_stacks.with_sites, symbols),
         "pprof": lambda: _pprof(recording, export_stacks.with_sites),
@@ -66,13 +67,24 @@ class _ExportStacks:
         self._symbols = symbols
 
     @cached_property
-    def whole(self) -> list[Stacks]:
-        """Stacks of functions, with single samples for the page."""
-        from perfpy.views.page.profile_data import page_stacks
+    def _page_parts(self) -> PageParts:
+        from perfpy.recording.page_parts import page_parts
 
         options = self._options
+        return page_parts(self._recording, self._filter, self._symbols, latency=options.latency, code=options.source)
+
+    def page(self) -> str:
+        """Return the page."""
+        from perfpy.views.page.recorded_page import page_of
+
+        return page_of(self._recording, self._page_parts, self._symbols, self._filter, code=self._options.source)
+
+    @cached_property
+    def whole(self) -> Sequence[Stacks]:
+        """Stacks of functions, with single samples for the page."""
+        options = self._options
         if options.flamegraph is not None:
-            return page_stacks(self._recording, self._symbols, sample_filter=self._filter, latency=options.latency, jobs=options.jobs)
+            return self._page_parts.stacks
         return self._recording.stacks(self._symbols, sample_filter=self._filter, latency=options.latency, jobs=options.jobs)
 
     @cached_property
@@ -108,11 +120,6 @@ def refuse_row_options(options: ReportCommandOptions) -> None:
     excluded = [spelling for spelling, value in row_options.items() if value]
     if excluded:
         fail(f"flame graphs and other exports have no rows; drop {', '.join(excluded)}")
-
-
-def page(recording: Recording, stacks: Sequence[Stacks], sample_filter: SampleFilter, symbols: SymbolOptions, *, source: bool) -> str:
-    """Return the page of one recording."""
-    return recording.page(stacks, sample_filter=sample_filter, symbols=symbols, code=source)
 
 
 def page_of_changes(

@@ -22,6 +22,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.disassembly.objdump import CodeStyle
 from perfpy.untrusted.files import read_regular
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.annotation.source_files import SourceFile, SourceShares
 
 _FUNCTIONS: Final = 10  # of an event
+_CODE_ONLY: Final = CodeStyle(code_only=True)  # the page finds source lines itself
 _FILES: Final = 8
 _MATTERS: Final = 1.0  # percent of the event
 _HOT: Final = 0.2  # percent of the function
@@ -54,7 +56,7 @@ def code_data(annotation: Annotation) -> list[dict[str, Any]]:
     values = []
     for table in annotation.report.histograms:
         if table.leader.samples:
-            functions = annotation.functions(table, percent_limit=_MATTERS)
+            functions = annotation.functions(table, _CODE_ONLY, percent_limit=_MATTERS)
             values += [_function(one, table.leader.event.name, texts) for one in islice(functions, _FUNCTIONS)]
     return values
 

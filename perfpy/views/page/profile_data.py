@@ -81,10 +81,15 @@ def page_stacks(
     jobs: int = 1,
 ) -> list[Stacks]:
     """Return the stacks that a page shows, with single samples, and the data of tracepoints unless these are very many."""
-    few = sum(recording.data.sample_counts.values()) <= _MOST_PAYLOADS
+    few = has_few_payloads(recording.data)
     return recording.stacks(
         symbols, sample_filter=sample_filter, timed=True, latency=latency, payloads=few, most_samples=MOST_ROWS, jobs=jobs
     )
+
+
+def has_few_payloads(data: PerfData) -> bool:
+    """Whether a page shows the data of tracepoints."""
+    return data.sample_counts.total() <= _MOST_PAYLOADS
 
 
 class _Rows(NamedTuple):

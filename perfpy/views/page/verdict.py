@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Final, Protocol
 from perfpy.abi.samples.pace import is_sampled_each_time
 from perfpy.analysis.report.quality import margin, quality_notes
 from perfpy.analysis.samples.wait_events import is_off_cpu
+from perfpy.analysis.verdict.evidence import VerdictSource
 from perfpy.plurals import plural
 from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.symbols.providers.missing import note
 from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.page import PageText
-from perfpy.views.verdict.profile import HeadlineSource, headline
+from perfpy.views.verdict.profile import headline
 from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.stacks.stacks import Stacks
-    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.unwind.truncated_stacks import TruncatedStacks
+    from perfpy.views.verdict.profile import HeadlineReports
     from perfpy.views.verdict.sentence import Sentence
 
 _SHORT_WAITS: Final = (
@@ -35,7 +35,7 @@ _SHORT_WAITS: Final = (
 _FUNCTIONS: Final = ("function", "callee", "caller")
 
 
-class PageSource(HeadlineSource, Protocol):
+class PageSource(VerdictSource, Protocol):
     """The part of a recording that a page's texts need."""
 
     @property
@@ -47,12 +47,10 @@ class PageSource(HeadlineSource, Protocol):
         """Host, kernel, architecture and duration, as short phrases."""
 
 
-def page_text(
-    recording: PageSource, report: Report, parts: Sequence[Stacks], sample_filter: SampleFilter | None, symbols: SymbolOptions | None
-) -> PageText:
-    """Return the texts of a recording's page. report: with all samples of the page; parts: its stacks."""
+def page_text(recording: PageSource, report: Report, parts: Sequence[Stacks], reports: HeadlineReports) -> PageText:
+    """Return the texts of a recording's page. report: with all samples of the page; parts: its stacks; reports: of its headline."""
     accuracy = verdict(report, parts[0].truncated if parts else ())
-    sentences = [(one.text, _evidence(one)) for one in headline(recording, sample_filter, symbols)]
+    sentences = [(one.text, _evidence(one)) for one in headline(recording, reports)]
     return PageText(recording.title, recording.environment, accuracy, sentences)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
-from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.verdict.evidence import Evidence, VerdictSource
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interpreters import has_python_image
 from perfpy.views.verdict import cpu_rules, loop_rules, wait_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.report.report import Report
     from perfpy.perfdata.reader import PerfData
     from perfpy.views.verdict.sentence import Sentence
@@ -22,7 +22,7 @@ _MOST: Final = 3  # sentences
 
 
 class HeadlineSource(VerdictSource, Protocol):
-    """The part of a recording that a headline needs."""
+    """The part of a recording that the symbols of a headline need."""
 
     symbol_options: SymbolOptions | None
 
@@ -30,10 +30,12 @@ class HeadlineSource(VerdictSource, Protocol):
     def data(self) -> PerfData:
         """The recording's data."""
 
-    def report(
-        self, by: str | Sequence[str] | None = None, /, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None
-    ) -> Report:
-        """Return a report."""
+
+class HeadlineReports(NamedTuple):
+    """The reports that a headline is made from: of all samples, and of waits if these need other symbols."""
+
+    report: Report
+    waits: Callable[[], Report] | None
 
 
 def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[], Report] | None = None) -> list[Sentence]:
@@ -63,11 +65,17 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     return sentences[:_MOST]
 
 
-def headline(recording: HeadlineSource, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[Sentence]:
-    """Return the verdict on a recording, from reports made for it."""
-    chains = ChainOptions(CallGraph(order="caller"))
-    options = ReportOptions(sample_filter=sample_filter or SampleFilter(), chains=chains, rows=RowOptions(by_thread=True))
+def headline_options(sample_filter: SampleFilter) -> ReportOptions:
+    """Return the options of a headline's reports."""
+    return ReportOptions(sample_filter=sample_filter, chains=ChainOptions(CallGraph(order="caller")), rows=RowOptions(by_thread=True))
+
+
+def headline_symbols(recording: HeadlineSource, symbols: SymbolOptions | None = None) -> tuple[SymbolOptions, SymbolOptions | None]:
+    """Return where to look for the symbols of a headline's report, and of its waits if these differ: they keep interpreters' frames."""
     where = symbols or recording.symbol_options or SymbolOptions()
-    folds = has_python_image(recording.data.kept_files)
-    report = recording.report(options=options, symbols=where._replace(fold_interpreters=True) if folds else where)
-    return profile_verdict(report, recording, (lambda: recording.report(options=options, symbols=where)) if folds else None)
+    return (where._replace(fold_interpreters=True), where) if has_python_image(recording.data.kept_files) else (where, None)
+
+
+def headline(recording: VerdictSource, reports: HeadlineReports) -> list[Sentence]:
+    """Return the verdict on a recording."""
+    return profile_verdict(reports.report, recording, reports.waits)

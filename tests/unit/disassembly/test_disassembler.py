@@ -13,7 +13,7 @@ from perfpy.perfdata.container.feature_values import BpfProgram
 from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from tests.builders.annotated import SPIN, program, recording, stand_in
+from tests.builders.annotated import SPIN, program, recording, spin_with_lines, stand_in
 from tests.builders.elf import ALLOC, EXEC, Elf
 from tests.builders.perfdata import PerfDataBuilder
 
@@ -57,6 +57,24 @@ def test_every_way_to_show_code_is_an_option_of_objdump(tmp_path: Path) -> None:
     list(annotation(tmp_path).functions(style=style))
     assert asked(tmp_path)[:2] == ["-M", "intel"]
     assert asked(tmp_path)[4:-1] == ["-d", "--prefix=/src", "--prefix-strip=2", "--"]
+
+
+def test_code_alone_needs_no_source_lines_of_a_file_that_has_them(tmp_path: Path) -> None:
+    """objdump's search for lines takes most of its time. In a file without them, -S reads the names of a separate debug file."""
+    for name, folder in (("without", tmp_path / "without"), ("with", tmp_path / "with")):
+        folder.mkdir()
+        if name == "with":
+            spin_with_lines(folder)
+        else:
+            (folder / "bin").mkdir()
+            (folder / "bin" / "spin").write_bytes(program().build())
+            (folder / "perf.data").write_bytes(recording())
+        with Recording(str(folder / "perf.data")) as opened:
+            found = opened.annotate("spin", symbols=SymbolOptions(symfs=str(folder), cache=False))
+            list(found.functions(style=CodeStyle(program=str(stand_in(folder)), code_only=True)))
+    assert "-S" in asked(tmp_path / "without")
+    assert "-S" not in asked(tmp_path / "with")
+    assert "-C" in asked(tmp_path / "with")
 
 
 def test_an_option_cannot_stand_in_a_files_name(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.cli import run
 from perfpy.recording import Recording
@@ -90,18 +89,6 @@ def test_only_regular_files_are_read(files: Path, capsys: pytest.CaptureFixture[
     (files / "a.c").symlink_to("/dev/zero")
     assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
     assert "a.c  15.38%, 76.92% with inlined code  (file not found)" in capsys.readouterr().out
-
-
-def test_folded_samples_of_an_annotation_give_the_same_shares(files: Path) -> None:
-    symbols = SymbolOptions(symfs=str(files), cache=False)
-    with Recording(str(files / "perf.data")) as opened:
-        expected = opened.source_files(symbols=symbols)
-        for chosen in (None, SampleFilter(symbols=("spin",))):
-            with opened.shared_symbols:
-                annotation = opened.annotate(options=ReportOptions(sample_filter=chosen or SampleFilter()), symbols=symbols)
-                found = opened.source_files(sample_filter=chosen, symbols=symbols, annotation=annotation)
-            assert found == (expected if chosen is None else opened.source_files(sample_filter=chosen, symbols=symbols))
-        assert opened.source_files(symbols=symbols, annotation=annotation) == expected, "frames of another symbolizer are not used"
 
 
 def test_a_runtimes_own_time_counts_for_the_function_it_ran(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""A page's parts come from one pass over the samples, and are those of single passes."""
+
+from __future__ import annotations
+
+import lzma
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.analysis.entries.options import ReportOptions
+from perfpy.analysis.filters.event_switch import EventSwitch
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.perfdata.reader import PerfData
+from perfpy.recording import Recording
+from perfpy.recording.page_parts import page_parts
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.page.profile_data import page_stacks
+from tests.builders.annotated import spin_with_lines
+from tests.builders.own_corpus import RECORDINGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.analysis.stacks.stacks import Stacks
+
+#: frame pointers, copies of stacks, readings of groups, tracepoints, code of a runtime
+KINDS = ("chains", "chains-dwarf", "group", "tracepoint-chains", "perf-map")
+SYMBOLS = SymbolOptions(cache=False)
+
+
+def unpacked(name: str, folder: Path) -> Recording:
+    path = folder / f"{name}.data"
+    path.write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
+    return Recording(str(path))
+
+
+def lines_of(parts: list[Stacks]) -> list[tuple[object, ...]]:
+    """Return each sample of each event: time, thread, weight and functions."""
+    rows: list[tuple[object, ...]] = []
+    for part in parts:
+        assert part.timed is not None
+        one = part.timed
+        columns = (one.time.tolist(), one.tid.tolist(), one.weight.tolist(), one.chain.tolist())
+        rows += [(part.event, time, tid, weight, [part.functions[number] for number in part.chain_of(chain).tolist()])
+                 for time, tid, weight, chain in zip(*columns, strict=True)]  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_parts_are_those_of_single_passes(name: str, tmp_path: Path) -> None:
+    switch = EventSwitch(0, None, show=True) if name == "group" else None
+    chosen = SampleFilter(switch=switch)
+    with unpacked(name, tmp_path) as recording:
+        parts = page_parts(recording, chosen, SYMBOLS)
+        assert lines_of([*parts.stacks]) == lines_of(page_stacks(recording, SYMBOLS, sample_filter=chosen))
+        single = recording.annotate(options=ReportOptions(sample_filter=chosen), symbols=SYMBOLS).report
+        assert parts.annotation.report.to_dict() == single.to_dict()
+        assert parts.files == recording.source_files(sample_filter=chosen, symbols=SYMBOLS)
+        assert int(parts.reports.report.folded.count.sum()) == sum(int(part.count.sum()) for part in parts.stacks)
+
+
+@pytest.mark.parametrize("function", [None, "spin"])
+def test_source_lines_come_from_the_samples_of_the_annotation(function: str | None, tmp_path: Path) -> None:
+    files = spin_with_lines(tmp_path)
+    symbols, chosen = SymbolOptions(symfs=str(files), cache=False), SampleFilter(symbols=(function,) if function else None)
+    with Recording(str(files / "perf.data")) as recording:
+        parts = page_parts(recording, chosen, symbols)
+        assert parts.files == recording.source_files(sample_filter=chosen, symbols=symbols)
+        assert parts.files[0].files
+        assert page_parts(recording, chosen, symbols, code=False).files == []
+
+
+def test_a_page_reads_the_samples_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = []
+
+    def count_passes_of(name: str) -> None:
+        method = getattr(PerfData, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            passes.append(name)
+            return method(*args, **options)
+
+        monkeypatch.setattr(PerfData, name, counted)
+
+    count_passes_of("batches")
+    count_passes_of("stored_batches")
+    with unpacked("chains-dwarf", tmp_path) as recording:
+        recording.page(symbols=SYMBOLS)
+    assert passes == ["batches"]

@@ -382,6 +382,9 @@ _perfpy() {
                 '*--failure[print only calls that failed]' \
                 '*--duration=[print only calls that took more than n milliseconds]:value: ' \
                 '*--slowest=[print only the n slowest calls, at the end]:value: ' \
+                '*--switch-on=[only what happens after this event]:events: _sequence _perfpy_ask events -' \
+                '*--switch-off=[only what happens before this event]:events: _sequence _perfpy_ask events -' \
+                '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
                 '*--max-events=[stop after n lines]:value: ' \
                 '*--call-graph=[print callchains  fp or dwarf(,bytes)]:value: ' \
                 '*--kernel-syscall-graph[print the kernels frames of system calls, too]' \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ from perfpy.tracing.named_totals import NamedTotals
 from perfpy.views.trace.event_sums import RUN_TIME
 from perfpy.views.trace.named_text import named_json, named_lines
 from perfpy.views.trace.recorded_calls import CallFilter
+from perfpy.views.trace.switched import SwitchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,18 +77,20 @@ class LiveTrace:
             )
         with ExitStack() as stack:
             signals = stack.enter_context(Wakeups(_STOPPING))
-            selection = self._selection._replace(events=stack.enter_context(_probes(self._selection.events)))
+            selection, switches = self._resolve(stack)
             workload = stack.enter_context(Workload(options.workload)) if options.workload else None
             events, filters = self._events(selection)
-            rings = LiveRings(events, filters, self._record_options(), _teller(), workload=workload.pid if workload else 0)
+            pid = workload.pid if workload else 0
+            rings = LiveRings([*events, *switches.added], filters, self._record_options(), _teller(), workload=pid)
             stack.callback(rings.close)
             form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
             calls = LiveCalls(
                 *(rings, form, CallFilter(self._numbers, excluded=self._excluded()), _tell),
-                workload=workload.pid if workload else 0,
+                workload=pid,
                 wants_strings=options.strings,
                 stacks=stack_options(options)._replace(has_kernel=options.kernel_chains) if self._callchain() else None,
                 totals=self._totals,
+                switches=switches,
                 named=self._named,
                 unprinted=() if RUN_TIME in self._selection.events else (RUN_TIME,),
             )
@@ -99,6 +103,29 @@ class LiveTrace:
             calls.learn(calls.drain)
             rings.watch(signals.fileno())
             return self._loop(rings, calls, output, signals)
+
+    def _resolve(self, stack: ExitStack) -> tuple[Selection, SwitchOptions]:
+        """Return the selection and the switches with the names of events; add the probes among them until the stack ends."""
+        options, own = self._options, self._selection.events
+        switching = [text for text in (options.switch_on, options.switch_off) if text]
+        added = [text for text in dict.fromkeys(switching) if not any(fnmatch.fnmatchcase(text, event) for event in own)]
+        texts = dict(zip((*own, *added), stack.enter_context(_probes([*own, *added])), strict=True))
+        on, off = (texts.get(text, text) for text in (options.switch_on, options.switch_off))
+        switches = SwitchOptions(on, off, options.show_on_off_events, tuple(texts[text] for text in added))
+        return self._selection._replace(events=tuple(texts[text] for text in own)), switches
+
+    def _filters(self, events: int) -> list[tuple[int, str]]:
+        """Return the texts of --filter, with the number of events before each. events: the number of those before the ones of -e."""
+        filters, texts = [], []
+        for occurrence in self._options.in_order("event", "filter"):
+            if occurrence.name == "event":
+                texts.append(occurrence.value)
+                continue
+            count = len(parse_selection(texts, os.uname().machine).events)
+            if not count:
+                fail(f"--filter {occurrence.value}: no event before it; put -e with a tracepoint first")
+            filters.append((events + count, occurrence.value))
+        return filters
 
     def _excluded(self) -> frozenset[int]:
         try:
@@ -124,8 +151,7 @@ class LiveTrace:
             if len(numbers) <= _MOST_IN_FILTER:
                 text = " || ".join(f"id == {number}" for number in sorted(numbers))
                 filters += [(1, text), (2, text)]
-        filters += [(len(events), text) for text in options.filter]
-        return events, filters
+        return events, filters + self._filters(len(events) - len(selection.events))
 
     def _callchain(self) -> Callchain | None:
         """Return how to record callchains; None without. A limit of frames asks for perf trace's default, copied stacks."""

@@ -14,6 +14,7 @@ from perfpy.views.trace.percentile_text import percentile_lines
 from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
 from perfpy.views.trace.stack_text import StackLimits
 from perfpy.views.trace.summary_text import CallTables, SummaryOptions, empty_totals
+from perfpy.views.trace.switched import SwitchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,7 +102,8 @@ def replay(options: TraceCommandOptions) -> int:
         timeline = recording.make_timeline(keep_exited=wants_summary(options))
         totals = new_totals(options)
         call_filter = _filter(options, str(recording.header.get("arch") or "x86_64"))
-        calls = RecordedCalls(recording, timeline, form, call_filter, totals=totals, stacks=stack_options(options))
+        switches = SwitchOptions(options.switch_on, options.switch_off, options.show_on_off_events)
+        calls = RecordedCalls(recording, timeline, form, call_filter, totals=totals, stacks=stack_options(options), switches=switches)
         left = options.max_events or None
         for _, lines in calls.batches():
             output.write_lines(lines, left)

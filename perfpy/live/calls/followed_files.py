@@ -34,15 +34,19 @@ class FollowedFiles:
         strings: the source of strings; None for none.
         call_filter: which calls are printed.
         ending: numbers of calls that do not return.
+        is_partial: whether calls are left out for other reasons than the filter.
     """
 
-    def __init__(self, machine: str, strings: CallStrings | None, call_filter: CallFilter, ending: NDArray[np.int64]) -> None:
+    def __init__(
+        self, machine: str, strings: CallStrings | None, call_filter: CallFilter, ending: NDArray[np.int64], *, is_partial: bool = False
+    ) -> None:
         self._strings = strings
         self.descriptors = Descriptors(machine, open_files, descriptor_name)
         self._filter = call_filter
         self._pairing: Pairing | None = None
         if call_filter.numbers is not None:
             self._filter = call_filter._replace(numbers=call_filter.numbers | self.descriptors.numbers)
+        if call_filter.numbers is not None or is_partial:
             self._pairing = Pairing(ending, wants_interruptions=False)
         self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
         self._forks: list[tuple[int, int, int]] = []

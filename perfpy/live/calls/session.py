@@ -28,6 +28,7 @@ from perfpy.views.trace.lines import NO_LINES
 from perfpy.views.trace.other_events import OtherEvents, fault_name
 from perfpy.views.trace.recorded_calls import ending_numbers, make_lines
 from perfpy.views.trace.stack_text import JoinedColumns, StackTexts
+from perfpy.views.trace.switched import NO_SWITCHES, SwitchedSamples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from perfpy.views.trace.lines import LineOptions
     from perfpy.views.trace.recorded_calls import CallFilter
     from perfpy.views.trace.stack_text import StackLimits
+    from perfpy.views.trace.switched import SwitchOptions
 
 _FIELDS: Final = ("pid", "tid", "time", "cpu", "raw")
 _TASKS: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
@@ -82,6 +84,7 @@ class LiveCalls:
         wants_strings: read the strings of arguments.
         stacks: which callchains to print; None for none.
         totals: where to add the calls up; None not to.
+        switches: between which events calls count.
         named: where to add the calls up by file or peer; None not to.
         unprinted: names of events whose samples are only added up.
 
@@ -102,6 +105,7 @@ class LiveCalls:
         wants_strings: bool = True,
         stacks: StackLimits | None = None,
         totals: Totals | None = None,
+        switches: SwitchOptions = NO_SWITCHES,
         named: NamedTotals | None = None,
         unprinted: Collection[str] = (),
     ) -> None:
@@ -109,7 +113,9 @@ class LiveCalls:
         tracing = Tracing(decode_tracing(data)) if (data := rings.tracing_data()) else None
         events = rings.events(tracing)
         self._window = LiveWindow(events, rings.features, tracing, own=os.getpid())
-        self._fields = call_fields(events, tracing)
+        self._switched = SwitchedSamples(switches, events)
+        has_switches = bool(switches.on or switches.off)
+        self._fields = call_fields([event for event in events if event.name not in switches.added], tracing)
         self._columns = CallColumns(self._fields, self._window.endian)
         self.comms = FollowedComms(_comm_reader())
         self.calls = CallTexts(self.machine)
@@ -127,7 +133,7 @@ class LiveCalls:
         has_files = options is not None or named is not None
         wants_strings = wants_strings and has_files and bool(self._fields)
         self._strings = self._open_strings(tracing, tell) if wants_strings and tracing is not None else None
-        self._files = FollowedFiles(self.machine, self._strings, call_filter, ending) if has_files else None
+        self._files = FollowedFiles(self.machine, self._strings, call_filter, ending, is_partial=has_switches) if has_files else None
         if workload and self._files is not None:
             self._files.descriptors.table(workload)
         self._queue: deque[tuple[bytes, int]] = deque()
@@ -172,15 +178,16 @@ class LiveCalls:
             more = self._further_columns(ordered)
             for batch in self._window.batches((*_FIELDS, *(self._stacks.fields if self._code is not None else ())), more):
                 self._stacks.begin_batch(batch)
+                mask = self._switched.mask(batch.event)
                 if self._event_totals is not None:
-                    self._event_totals.add(batch)
+                    self._event_totals.add(batch if mask is None else batch.take(mask))
                 events = call_events(batch.columns, batch.key)
                 if self._unprinted:
                     events = events.take(~np.isin(batch.event, self._unprinted))
                 self._others.begin_batch(batch)
                 for begin in range(0, events.size, _AT_ONCE):
                     part = events.take(slice(begin, begin + _AT_ONCE))
-                    paired = self._pairing.pair(self._filter.apply(part))
+                    paired = self._pairing.pair(self._filter.apply(part if mask is None else part.take(mask[part.row])))
                     if self._totals is not None:
                         self._totals.add(paired)
                     yield LiveBatch(paired, self._printed(part, paired))

@@ -47,6 +47,10 @@ class Batch(NamedTuple):
     def __len__(self) -> int:
         return len(self.event)
 
+    def take(self, rows: Index) -> Batch:
+        """Select samples by indexes, mask or slice."""
+        return Batch(self.columns.take(rows), self.event[rows], self.key[rows], self.offset[rows])
+
 
 class StoredBatch(NamedTuple):
     """A batch of samples in the order of the file: Batch with `time`, uint64[n], nanoseconds, 0 for none."""

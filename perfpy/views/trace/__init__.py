@@ -13,6 +13,7 @@ argument_texts    the texts of numbers, names, descriptors and processes
 special_texts     the texts of modes, sockets, futexes and dependent arguments
 structure_text    the text of structures that arguments point to
 unused_arguments  arguments that a call does not use
+switched          samples between two events
 other_events      samples of other events between the calls
 event_sums        page faults and run times of threads
 summary_text      the tables of -s

@@ -17,6 +17,7 @@ from perfpy.views.trace.lines import NO_LINES, LineOptions, TraceLines
 from perfpy.views.trace.other_events import OtherEvents, fault_name
 from perfpy.views.trace.slowest import SlowestCalls
 from perfpy.views.trace.stack_text import JoinedColumns, StackLimits, StackTexts
+from perfpy.views.trace.switched import NO_SWITCHES, SwitchedSamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from perfpy.tracing.totals import Totals
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.pieces import Flat
+    from perfpy.views.trace.switched import SwitchOptions
 
 _ENDING = ("exit", "exit_group")
 _FIELDS = ("pid", "tid", "time", "cpu")
@@ -91,6 +93,7 @@ class RecordedCalls:
         call_filter: which calls count.
         totals: where to add the calls up; None not to.
         stacks: which callchains to print.
+        switches: between which events calls count.
 
     Attributes:
         machine: the recorded machine, as uname(2) has it.
@@ -105,10 +108,12 @@ class RecordedCalls:
         *,
         totals: Totals | None = None,
         stacks: StackLimits | None = None,
+        switches: SwitchOptions = NO_SWITCHES,
     ) -> None:
         self._recording = recording
         self.machine = str(recording.header.get("arch") or "x86_64")
         self._filter = call_filter
+        self._switched = SwitchedSamples(switches, recording.events)
         self._fields = call_fields(recording.events, recording.data.tracing)
         if not self._fields:
             raise PerfError(f"{recording.path}: no tracepoints of system calls; record them with perfpy trace record")
@@ -136,7 +141,8 @@ class RecordedCalls:
         for batch in self._recording.batches(fields, more):
             self._stacks.begin_batch(batch)
             events = call_events(batch.columns, batch.key)
-            paired = self._pairing.pair(self._filter.apply(events))
+            mask = self._switched.mask(batch.event)
+            paired = self._pairing.pair(self._filter.apply(events if mask is None else events.take(mask)))
             if self._totals is not None:
                 self._totals.add(paired)
             self._others.begin_batch(batch)

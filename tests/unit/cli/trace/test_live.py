@@ -35,5 +35,25 @@ def test_the_same_note_of_two_events_is_printed_once(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == "same\nother\n"
 
 
-def _refuse(*_words: object, **_options: object) -> Callable[[], None]:
-    raise AssertionError("opened events")
+@pytest.mark.parametrize(
+    ("words", "events", "filters"),
+    [
+        (["-e", "a:b,c:d", "--filter", "x>1", "-e", "e:f", "--filter", "y>1"], ["a:b", "c:d", "e:f"], [(2, "x>1"), (3, "y>1")]),
+        (["-e", "a:*", "--switch-on", "a:b", "--switch-off", "c:d"], ["a:*", "c:d"], []),
+        (["-F", "maj", "--switch-on", "a:b"], ["major-faults", "a:b"], []),
+    ],
+)
+def test_filters_and_switches_stand_after_the_events_they_follow(
+    words: list[str], events: list[str], filters: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter is for the last event before it; an event that only switches comes last."""
+    monkeypatch.setattr(live, "may_measure_kernel", lambda: True)
+    monkeypatch.setattr(live, "LiveRings", _refuse)
+
+    with pytest.raises(AssertionError) as refused:
+        command.run("trace", [*words, "-p", "1"])
+    assert refused.value.args[1:] == (events, filters)
+
+
+def _refuse(events: object, filters: object, *_words: object, **_options: object) -> Callable[[], None]:
+    raise AssertionError("opened events", events, filters)

@@ -337,6 +337,14 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
+                '*--sym-annotate=[show the code of this function instead of rows]:value: ' \
+                '*--source[include source lines in code]' \
+                '*--asm-raw[show the bytes of instructions]' \
+                '*-M+[syntax of code  intel, att]:value: ' \
+                '*--disassembler-style=[syntax of code  intel, att]:value: ' \
+                '*--objdump=[disassemble with this objdump]:value: ' \
+                '*--prefix=[prepend this to paths of source files]:value: ' \
+                '*--prefix-strip=[remove n folders from source paths first]:value: ' \
                 '*-d+[seconds between two updates]:value: ' \
                 '*--delay=[seconds between two updates]:value: ' \
                 '*--updates=[exit after n updates]:value: ' \

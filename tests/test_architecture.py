@@ -63,7 +63,8 @@ MAY_IMPORT = {
     | {"workers", "counts", "auxtrace", "tracing", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "recording": FOUNDATION | {"workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "fleet": FOUNDATION | {"version", "workers", "recording", "views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
-    "live": FOUNDATION | {"fleet", "views", "tracing", "analysis", "capture", "events", "kernel", "debuginfo", "symbols", "perfdata"},
+    "live": FOUNDATION
+    | {"fleet", "views", "tracing", "analysis", "capture", "events", "kernel", "disassembly", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "profiling": FOUNDATION | {"analysis", "recording", "measuring"},
     "perfpy": FOUNDATION | {"fleet", "profiling", "version", "recording", "measuring", "capture", "counts", "events", "kernel"},

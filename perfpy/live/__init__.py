@@ -8,6 +8,7 @@ tasks         the side-band of running tasks, bounded for days
 python_frames  callchains with Python functions (top --python)
 window        the samples of one interval as a SampleSource
 symbolizing   symbols across windows: files are searched and read once
+code          the code of a function, with the samples of the last minute
 snapshot      the last minute as a perf.data
 decay         the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval

@@ -34,8 +34,10 @@ from perfpy.views.tracepoints.payloads import PayloadTexts
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
+    from perfpy.disassembly.objdump import CodeStyle
     from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.live.python_frames import LivePython
     from perfpy.live.reading import RingRecords
@@ -49,10 +51,17 @@ _DRAIN_EVERY: Final = 0.05  # seconds
 
 
 class LiveUpdate(NamedTuple):
-    """The state at the end of an interval: the rates in it, and the rows so far."""
+    """The state at the end of an interval.
+
+    Attributes:
+        rates: in the interval.
+        report: the rows so far.
+        code: of the requested function; or why there is none.
+    """
 
     rates: Rates
     report: Report
+    code: AnnotatedFunction | str = ""
 
 
 class LiveMonitor:
@@ -67,7 +76,7 @@ class LiveMonitor:
         shows_self: count perfpy's own samples.
         hidden: cpumodes without rows.
         zero: forget earlier windows instead of fading them.
-        retain: seconds of samples that save() writes.
+        retain: seconds of samples that save() writes and annotate() counts.
 
     Attributes:
         reader: of the ring buffers.
@@ -223,6 +232,15 @@ class LiveMonitor:
             raise PerfError("no samples to write yet")
         write_snapshot(path, self._rings, self._tasks.records(), retained, self._recorded, self._symbols.images)
         return (retained.last - retained.first) / 1e9
+
+    def annotate(self, function: str, dso: str, style: CodeStyle) -> AnnotatedFunction:
+        """Return the code of a function with the retained samples. Raises NoCodeError. dso: as in perfpy.live.code."""
+        from perfpy.live.code import annotate  # rarely needed
+
+        now = self._window
+        window = LiveWindow(now.events, now.features, now.tracing, hidden=now.hidden)
+        window.begin(b"".join(self._retained.pieces()))
+        return annotate(window, self._symbols, function, dso, style)
 
     def _fold(self) -> PortableProfile:
         """Return the profile of the current window."""

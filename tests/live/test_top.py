@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -218,6 +219,32 @@ def test_a_process_is_chosen_and_left(spinning: subprocess.Popen[bytes]) -> None
     shown = screen("--by", "process", keys=["\33[B", "\r", "\33", "\33", "q"], pid=spinning.pid)
     assert shown.status == 0
     assert f"[process {spinning.pid}]" in shown.text
+
+
+@pytest.mark.thorough
+def test_a_shows_the_code_of_a_function_and_q_returns(spinning: subprocess.Popen[bytes]) -> None:
+    todo = [("hot", "a"), ("q Esc back", "q"), ("Space freeze", "q")]
+    length = [0]
+
+    def watch(_pid: int, text: str) -> bytes | None:
+        if not todo or todo[0][0] not in text[length[0] :]:
+            return None
+        length[0] = len(text)
+        return todo.pop(0)[1].encode()
+
+    shown = on_terminal("top", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", watch=watch, columns=100)
+    assert (shown.status, todo) == (0, [])
+    assert "<hot+0x" in shown.text  # the target of the loop's jump
+
+
+def test_the_code_of_a_function_is_printed_as_annotate_prints_it(spinning: subprocess.Popen[bytes]) -> None:
+    words = ("-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", "--updates", "1", "--sym-annotate")
+    done = top("--stdio", *words, "hot")
+    assert done.returncode == 0, done.stderr
+    assert "Source code & Disassembly of spinning for task-clock:u" in done.stdout
+    assert sum(float(share) for share in re.findall(r"^ +([\d.]+) :", done.stdout, re.MULTILINE)) == pytest.approx(100, abs=0.5)
+    (update,) = updates(*words, "no_function")
+    assert update["code"] == {"error": "no_function: no samples in this function itself in the last minute"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.errors import PerfError
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
+    from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
+    from perfpy.disassembly.objdump import CodeStyle
     from perfpy.live.monitor import LiveMonitor
     from perfpy.views.top.screen import Request
 
@@ -30,19 +33,28 @@ class Changed(NamedTuple):
         report: of the same interval; None to leave the rows.
         begins_again: whether the rows so far do not have the new columns.
         zoomed: the process or thread that is shown alone, "" for all; None to leave it.
+        code: of a function, to show in place of the rows.
     """
 
     message: str = ""
     report: Report | None = None
     begins_again: bool = False
     zoomed: str | None = None
+    code: AnnotatedFunction | None = None
 
 
 class ViewChanges:
-    """Carries out the requests of keys. of_python: whether rows may be Python functions."""
+    """Carries out the requests of keys.
 
-    def __init__(self, monitor: LiveMonitor, *, of_python: bool = False) -> None:
+    Args:
+        monitor: of the view.
+        style: of code.
+        of_python: whether rows may be Python functions.
+    """
+
+    def __init__(self, monitor: LiveMonitor, style: CodeStyle, *, of_python: bool = False) -> None:
         self._monitor = monitor
+        self._style = style
         self._rows = (*_PYTHON_ROWS, *_ROWS) if of_python else _ROWS
         self._before_zoom: ReportOptions | None = None
 
@@ -58,11 +70,13 @@ class ViewChanges:
                 return self._hide(MISC_KERNEL if request.name == "kernel" else MISC_USER, request.name)
             if request.name == "callers":
                 return self._turn_trees()
+            if request.name == "code":
+                return Changed(code=self._monitor.annotate(request.text, request.dso, self._style))
             if request.name == "rows":
                 return self._next_rows(request.text)
             return self._zoom(request.text)
         except PerfError as error:
-            return Changed(str(error))
+            return Changed(one_line(str(error)))
 
     def _hide(self, mode: int, name: str) -> Changed:
         hidden = {*self._monitor.hidden} ^ {mode}

@@ -16,6 +16,8 @@ def run(options: TopCommandOptions) -> int:
         fail("--by excludes --sort and --fields")
     if options.freq is not None and options.period is not None:
         fail("-F excludes -c")
+    if options.prefix_strip and not options.prefix:
+        fail("--prefix-strip requires --prefix")
     from perfpy.cli.top.run import TopRun  # --help needs neither the kernel nor numpy
 
     return TopRun(options).run()

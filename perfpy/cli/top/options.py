@@ -13,21 +13,11 @@ DEFAULT_DELAY: Final = 2.0  # seconds
 _LONGEST_DELAY: Final = 1_000_000.0
 
 _BRANCHES: Final = "it needs a PMU with branch records; record -b and report -b read those of other machines"
-_CODE: Final = "perfpy top shows no code; record -p PID, then perfpy annotate FUNCTION"
-_EXTERNAL: Final = "perfpy top shows no code and starts no other program"
 _LACKING: Final = {
     "-b,--branch-any": _BRANCHES,
     "-j,--branch-filter": _BRANCHES,
     "--branch-history": _BRANCHES,
     "--stitch-lbr": _BRANCHES,
-    "--sym-annotate": _CODE,
-    "-M,--disassembler-style": _CODE,
-    "--asm-raw": _CODE,
-    "--source": _CODE,
-    "--objdump": _EXTERNAL,
-    "--addr2line": _EXTERNAL,
-    "--prefix": _CODE,
-    "--prefix-strip": _CODE,
     "-D,--dump-symtab": "it prints perf's internal tables",
     "-H,--hierarchy": "rows of a live view are flat; record, then report -H",
     "--ignore-callees": "use record -g, then report --ignore-callees",
@@ -135,6 +125,18 @@ class TopSymbolOptions(CommandOptions):
     demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle kernel names, too")
 
 
+class TopCodeOptions(CommandOptions):
+    """The code of functions (key a)."""
+
+    sym_annotate: str = option("--sym-annotate", Value(default=""), "show the code of this function instead of rows", metavar="<symbol>")
+    source: bool = option("--source", Flag(default=True), "include source lines in code (default)")
+    asm_raw: bool = option("--asm-raw", Flag(), "show the bytes of instructions")
+    disassembler_style: str = option("-M,--disassembler-style", Value(default=""), "syntax of code: intel, att", metavar="<style>")
+    objdump: str = option("--objdump", Value(default=""), "disassemble with this objdump", metavar="<path>")
+    prefix: str = option("--prefix", Value(default=""), "prepend this to paths of source files", metavar="<prefix>")
+    prefix_strip: str = option("--prefix-strip", Value(default=""), "remove n folders from source paths first", metavar="<n>")
+
+
 class IgnoredTopOptions(CommandOptions):
     """perf's options that change nothing here."""
 
@@ -142,6 +144,7 @@ class IgnoredTopOptions(CommandOptions):
     force: bool = option("--force", Flag(), "files are checked by descriptor", hidden=True)
     num_thread_synthesize: int = option("--num-thread-synthesize", Value(int, default=1), "one thread is enough", hidden=True)
     proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "maps are read at once", hidden=True)
+    addr2line: str = option("--addr2line", Value(default=""), "lines are read without a program", hidden=True)
     tui: bool = option("--tui", Flag(), "the default on a terminal", hidden=True)
 
 
@@ -152,6 +155,7 @@ class TopCommandOptions(
     TopPythonOptions,
     TopRowOptions,
     TopSymbolOptions,
+    TopCodeOptions,
     IgnoredTopOptions,
     lacks=_LACKING,
 ):

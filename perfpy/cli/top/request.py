@@ -16,6 +16,7 @@ from perfpy.capture.targets import TargetOptions, online_cpus
 from perfpy.cli.line.options import fail
 from perfpy.cli.report import option_values as texts
 from perfpy.cli.report.call_graph import call_graph_parts
+from perfpy.disassembly.objdump import CodeStyle
 from perfpy.kernel.refusals import may_count_cpus, paranoid_level
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.views.top.rates import Subject
@@ -160,6 +161,18 @@ class TopRequest:
             *(options.pid, options.tid, _user_name(self._user), options.cpu),
             len(online_cpus()),
         )
+
+
+def code_style(options: TopCommandOptions) -> CodeStyle:
+    """Return how code is shown."""
+    return CodeStyle(
+        source=options.source,
+        raw=options.asm_raw,
+        syntax=options.disassembler_style,
+        prefix=options.prefix,
+        prefix_strip=options.prefix_strip,
+        program=options.objdump,
+    )
 
 
 def _user_name(user: str) -> str:

@@ -18,11 +18,13 @@ from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
 from perfpy.cli.report.option_values import widths
-from perfpy.cli.top.request import TopRequest
+from perfpy.cli.top.request import TopRequest, code_style
 
 if TYPE_CHECKING:
+    from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.cli.top.options import TopCommandOptions
     from perfpy.live.monitor import LiveMonitor, LiveUpdate
+    from perfpy.live.reading import RingRecords
     from perfpy.live.rings import LiveRings
     from perfpy.views.top.rates import Subject
 
@@ -67,7 +69,7 @@ class TopRun:
                 shows_self=options.show_self,
                 hidden=hidden,
                 zero=options.zero,
-                retain=options.keep if self._is_screen else 0,
+                retain=options.keep if self._is_screen or options.sym_annotate else 0,
             )
             stack.callback(monitor.close)
             for event in rings.counters.events if options.verbose else ():
@@ -93,6 +95,18 @@ class TopRun:
     def _output(self, subject: Subject) -> Output:
         return JsonLines(subject, self._options.entries) if self._options.json else PlainText(subject, self._options)
 
+    def _update(self, monitor: LiveMonitor, records: RingRecords) -> LiveUpdate:
+        """Return the state at the end of an interval, in the other thread."""
+        update, function = monitor.update(records), self._options.sym_annotate
+        if not function:
+            return update
+        from perfpy.disassembly.function_code import NoCodeError
+
+        try:
+            return update._replace(code=monitor.annotate(function, "", code_style(self._options)))
+        except NoCodeError as error:
+            return update._replace(code=str(error))
+
     def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output) -> int:
         """Show an interval each `delay` seconds; return the exit status."""
         from perfpy.live.background import BackgroundThread
@@ -108,7 +122,7 @@ class TopRun:
                     monitor.reader.drain()
                 is_last = rings.has_ended
                 if not signals.arrived:
-                    background.submit(partial(monitor.update, monitor.reader.take(last=is_last)))
+                    background.submit(partial(self._update, monitor, monitor.reader.take(last=is_last)))
                 while background.is_busy and not signals.arrived:
                     rings.wait(_LONGEST_WAIT)
                     monitor.reader.drain()
@@ -140,7 +154,7 @@ class PlainText:
 
         clear_screen(sys.stdout)
         print()
-        print_lines(self._text.lines(update.rates, update.report))
+        print_lines(self._text.lines(update.rates, update.report, update.code))
         sys.stdout.flush()
 
 
@@ -170,8 +184,17 @@ class JsonLines:
             "lost": rates.lost,
             "dropped": rates.dropped,
             "events": tables,
+            **({"code": _code_rows(update.code)} if update.code else {}),
         }
         print(json.dumps(line), flush=True)
+
+
+def _code_rows(code: AnnotatedFunction | str) -> dict[str, Any]:
+    """Return the code of a function, or why there is none."""
+    if isinstance(code, str):
+        return {"error": code}
+    rows = [{"address": row.address, "text": row.text, "percent": row.percent, "samples": row.samples} for row in code.rows()]
+    return {"function": code.name, "dso": code.dso.short_name, "instructions": rows}
 
 
 def _screen_size() -> tuple[int, int]:

@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.top.changes import Changed, ViewChanges
+from perfpy.cli.top.request import code_style
 from perfpy.cli.top.terminal import KeyTerminal
 from perfpy.live.background import BackgroundThread
-from perfpy.views.top.screen import TopScreen
+from perfpy.views.top.screen import Request, TopScreen
 
 if TYPE_CHECKING:
     from perfpy.capture.output.wakeups import Wakeups
@@ -32,9 +33,10 @@ class ScreenRun:
         self._delay = options.delay
         self._most = options.updates
         self._screen = TopScreen(subject, most_rows=options.entries, by_own=options.python and options.children is None)
-        self._changes = ViewChanges(monitor, of_python=options.python)
+        self._changes = ViewChanges(monitor, code_style(options), of_python=options.python)
         self._background: BackgroundThread[LiveUpdate | Changed] = BackgroundThread()
         self._terminal = KeyTerminal()
+        self._function = options.sym_annotate  # until its code is shown
         self._ends = False
         self._is_updating = False
         self._count = 0
@@ -46,6 +48,8 @@ class ScreenRun:
         with self._background as background, terminal:
             for fd in (signals.fileno(), terminal.fileno(), background.fileno()):
                 rings.watch(fd)
+            if self._function:
+                self._screen.message = f"waiting for samples in {self._function}"
             while terminal.is_open and not self._ends:
                 terminal.draw(screen.lines(*terminal.size()))
                 self._wait(signals)
@@ -85,13 +89,18 @@ class ScreenRun:
         self._is_updating = False
         self._count += 1
         self._due = max(self._due + self._delay, time.monotonic())
+        if self._function:
+            self._background.submit(partial(self._changes.carry_out, Request("code", self._function)))
         if self._rings.has_ended and not screen.message:
             screen.message = "the target has ended"
         self._ends = self._ends or self._count == self._most
 
     def _show_change(self, changed: Changed) -> None:
         screen = self._screen
-        screen.message = changed.message or screen.message
+        screen.message = changed.message or ("" if changed.code else screen.message)
+        if changed.code is not None:
+            self._function = ""
+            screen.show_code(changed.code)
         if changed.zoomed is not None:
             screen.zoomed = changed.zoomed
         if changed.begins_again:

@@ -5,6 +5,8 @@ A line is a list of segments, each a text and the number of its colour or style 
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -12,11 +14,13 @@ from rich.cells import cell_len, set_cell_size
 from perfpy.views.report.callchain_text import Stem
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import chain_writer
+from perfpy.views.top.code import CodeView
 from perfpy.views.top.model import CELLS, TopModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.views.top.model import TopRow
@@ -31,6 +35,7 @@ _KEYS: Final = (
     ("up down PgUp PgDn", "choose a row; it keeps its place"),
     ("Home Esc", "let go of the row; the rows are sorted again"),
     ("Enter", "calls of the row (with -g), or this process alone"),
+    ("a", "code of the function with the heat of its instructions"),
     ("/", "show only rows that contain a text (empty: all)"),
     ("o", "sort by Self or by Children"),
     ("s", "rows: functions, commands, processes, threads ..."),
@@ -44,10 +49,11 @@ _KEYS: Final = (
     ("? h", "these keys"),
     ("q Ctrl+C", "quit"),
 )
-_STATUS: Final = "? keys  / filter  s rows  Enter calls  Space freeze  w write  q quit"
+_STATUS: Final = "? keys  / filter  s rows  Enter calls  a code  Space freeze  w write  q quit"
 _WIDEST_KEY: Final = 24
 _SHARE: Final = 8
 _HEAD_LINES: Final = 3
+_LEVEL: Final = re.compile(r"^\[.\] ")
 _NARROW: Final = 60  # columns, below which there are no sparklines
 
 
@@ -55,12 +61,14 @@ class Request(NamedTuple):
     """What a key asks of the program.
 
     Attributes:
-        name: quit, write, rows, callers, zero, kernel, user or zoom.
-        text: the row's for zoom, sort keys for rows.
+        name: quit, write, rows, callers, zero, kernel, user, code or zoom.
+        text: the row's for zoom, sort keys for rows, a function for code.
+        dso: of the function, "" for any.
     """
 
     name: str
     text: str = ""
+    dso: str = ""
 
 
 class TopScreen:
@@ -88,6 +96,7 @@ class TopScreen:
         self._prompt: str | None = None
         self._shows_help = False
         self.zoomed = ""  # the process that is shown alone
+        self._code: CodeView | None = None
 
     def set_subject(self, subject: Subject) -> None:
         """Show another header."""
@@ -112,6 +121,10 @@ class TopScreen:
         self.model.refresh(report)
         self._arrange()
 
+    def show_code(self, function: AnnotatedFunction) -> None:
+        """Show the code of a function in place of the rows."""
+        self._code = CodeView(function)
+
     def _arrange(self) -> None:
         """Sort the rows; the selected one keeps its place."""
         rows = self.model.rows(self._most or 200)
@@ -133,31 +146,63 @@ class TopScreen:
         """Apply a key: a character, or a name such as "up"; return what it asks of the program."""
         if self._prompt is not None:
             return self._type(key)
+        if self._code is not None:
+            return self._press_in_code(self._code, key)
         self.message = ""
         if self._shows_help:
             self._shows_help = False
             return Request("quit") if key == "ctrl+c" else None
         if key in _MOVES:
             self._move(key)
-        elif key in ("home", "escape"):
-            return self._let_go()
-        elif key in ("enter", "right", "left"):
-            return self._open(key)
-        elif key == "/":
-            self._prompt = self.model.filter
-        elif key == " ":
-            self.is_frozen = not self.is_frozen
-        elif key == "tab":
-            self.model.event += 1
-            self.model.clear_minute()
-            self._arrange()
-        elif key == "o":
-            self._turn_order()
-        elif key in ("?", "h", "f1"):
-            self._shows_help = True
-        elif key in _REQUESTS:
-            return _REQUESTS[key]
+            return None
+        actions: dict[str, Callable[[], Request | None]] = {
+            **dict.fromkeys(("home", "escape"), self._let_go),
+            **dict.fromkeys(("enter", "right", "left"), partial(self._open, key)),
+            **dict.fromkeys(("?", "h", "f1"), self._show_help),
+            "/": self._begin_filter,
+            "a": self._request_code,
+            " ": self._freeze,
+            "tab": self._next_event,
+            "o": self._turn_order,
+        }
+        return actions[key]() if key in actions else _REQUESTS.get(key)
+
+    def _show_help(self) -> None:
+        self._shows_help = True
+
+    def _begin_filter(self) -> None:
+        self._prompt = self.model.filter
+
+    def _freeze(self) -> None:
+        self.is_frozen = not self.is_frozen
+
+    def _next_event(self) -> None:
+        self.model.event += 1
+        self.model.clear_minute()
+        self._arrange()
+
+    def _press_in_code(self, code: CodeView, key: str) -> Request | None:
+        if key == "ctrl+c":
+            return Request("quit")
+        if key == "a":
+            return Request("code", *code.function)
+        if not code.press(key):
+            self._code = None
         return None
+
+    def _request_code(self) -> Request | None:
+        """Request the code of the selected row's function, or of the first row's."""
+        table, key = self.model.table, self._selected or (self._displayed[0].key if self._displayed else None)
+        if table is None or key is None:
+            self.message = "no rows yet"
+            return None
+        names = list(table.keys)
+        if "symbol" not in names:
+            self.message = "these rows are no functions; choose functions with s"
+            return None
+        name = _LEVEL.sub("", key[names.index("symbol")].strip())
+        self.message = f"reading the code of {name}"
+        return Request("code", name, key[names.index("dso")].strip() if "dso" in names else "")
 
     def _turn_order(self) -> None:
         table = self.model.table
@@ -233,6 +278,8 @@ class TopScreen:
         if self._shows_help:
             body = [[(f"  {keys:<18} {purpose}", PLAIN)] for keys, purpose in _KEYS]
             return [_truncate(line, width) for line in [[("perfpy top: keys", BOLD)], [], *body, [], [("any key returns", DIM)]][:height]]
+        if self._code is not None:
+            return [_truncate(line, width) for line in self._code.lines(width, height)[:height]]
         self._height = max(height - _HEAD_LINES - 1, 1)
         body = self._visible_part(list(self._table_lines(width)))
         lines = [*self._head(width), *body]

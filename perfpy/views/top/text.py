@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.analysis.annotation.annotated import AnnotatedFunction
+from perfpy.untrusted.text import one_line
+from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import HistogramText
 from perfpy.views.top.rates import header_lines
@@ -42,8 +45,18 @@ class TopText:
             most_columns=max(columns - _MARGIN, 1),
         )
 
-    def lines(self, rates: Rates, report: Report) -> Iterator[str]:
-        """Yield the lines of an interval, without the sequence that clears the screen."""
+    def lines(self, rates: Rates, report: Report, code: AnnotatedFunction | str = "") -> Iterator[str]:
+        """Yield the lines of an interval, without the sequence that clears the screen.
+
+        code: of the function that is shown instead of rows, or why there is none; "" to show rows.
+        """
         yield from header_lines(rates, self._subject)
+        if isinstance(code, AnnotatedFunction):
+            title = next((table.leader.event.name for table in report.histograms if table.leader.samples), "")
+            yield from AnnotationText(title, [0], AnnotateStyle()).lines(code)
+            return
+        if code:
+            yield one_line(code)
+            return
         if report.histograms and report.histograms[0].leader.samples:
             yield from HistogramText(report.histograms[0], self._options).lines()

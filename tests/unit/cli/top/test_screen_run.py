@@ -13,6 +13,7 @@ import pytest
 
 from perfpy.cli.top import screen_run
 from perfpy.cli.top.changes import Changed
+from perfpy.cli.top.command import command
 from perfpy.cli.top.screen_run import ScreenRun
 from perfpy.views.top.screen import Request
 
@@ -106,7 +107,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Screen
 
     def make(update: Callable[[object], Any]) -> tuple[ScreenRun, Terminal, Screen, Rings]:
         monitor = SimpleNamespace(reader=rings, update=update)
-        options = SimpleNamespace(delay=0.001, updates=0, entries=0, python=False, children=None)
+        options = command.options_class.read(command.parser(["-d", "0.01"]))
         return ScreenRun(rings, monitor, SimpleNamespace(), options), terminal, screen, rings  # type: ignore[arg-type]
 
     yield make

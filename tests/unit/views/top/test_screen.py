@@ -222,3 +222,15 @@ def test_names_of_wide_characters_stay_on_their_line(shown: Shown, width: int, i
 @pytest.mark.parametrize(("key", "rows"), [("p", "tgid"), ("t", "pid")])
 def test_keys_choose_processes_and_threads(shown: Shown, key: str, rows: str) -> None:
     assert shown.screen.press(key) == Request("rows", rows)
+
+
+def test_a_requests_the_code_of_the_chosen_function(tmp_path: Path) -> None:
+    shown = Shown(tmp_path / "perf.data", sort="dso,symbol")
+    shown.update({101: 30})
+    assert shown.screen.press("a") == Request("code", "0x0000000000000065", "[unknown]")
+
+
+def test_rows_that_are_no_functions_have_no_code(shown: Shown) -> None:
+    shown.update({101: 30})
+    assert shown.screen.press("a") is None
+    assert shown.lines()[-1] == "these rows are no functions; choose functions with s"

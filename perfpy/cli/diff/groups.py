@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.cli.diff.recording_options import are_relative, report_options, sample_filter, sort_keys, symbol_options
 from perfpy.cli.line.limits import report_exceeded
-from perfpy.cli.line.opening import without_idle_threads
+from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import SentSettings, load
 from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
@@ -71,7 +71,7 @@ class GroupDiffRun:
 
     def show(self) -> int:
         """Write the output; return the exit status."""
-        without_idle_threads()
+        prepare_numpy()
         from perfpy.fleet.cluster import cluster_address
         from perfpy.fleet.recordings import Recordings, find_recordings
 

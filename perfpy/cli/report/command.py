@@ -57,9 +57,9 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
     if options.prefix_strip and not options.prefix:
         raise PerfError("--prefix-strip requires --prefix")
     if options.call_graph:
-        from perfpy.cli.line.opening import without_idle_threads
+        from perfpy.cli.line.opening import prepare_numpy
 
-        without_idle_threads()
+        prepare_numpy()
         from perfpy.cli.report.call_graph import check  # loads numpy
 
         check(options.call_graph)  # before any output

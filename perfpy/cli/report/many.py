@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
-from perfpy.cli.line.opening import without_idle_threads
+from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import SentSettings, load
 from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def report_many(options: ReportCommandOptions) -> int:
     """Report the recordings of -i as one; return the exit status."""
-    without_idle_threads()
+    prepare_numpy()
     from perfpy.fleet.cluster import cluster_address
     from perfpy.fleet.recordings import Recordings, find_recordings
 

@@ -16,7 +16,7 @@ from perfpy.capture.output.wakeups import Wakeups
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions
 from perfpy.capture.targets import TargetOptions
 from perfpy.capture.workload import Workload
-from perfpy.cli.line.opening import without_idle_threads
+from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.shared import names_probe
 from perfpy.cli.trace.output import TraceOutput
@@ -53,7 +53,7 @@ class LiveTrace:
 
     def __init__(self, options: TraceCommandOptions) -> None:
         if not options.workload:
-            without_idle_threads()
+            prepare_numpy()
         self._options = options
         machine = os.uname().machine
         self._selection = parse_selection(options.event, machine)

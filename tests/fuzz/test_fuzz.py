@@ -83,9 +83,9 @@ def test_a_planted_fault_is_found_and_named(fault: str, named: dict[str, str]):
 
 @pytest.mark.thorough
 def test_a_seed_and_a_number_give_the_same_case_and_others_another():
-    cases = [case_of("a seed", number) for number in range(15)]
-    assert cases == [case_of("a seed", number) for number in range(15)]
-    assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(15)], strict=True)) == 0
+    cases = [case_of("a seed", number) for number in range(5)]
+    assert cases == [case_of("a seed", number) for number in range(5)]
+    assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(5)], strict=True)) == 0
 
 
 @pytest.mark.thorough
@@ -100,7 +100,7 @@ def test_a_damaged_input_can_be_damaged_again():
 
 @pytest.mark.thorough
 def test_the_order_of_sets_is_not_in_a_case():
-    script = "from tests.fuzz.campaign import case_of; import zlib; print(zlib.crc32(repr([case_of('s', n) for n in range(60)]).encode()))"
+    script = "from tests.fuzz.campaign import case_of; import zlib; print(zlib.crc32(repr([case_of('s', n) for n in range(20)]).encode()))"
     assert apart(script) == apart(script)  # each has its own hashes of strings
 
 
@@ -123,12 +123,12 @@ def test_most_damaged_recordings_get_past_their_header():
         from tests.fuzz.campaign import campaign
         from tests.fuzz.server import Server
         with Server() as server:
-            tally = campaign(server, range(60), "shares", ["header", "report", "script", "api-samples"])
+            tally = campaign(server, range(25), "shares", ["header", "report", "script", "api-samples"])
         print(tally.opened, tally.read)
         """
     )
     opened, read = map(int, out.split())
-    assert read > 40
+    assert read > 15
     assert opened / read > 0.75
 
 

@@ -85,7 +85,7 @@ def test_lines_of_a_program_that_runs(python: str, tmp_path: Path):
     with subprocess.Popen([python, "lines.py"], cwd=tmp_path, env=environment) as process:
         try:
             time.sleep(0.3)
-            for seconds in ("6", "15", "60"):  # a busy machine gives the program little time
+            for seconds in ("2", "6", "15", "60"):  # a busy machine gives the program little time
                 record("-p", str(process.pid), "--", "sleep", seconds, folder=tmp_path)
                 text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
                 lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)

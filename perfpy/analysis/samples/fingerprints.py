@@ -97,16 +97,12 @@ def _payload_fingerprints(samples: SampleView) -> NDArray[np.uint64]:
     return row_fingerprints(samples.payloads())
 
 
-def _chain_fingerprints(samples: SampleView) -> NDArray[np.uint64]:
-    return row_fingerprints(samples.chains())
-
-
 _OF_TASK: Final = frozenset(("comm", "mode_space", "space"))
 _FINGERPRINTS: Final[dict[str, Callable[[SampleView], NDArray[np.generic]]]] = {
     "comm": lambda samples: samples.tasks.comm(),
     "mode_space": lambda samples: samples.tasks.mode_space(samples.columns["cpumode"]),
     "space": lambda samples: samples.tasks.space(),
-    "callchain": _chain_fingerprints,
+    "callchain": lambda samples: samples.chain_fingerprints,
     "raw": _payload_fingerprints,
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged, Slices, slices_index
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.startup import NamedTuple, dataclass, replace
+from perfpy.analysis.samples.fingerprints import row_fingerprints
 from perfpy.analysis.samples.task_dimensions import TaskStates
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class SampleView:
         """Return a ragged column, empty for samples that lack it."""
         values = self.columns.get(name)
         return values.gather() if isinstance(values, (Ragged, Slices)) else Ragged.empty(len(self), dtype)
+
+    @cached_property
+    def chain_fingerprints(self) -> NDArray[np.uint64]:
+        """A hash of each callchain."""
+        return row_fingerprints(self.chains())
 
     def chains(self) -> Ragged | Slices:
         """Return the callchains, perhaps still in the buffer."""

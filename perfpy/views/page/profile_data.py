@@ -95,18 +95,20 @@ def has_few_payloads(data: PerfData) -> bool:
 class _Rows(NamedTuple):
     """The samples of one event of one recording.
 
+    All columns are of integers, as narrow as the recording's.
+
     Attributes:
         node, weight: of each.
         samples: the number of merged samples.
         time: ns since the first; task, cpu: may be empty.
     """
 
-    node: NDArray[np.int64]
-    weight: NDArray[np.int64]
-    samples: NDArray[np.int64]
-    time: NDArray[np.int64]
-    task: NDArray[np.int64]
-    cpu: NDArray[np.int64]
+    node: NDArray[Any]
+    weight: NDArray[Any]
+    samples: NDArray[Any]
+    time: NDArray[Any]
+    task: NDArray[Any]
+    cpu: NDArray[Any]
 
     def at_ticks(self, tick: int, *, merged: bool) -> _Rows:
         """Return the samples in order of time; merged: those equal within a tick become one."""
@@ -279,11 +281,11 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int) -> _Rows:
     none = np.zeros(0, np.int64)
     timed = part.timed
     if timed is None:
-        return _Rows(node.astype(np.int64), part.weight.astype(np.int64), part.count, none, none, none)
-    count = np.ones(len(node), np.int64) if timed.count is None else timed.count.astype(np.int64)
+        return _Rows(node, part.weight.view(np.int64), part.count, none, none, none.astype(np.int32))
+    count = np.ones(len(node), np.int8) if timed.count is None else timed.count
     when = timed.time.astype(np.int64) - begin if _is_timed(part) else none
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
-    return _Rows(node.astype(np.int64), timed.weight.astype(np.int64), count, when, task, timed.cpu.astype(np.int64))
+    return _Rows(node, timed.weight.view(np.int64), count, when, task, timed.cpu)
 
 
 def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:

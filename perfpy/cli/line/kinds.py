@@ -226,3 +226,8 @@ def parse_unsigned(text: str) -> int:
     if not text.isdecimal() or int(text) > _LARGEST:
         raise ValueError(f"a whole number up to {_LARGEST}")
     return int(text)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Convert a list of names."""
+    return tuple(filter(None, text.split(",")))

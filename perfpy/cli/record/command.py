@@ -15,15 +15,12 @@ from perfpy.capture.option_values import (
     SwitchOutput,
     parse_branch_filter,
     parse_callchain,
-    parse_clock,
     parse_pages,
-    parse_registers,
     parse_size,
     size_text,
 )
 from perfpy.capture.record_options import (
     STANDARD_OUTPUT,
-    SYNTH_ALL,
     BufferOptions,
     OffCpuOptions,
     OutputOptions,
@@ -37,7 +34,7 @@ from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters, names_probe
 from perfpy.cli.output.notes import notes_are_read, print_notes
-from perfpy.cli.record.options import RecordCommandOptions
+from perfpy.cli.record.options import RecordCommandOptions, Registers
 from perfpy.errors import PerfError
 from perfpy.kernel.ring import PAGE_SIZE
 
@@ -92,14 +89,13 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         raise PerfError("configuration: record.build-id = " + build_id + ": expected cache, no-cache, skip or mmap")
     return options.fill(
         RecordOptions,
-        target=options.fill(TargetOptions, cgroups=tuple(filter(None, options.cgroup.split(","))), inherit=not options.no_inherit),
+        target=options.fill(TargetOptions, inherit=not options.no_inherit),
         sampling=_sampling(options, config),
         side_band=options.fill(
             SideBandOptions,
             switch_events=options.switch_events or options.latency,
             bpf_events=not options.no_bpf_event,
             buildid_mmap=options.buildid_mmap or build_id == "mmap",
-            synth=_synthesis(options.synth),
         ),
         buffers=_buffers(options),
         output=_output(options, config, build_id),
@@ -113,10 +109,7 @@ def _sampling(options: RecordCommandOptions, config: Config) -> SamplingOptions:
     return options.fill(
         SamplingOptions,
         callchain=_callchain(options, config),
-        user_regs=_registers(options.user_regs, "--user-regs"),
-        intr_regs=_registers(options.intr_regs, "--intr-regs"),
-        branch_filter=_branches(options),
-        clockid=None if options.clockid is None else parse_clock(options.clockid),
+        branch_filter=options.branch_filter or (parse_branch_filter("any") if options.branch_any else 0),
     )
 
 
@@ -159,8 +152,8 @@ def _default_output() -> str:
 
 
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:
-    if options.call_graph is not None:
-        return parse_callchain(options.call_graph)
+    if options.call_graph:
+        return options.call_graph
     configured = config.get("call-graph.record-mode", config.get("record.call-graph", ""))
     if not (options.callchains or options.unwind) or (
         options.jit and (options.unwind or not configured)
@@ -171,10 +164,6 @@ def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | Non
     return parse_callchain(f"{mode},{size}" if size else mode)._replace(addresses=False)  # perf records them with --call-graph only
 
 
-def _registers(text: str | None, option: str) -> int:
-    return 0 if text is None else parse_registers(text, option)
-
-
 def _describe(events: Sequence[OpenEvent], option: str) -> str:
     from perfpy.cli.output.control_lines import event_lines  # rarely needed
 
@@ -182,26 +171,12 @@ def _describe(events: Sequence[OpenEvent], option: str) -> str:
 
 
 def _lists_registers(options: RecordCommandOptions) -> bool:
-    if "?" not in (options.user_regs, options.intr_regs):
+    if Registers.LISTED not in (options.user_regs, options.intr_regs):
         return False
     from perfpy.abi.samples.registers import sampled_registers
 
     print("available registers:", *sampled_registers(os.uname().machine), file=sys.stderr)
     return True
-
-
-def _branches(options: RecordCommandOptions) -> int:
-    text = options.branch_filter or ("any" if options.branch_any else "")
-    return parse_branch_filter(text) if text else 0
-
-
-def _synthesis(text: str) -> frozenset[str]:
-    if text in ("no", "all"):
-        return SYNTH_ALL if text == "all" else frozenset()
-    kinds = frozenset(text.split(","))
-    if kinds - SYNTH_ALL:
-        fail(f"--synth {text}: expected no, all, task, mmap or cgroup")
-    return kinds | {"task"} if "mmap" in kinds else kinds
 
 
 def _pages(text: str) -> int:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.option_values import AFFINITIES, parse_delay, parse_flush, parse_size, parse_switch_output
-from perfpy.capture.record_options import DEFAULT_SWITCH_LIMIT, MAX_FREQ
-from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Listed, Value, parse_unsigned
+from perfpy.capture.option_values import (
+    AFFINITIES,
+    parse_branch_filter,
+    parse_callchain,
+    parse_clock,
+    parse_delay,
+    parse_flush,
+    parse_registers,
+    parse_size,
+    parse_switch_output,
+)
+from perfpy.capture.record_options import DEFAULT_SWITCH_LIMIT, MAX_FREQ, SYNTH_ALL
+from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Listed, Value, parse_unsigned, split_names
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 from perfpy.cli.line.shared import TaskOptions
+from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfpy.capture.option_values import SwitchOutput
+    from perfpy.capture.option_values import Callchain, SwitchOutput
 
 _AT_ONCE: int | tuple[tuple[int, int], ...] = 0  # the default of -D
 _MOST_PERCENT: Final = 100_000  # a thousand CPUs
@@ -45,6 +56,29 @@ def share_of_cpu(text: str) -> float:
     return percent / 100
 
 
+class Registers:
+    """Parse an option's list of registers as a mask; "?" requests the list of registers."""
+
+    LISTED: Final = -1
+
+    def __init__(self, option: str) -> None:
+        self._option = option
+
+    def __call__(self, text: str) -> int:
+        """Return the mask; LISTED for "?"."""
+        return self.LISTED if text == "?" else parse_registers(text, self._option)
+
+
+def parse_synthesis(text: str) -> frozenset[str]:
+    """Parse --synth: no, all, or some kinds of state."""
+    if text in ("no", "all"):
+        return SYNTH_ALL if text == "all" else frozenset()
+    kinds = frozenset(text.split(","))
+    if kinds - SYNTH_ALL:
+        raise UsageError(f"--synth {text}: expected no, all, task, mmap or cgroup")
+    return kinds | {"task"} if "mmap" in kinds else kinds
+
+
 def _max_size(text: str) -> int:
     return parse_size(text, "--max-size")
 
@@ -68,7 +102,9 @@ class TargetCommandOptions(TaskOptions):
     """Which tasks and CPUs to record, and when."""
 
     all_cpus: bool = option("-a,--all-cpus", Flag(), "record all CPUs (default without a command)")
-    cgroup: str = option("-G,--cgroup", Value(default=""), "record only the tasks of these cgroups (with -a)", metavar="<name>")
+    cgroups: tuple[str, ...] = option(
+        "-G,--cgroup", Value(split_names, default=()), "record only the tasks of these cgroups (with -a)", metavar="<name>"
+    )
     per_thread: bool = option("--per-thread", Flag(), "use one ring buffer for each thread instead of each CPU")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "do not record child tasks")
     delay: int | tuple[tuple[int, int], ...] = option(
@@ -105,8 +141,8 @@ class ContentCommandOptions(CommandOptions):
     """The fields of samples."""
 
     callchains: bool = option("-g", Flag(), "record callchains by frame pointers (--jit: as needed)")
-    call_graph: str | None = option(
-        "--call-graph", Value(), "record callchains: fp[,frames][,defer] or dwarf[,bytes]", metavar="<mode[,size]>"
+    call_graph: Callchain | None = option(
+        "--call-graph", Value(parse_callchain), "record callchains: fp[,frames][,defer] or dwarf[,bytes]", metavar="<mode[,size]>"
     )
     unwind: bool = option(
         "--unwind",
@@ -154,11 +190,25 @@ class ContentCommandOptions(CommandOptions):
     weight: bool = option("-W,--weight", Flag(), "record sample weights")
     transaction: bool = option("--transaction", Flag(), "record transaction flags, if the CPU has them")
     branch_any: bool = option("-b,--branch-any", Flag(), "record taken branches")
-    branch_filter: str = option("-j,--branch-filter", Value(default=""), "record taken branches of these kinds", metavar="<filter,...>")
-    intr_regs: str | None = option("-I,--intr-regs", Attached(""), "record registers at the interrupt; -I? lists them", metavar="<regs>")
-    user_regs: str | None = option("--user-regs", Attached(""), "record user registers; --user-regs=? lists them", metavar="<regs>")
+    branch_filter: int = option(
+        "-j,--branch-filter", Value(parse_branch_filter, default=0), "record taken branches of these kinds", metavar="<filter,...>"
+    )
+    intr_regs: int = option(
+        "-I,--intr-regs",
+        Attached("", Registers("--intr-regs"), default=0),
+        "record registers at the interrupt; -I? lists them",
+        metavar="<regs>",
+    )
+    user_regs: int = option(
+        "--user-regs",
+        Attached("", Registers("--user-regs"), default=0),
+        "record user registers; --user-regs=? lists them",
+        metavar="<regs>",
+    )
     running_time: bool = option("--running-time", Flag(), "record how long :S groups were enabled and running")
-    clockid: str | None = option("-k,--clockid", Value(), "use this clock: monotonic, boottime ... or a number", metavar="<clock>")
+    clockid: int | None = option(
+        "-k,--clockid", Value(parse_clock), "use this clock: monotonic, boottime ... or a number", metavar="<clock>"
+    )
 
 
 class SideBandCommandOptions(CommandOptions):
@@ -169,8 +219,11 @@ class SideBandCommandOptions(CommandOptions):
     all_cgroups: bool = option("--all-cgroups", Flag(), "record cgroups of tasks")
     no_bpf_event: bool = option("--no-bpf-event", Flag(), "do not record BPF programs")
     buildid_mmap: bool = option("--buildid-mmap", Flag(), "record build-ids in mappings instead of a table")
-    synth: str = option(
-        "--synth", Value(default="all"), "existing state to synthesize: no, all, task, mmap, cgroup", metavar="<no|all|task|mmap|cgroup>"
+    synth: frozenset[str] = option(
+        "--synth",
+        Value(parse_synthesis, default=SYNTH_ALL),
+        "existing state to synthesize: no, all, task, mmap, cgroup",
+        metavar="<no|all|task|mmap|cgroup>",
     )
     tail_synthesize: bool = option("--tail-synthesize", Flag(), "synthesize existing state at the end")
     num_thread_synthesize: int = option("--num-thread-synthesize", Value(int, default=1), "ignored: one thread is enough")

@@ -8,7 +8,7 @@ from perfpy.cli.top.options import TopCommandOptions
 
 def run(options: TopCommandOptions) -> int:
     """Show what runs now, updated until q or Ctrl-C."""
-    if options.cgroup and not options.event:
+    if options.cgroups and not options.event:
         fail("--cgroup requires -e before it")
     if options.json and options.stdio:
         fail("--json excludes --stdio")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
+from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned, split_names
 from perfpy.cli.line.options import CommandOptions, option
 from perfpy.cli.line.shared import TaskOptions
 from perfpy.cli.record.options import frequency, sample_period
@@ -54,7 +54,9 @@ class TopTargetOptions(TaskOptions):
     """Which tasks and CPUs to watch."""
 
     all_cpus: bool = option("-a,--all-cpus", Flag(), "watch all CPUs (default)")
-    cgroup: str = option("-G,--cgroup", Value(default=""), "watch only the tasks of these cgroups (after -e)", metavar="<name>")
+    cgroups: tuple[str, ...] = option(
+        "-G,--cgroup", Value(split_names, default=()), "watch only the tasks of these cgroups (after -e)", metavar="<name>"
+    )
     no_inherit: bool = option("-i,--no-inherit", Flag(), "do not watch child tasks")
     show_self: bool = option("--show-self", Flag(), "also show perfpy top's own samples")
 

@@ -58,7 +58,7 @@ class TopRequest:
     def _default_user(self, tell: Callable[[str], None]) -> str:
         """Return the user to watch: as given, or this one if users may not watch whole CPUs."""
         options = self._options
-        is_chosen = options.pid or options.tid or options.user or options.cpu or options.cgroup or options.all_cpus
+        is_chosen = options.pid or options.tid or options.user or options.cpu or options.cgroups or options.all_cpus
         level = paranoid_level() or 0
         if is_chosen or may_count_cpus() or level >= _NOBODY_ALLOWED:
             return options.user
@@ -74,7 +74,6 @@ class TopRequest:
             target=options.fill(
                 TargetOptions,
                 user=self._user,
-                cgroups=tuple(filter(None, options.cgroup.split(","))),
                 inherit=not options.no_inherit,
             ),
             side_band=SideBandOptions(

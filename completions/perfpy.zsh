@@ -463,17 +463,17 @@ _perfpy() {
                 '*--parent=[regex that identifies the parent, for --sort parent]:value: ' \
                 '*-x[only samples with a parent]' \
                 '*--exclude-other[only samples with a parent]' \
-                '*-d+[only these shared objects]:value: ' \
-                '*--dsos=[only these shared objects]:value: ' \
                 '*-c+[only these commands]:value: ' \
                 '*--comms=[only these commands]:value: ' \
-                '*-S+[only these functions]:value: ' \
-                '*--symbols=[only these functions]:value: ' \
-                '*--symbol-filter=[only functions with this part in their name]:value: ' \
                 '*--pid=[only these processes]:value: ' \
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
+                '*-d+[only these shared objects]:value: ' \
+                '*--dsos=[only these shared objects]:value: ' \
+                '*-S+[only these functions]:value: ' \
+                '*--symbols=[only these functions]:value: ' \
+                '*--symbol-filter=[only functions with this part in their name]:value: ' \
                 '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only samples at this parallelism]:value: ' \
                 '*--event=[only samples of this event]:events: _sequence _perfpy_ask events -' \
@@ -723,13 +723,13 @@ _perfpy() {
                 '*--show-bpf-events[print bpf records, too]' \
                 '*--show-text-poke-events[print text-poke records, too]' \
                 '*--show-round-events[print round records, too]' \
-                '*--per-event-dump[write each events lines to INPUT.EVENT.dump]' \
-                '*-C+[only these CPUs]:value: ' \
-                '*--cpu=[only these CPUs]:value: ' \
                 '*-c+[only these commands]:value: ' \
                 '*--comms=[only these commands]:value: ' \
                 '*--pid=[only these processes]:value: ' \
                 '*--tid=[only these threads]:value: ' \
+                '*-C+[only these CPUs]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*--per-event-dump[write each events lines to INPUT.EVENT.dump]' \
                 '*-S+[only samples in these functions, or at 0xADDRESS]:value: ' \
                 '*--symbols=[only samples in these functions, or at 0xADDRESS]:value: ' \
                 '*--addr-range=[with -S 0xADDRESS  also the n bytes after it]:value: ' \

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfpy.cli.line.kinds import Attached, Choice, Flag, Value
+from perfpy.cli.line.lists import parse_names, parse_ranges
 from perfpy.cli.line.options import CommandOptions, option, word
 from perfpy.cli.line.shared import InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
@@ -40,8 +41,8 @@ class AnnotateFilterOptions(CommandOptions):
     """Which samples and functions are included."""
 
     symbol: str = option("-s,--symbol", Value(default=""), "only this function", metavar="<symbol>")
-    dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
-    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    dsos: tuple[str, ...] | None = option("-d,--dsos", Value(parse_names), "only these shared objects", metavar="<dso[,dso...]>")
+    cpus: tuple[int, ...] | None = option("-C,--cpu", Value(parse_ranges), "only these CPUs", metavar="<cpu>")
     percent_limit: float | None = option("--percent-limit", Value(float), "hide functions below this share", metavar="<percent>")
     skip_missing: bool = option("--skip-missing", Flag(), "skip functions whose code is missing")
     group: bool | None = option("--group", Flag(default=None), "show the events of a group side by side (default)")

@@ -17,7 +17,6 @@ from perfpy.cli.line.symbol_values import symbol_options_of
 from perfpy.cli.output.notes import print_notes
 from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import colour_start, print_lines, wants_plain
-from perfpy.cli.report import option_values as texts
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.errors import PerfError
 from perfpy.symbols.files.debug_files import Inline
@@ -195,7 +194,7 @@ class AnnotateRun:
 
     def _report_options(self) -> ReportOptions:
         options, data = self._options, self._recording.data
-        if options.cpu and not data.is_pipe and not data.has(SampleType.CPU):
+        if options.cpus and not data.is_pipe and not data.has(SampleType.CPU):
             raise PerfError(f"{self._recording.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
         if options.prefix_strip and not options.prefix:
             fail("--prefix-strip requires --prefix")
@@ -204,12 +203,7 @@ class AnnotateRun:
         )
 
     def _filter(self) -> SampleFilter:
-        options = self._options
-        return SampleFilter(
-            symbols=(self._function,) if self._function else None,
-            dsos=texts.words(options.dsos),
-            cpus=texts.ranges(options.cpu, "--cpu"),
-        )
+        return self._options.fill(SampleFilter, symbols=(self._function,) if self._function else None)
 
     def _symbols(self) -> SymbolOptions:
         options, inline = self._options, Inline.ALL if self._options.by_line else Inline.NONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfpy.cli.line.kinds import Attached, Choice, Flag, Listed, Value, percent
+from perfpy.cli.line.lists import parse_names, parse_numbers, parse_ranges
 from perfpy.cli.line.options import CommandOptions, option, words
 from perfpy.cli.line.shared import JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
@@ -24,12 +25,12 @@ class DiffComparisonOptions(CommandOptions):
     period: bool = option("-p,--period", Flag(), "show periods")
     formula: bool = option("-F,--formula", Flag(), "show the formula of each result")
     order: int | None = option("-o,--order", Value(int), "sort by this file's change (1: the second; 0: the baseline)", metavar="<n>")
-    dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
-    comms: str = option("-C,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
-    symbols: str = option("-S,--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
-    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
-    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
-    cpu: str = option("--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    dsos: tuple[str, ...] | None = option("-d,--dsos", Value(parse_names), "only these shared objects", metavar="<dso[,dso...]>")
+    comms: tuple[str, ...] | None = option("-C,--comms", Value(parse_names), "only these commands", metavar="<comm[,comm...]>")
+    symbols: tuple[str, ...] | None = option("-S,--symbols", Value(parse_names), "only these functions", metavar="<symbol[,symbol...]>")
+    pids: tuple[int, ...] | None = option("--pid", Value(parse_numbers), "only these processes", metavar="<pid[,pid...]>")
+    tids: tuple[int, ...] | None = option("--tid", Value(parse_numbers), "only these threads", metavar="<tid[,tid...]>")
+    cpus: tuple[int, ...] | None = option("--cpu", Value(parse_ranges), "only these CPUs", metavar="<cpu>")
     time: str = option("--time", Value(default=""), "only this time: 10%-20%, or start,stop:start,stop", metavar="<str>")
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "percentages of the filtered or of all samples")
     field_separator: str | None = option("-t,--field-separator", Value(), "separate columns with this string", metavar="<separator>")

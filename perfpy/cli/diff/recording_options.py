@@ -36,7 +36,7 @@ def sort_keys(options: DiffCommandOptions) -> str:
 
 def are_relative(options: DiffCommandOptions, config: Config) -> bool:
     """Whether percentages are of the filtered samples instead of all."""
-    from perfpy.cli.report.option_values import configured_percentage
+    from perfpy.cli.report.columns import configured_percentage
 
     return (options.percentage or configured_percentage(config)) == "relative"
 
@@ -48,7 +48,7 @@ def report_options(
     from perfpy.analysis.entries.layout import ColumnOptions
     from perfpy.analysis.entries.options import NameOptions, ReportOptions, RowOptions
 
-    if options.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
+    if options.cpus and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
         raise PerfError(f"{recording.path}: the samples have no CPU field; drop --cpu, or record with --sample-cpu")
     unnamed = not options.field_separator and not options.dsos
     return ReportOptions(
@@ -67,17 +67,8 @@ def report_options(
 def sample_filter(options: DiffCommandOptions, times: TimeRanges | None) -> SampleFilter:
     """Return the sample filter of one recording."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.cli.report import option_values as texts
 
-    return SampleFilter(
-        comms=texts.words(options.comms),
-        pids=texts.numbers(options.pid, "--pid"),
-        tids=texts.numbers(options.tid, "--tid"),
-        dsos=texts.words(options.dsos),
-        symbols=texts.words(options.symbols),
-        cpus=texts.ranges(options.cpu, "--cpu"),
-        times=times,
-    )
+    return options.fill(SampleFilter, times=times)
 
 
 def symbol_options(options: DiffCommandOptions, config: Config, recording: Recording, *, folds: bool = False) -> SymbolOptions:

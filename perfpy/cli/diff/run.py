@@ -146,7 +146,7 @@ class DiffRun:
         return lines if plain else (_truncate(line, width()) for line in lines)
 
     def _text_options(self, *, plain: bool) -> DifferenceOptions:
-        from perfpy.cli.report.option_values import hidden_keys
+        from perfpy.cli.report.columns import hidden_keys
         from perfpy.views.diff.text import DifferenceOptions
 
         options = self._options

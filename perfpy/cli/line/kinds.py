@@ -112,7 +112,7 @@ class Value(Kind[_T]):
         @overload
         def __init__(self: Value[str], *, default: str, negated: str | None = None) -> None: ...
         @overload
-        def __init__(self: Value[_V | None], type: Callable[[str], _V], *, negated: _V | None = None) -> None: ...
+        def __init__(self: Value[_V | None], type: Callable[[str], _V | None], *, negated: _V | None = None) -> None: ...
         @overload
         def __init__(self: Value[_V], type: Callable[[str], _V], *, default: _V, negated: _V | None = None) -> None: ...
 
@@ -226,8 +226,3 @@ def parse_unsigned(text: str) -> int:
     if not text.isdecimal() or int(text) > _LARGEST:
         raise ValueError(f"a whole number up to {_LARGEST}")
     return int(text)
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    """Convert a list of names."""
-    return tuple(filter(None, text.split(",")))

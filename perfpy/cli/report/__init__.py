@@ -8,6 +8,6 @@ run             one run over an open recording
 many            many recordings as one report
 exports         flame graphs, folded stacks, speedscope, Firefox, pprof
 request         the command line, completed by configuration and recording
-option_values   texts of options -> the library's values
+columns         sort keys, fields, percentages
 call_graph      --call-graph
 """

@@ -24,9 +24,9 @@ def run(options: ReportCommandOptions) -> int:
     _refuse_contradictions(options)
     _refuse_file_as_name(options)
     if _names_several(options):
-        from perfpy.cli.report.many import report_many
+        from perfpy.cli.report.many import ManyRun
 
-        return report_many(options)
+        return ManyRun(options).show()
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
         if (options.header or options.header_only) and not options.dump_raw_trace:
             _show_header(recording, options)
@@ -63,7 +63,7 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
         from perfpy.cli.report.call_graph import check  # loads numpy
 
         check(options.call_graph)  # before any output
-    if options.field_separator == ".":
+    if options.separator == ".":
         fail("-t .: numbers contain dots; choose another separator")
 
 

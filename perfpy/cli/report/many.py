@@ -21,7 +21,7 @@ from perfpy.cli.report.exports import BY_FUNCTION, refuse_row_options, write_fol
 from perfpy.cli.report.request import ReportRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
@@ -33,28 +33,60 @@ if TYPE_CHECKING:
     from perfpy.views.report.column_text import TextOptions
 
 
-def report_many(options: ReportCommandOptions) -> int:
-    """Report the recordings of -i as one; return the exit status."""
-    prepare_numpy()
-    from perfpy.fleet.cluster import cluster_address
-    from perfpy.fleet.recordings import Recordings, find_recordings
+class ManyRun:
+    """One run of the command over many recordings."""
 
-    _refuse_single_recording_options(options)
-    names = find_recordings(str(occurrence.value) for occurrence in options.in_order("input"))
-    with progress_line("reading recordings") as progress:
-        recordings = Recordings(
-            names,
-            weight=options.weights,
-            check_owner=not options.force,
-            jobs=options.jobs,
-            cluster=cluster_address(options.cluster),
-            progress=progress,
-        )
-        if options.exports:
-            _export(recordings, options)
-        if not options.exports or options.json is not None:
-            _report(recordings, options)
-    return warn_of_failed_recordings([recordings], quiet=options.quiet)
+    def __init__(self, options: ReportCommandOptions) -> None:
+        self._options = options
+
+    def show(self) -> int:
+        """Report the recordings of -i as one; return the exit status."""
+        prepare_numpy()
+        _refuse_single_recording_options(self._options)
+        with progress_line("reading recordings") as progress:
+            recordings = _open(self._options, progress)
+            if self._options.exports:
+                self._export(recordings)
+            if not self._options.exports or self._options.json is not None:
+                self._report(recordings)
+        return warn_of_failed_recordings([recordings], quiet=self._options.quiet)
+
+    def _report(self, recordings: Recordings) -> None:
+        from perfpy.views.report.text import HEADER_HINT, report_lines
+
+        options = self._options
+        each = ManyRecordingOptions(options, plain=options.json is None)
+        table_options, symbols, text_options = recordings.read_first(each.table_options)
+        report = recordings.report(options=table_options, symbols=symbols, options_of=each.row_options)
+        if options.json is not None:
+            from perfpy.views.report.json import report_json
+
+            write_text(options.json, report_json(report))
+            return
+        if not options.quiet:
+            print_lines(HEADER_HINT.split("\n"))
+        if report.samples:
+            print_lines(report_lines(report, text_options._replace(colour=colour_start(options.stdio_color))))
+        from perfpy.symbols.providers.missing import note
+
+        notes = [*note(report.missing, report.samples, everything=bool(options.verbose)), *report.notes]
+        print_notes(notes, quiet=options.quiet, verbose=options.verbose)
+
+    def _export(self, recordings: Recordings) -> None:
+        refuse_row_options(self._options)
+        for sites in (False, True):
+            paths = {name: path for name, path in self._options.exports.items() if (name in BY_FUNCTION) is not sites}
+            if paths:
+                self._write(
+                    _read_stacks(recordings, ManyRecordingOptions(self._options, plain=False, sites=sites)), paths, recordings.title
+                )
+
+    def _write(self, stacks: Sequence[Stacks], paths: dict[str, str], title: str) -> None:
+        for name, path in paths.items() if stacks else ():
+            if name == "folded":
+                write_folded(stacks, path, quiet=self._options.quiet)
+            else:
+                write_bytes(path, _export_bytes(name, stacks, title), quiet=self._options.quiet)
 
 
 def _refuse_single_recording_options(options: ReportCommandOptions) -> None:
@@ -103,6 +135,15 @@ class ManyRecordingOptions:
         request = self._request(recording)
         return StackOptions(request.sample_filter(), self._options.latency, self._sites), request.symbol_options()
 
+    def table_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
+        """Return the options for the table of all recordings, and its text, from the first recording. Raises UsageError."""
+        from perfpy.analysis.entries.plan import plan_report
+
+        options, symbols = self.row_options(recording)
+        plan_report(recording.data, options)
+        # the terminal is this process's, whichever process reads the recording
+        return options, symbols, ReportRequest(recording, self._options, load()).text_options()._replace(colour="")
+
     def _request(self, recording: Recording) -> ReportRequest:
         config = self._settings.apply()
         if self._options.with_off_cpu:
@@ -110,60 +151,29 @@ class ManyRecordingOptions:
         return ReportRequest(recording, self._options, config)
 
 
-def _report(recordings: Recordings, options: ReportCommandOptions) -> None:
-    from perfpy.views.report.text import HEADER_HINT, report_lines
+def _open(options: ReportCommandOptions, progress: Callable[[float], None] | None) -> Recordings:
+    from perfpy.fleet.cluster import cluster_address
+    from perfpy.fleet.recordings import Recordings, find_recordings
 
-    plain = options.json is None
-    each = ManyRecordingOptions(options, plain=plain)
-    table_options, symbols, text_options = recordings.read_first(lambda recording: _options_of(each, recording, options))
-    report = recordings.report(options=table_options, symbols=symbols, options_of=each.row_options)
-    if options.json is not None:
-        from perfpy.views.report.json import report_json
-
-        write_text(options.json, report_json(report))
-        return
-    if not options.quiet:
-        print_lines(HEADER_HINT.split("\n"))
-    if report.samples:
-        print_lines(report_lines(report, text_options._replace(colour=colour_start(options.stdio_color))))
-    from perfpy.symbols.providers.missing import note
-
-    notes = [*note(report.missing, report.samples, everything=bool(options.verbose)), *report.notes]
-    print_notes(notes, quiet=options.quiet, verbose=options.verbose)
+    return Recordings(
+        find_recordings(str(occurrence.value) for occurrence in options.in_order("input")),
+        weight=options.weights,
+        check_owner=not options.force,
+        jobs=options.jobs,
+        cluster=cluster_address(options.cluster),
+        progress=progress,
+    )
 
 
-def _options_of(
-    each: ManyRecordingOptions, recording: Recording, options: ReportCommandOptions
-) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
-    from perfpy.analysis.entries.plan import plan_report
-
-    table_options, symbols = each.row_options(recording)
-    plan_report(recording.data, table_options)
-    # the terminal is this process's, whichever process reads the recording
-    return table_options, symbols, ReportRequest(recording, options, load()).text_options()._replace(colour="")
+def _read_stacks(recordings: Recordings, each: ManyRecordingOptions) -> Sequence[Stacks]:
+    options, symbols = recordings.read_first(each.stack_options)
+    return recordings.stacks(
+        symbols, sample_filter=options.sample_filter, latency=options.latency, sites=options.sites, options_of=each.stack_options
+    )
 
 
-def _export(recordings: Recordings, options: ReportCommandOptions) -> None:
-    refuse_row_options(options)
-    for sites in (False, True):
-        paths = {name: path for name, path in options.exports.items() if (name in BY_FUNCTION) is not sites}
-        if not paths:
-            continue
-        each = ManyRecordingOptions(options, plain=False, sites=sites)
-        stack_options, symbols = recordings.read_first(each.stack_options)
-        stacks = recordings.stacks(
-            symbols, sample_filter=stack_options.sample_filter, latency=stack_options.latency, sites=sites, options_of=each.stack_options
-        )
-        for name, path in paths.items() if stacks else ():
-            if name == "folded":
-                write_folded(stacks, path, quiet=options.quiet)
-            else:
-                write_bytes(path, _export_bytes(name, stacks, recordings), quiet=options.quiet)
-
-
-def _export_bytes(name: str, stacks: Sequence[Stacks], recordings: Recordings) -> bytes:
+def _export_bytes(name: str, stacks: Sequence[Stacks], title: str) -> bytes:
     """Return an export that is one file."""
-    title = recordings.title
     if name == "speedscope":
         from perfpy.views.stacks.exports import speedscope
 

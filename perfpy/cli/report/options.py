@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Choice, Flag, Value, WordList, parse_unsigned
+from perfpy.cli.line.lists import parse_names, parse_pattern, parse_quantum, parse_ranges, parse_widths
 from perfpy.cli.line.options import CommandOptions, option, word
-from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.shared import (
+    HeaderOptions,
+    InputOptions,
+    JobOptions,
+    QuietOptions,
+    SampleFilterOptions,
+    StdioOptions,
+    SymbolFileOptions,
+    VerboseOptions,
+)
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -61,25 +71,23 @@ class ReportCallchainOptions(CommandOptions):
     hierarchy: bool = option("-H,--hierarchy", Flag(), "nest the rows, one level for each sort key")
     max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
     ignore_callees: str = option(
-        "--ignore-callees", Value(default=""), "drop callees of these functions from callchains", metavar="<regex>"
+        "--ignore-callees", Value(parse_pattern, default=""), "drop callees of these functions from callchains", metavar="<regex>"
     )
-    parent: str = option("-p,--parent", Value(default=""), "regex that identifies the parent, for --sort parent", metavar="<regex>")
+    parent: str = option(
+        "-p,--parent", Value(parse_pattern, default=""), "regex that identifies the parent, for --sort parent", metavar="<regex>"
+    )
     exclude_other: bool = option("-x,--exclude-other", Flag(), "only samples with a parent")
 
 
-class ReportFilterOptions(CommandOptions):
+class ReportFilterOptions(SampleFilterOptions):
     """Which samples and rows are included."""
 
-    dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
-    comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
-    symbols: str = option("-S,--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
+    dsos: tuple[str, ...] | None = option("-d,--dsos", Value(parse_names), "only these shared objects", metavar="<dso[,dso...]>")
+    symbols: tuple[str, ...] | None = option("-S,--symbols", Value(parse_names), "only these functions", metavar="<symbol[,symbol...]>")
     symbol_filter: str = option("--symbol-filter", Value(default=""), "only functions with this part in their name", metavar="<filter>")
-    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
-    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
-    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
     socket_filter: int = option("--socket-filter", Value(int, default=-1), "only the CPUs of this socket", metavar="<n>")
-    parallelism: str = option(
-        "--parallelism", Value(default=""), "only samples at this parallelism (needs context switches)", metavar="<n[,n-n...]>"
+    parallelism: tuple[int, ...] | None = option(
+        "--parallelism", Value(parse_ranges), "only samples at this parallelism (needs context switches)", metavar="<n[,n-n...]>"
     )
     event: str = option("--event", Value(default=""), "only samples of this event", metavar="<event>")
     time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
@@ -95,15 +103,19 @@ class ReportTableOptions(CommandOptions):
     """The rows of a table, and its layout."""
 
     group: bool | None = option("--group", Flag(default=None), "show the events of a group side by side (default)")
-    group_sort_idx: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
-    field_separator: str | None = option("-t,--field-separator", Value(), "separate columns with this string", metavar="<separator>")
-    column_widths: str = option("-w,--column-widths", Value(default=""), "set the column widths", metavar="<width[,width...]>")
+    sort_member: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
+    separator: str | None = option("-t,--field-separator", Value(), "separate columns with this string", metavar="<separator>")
+    widths: tuple[int, ...] = option(
+        "-w,--column-widths", Value(parse_widths, default=()), "set the column widths", metavar="<width[,width...]>"
+    )
     total_cycles: bool = option("--total-cycles", Flag(), "show blocks between branches, most cycles first")
     branch_stack: bool | None = option("-b,--branch-stack", Flag(default=None), "show one row for each branch (default with branches)")
     mem_mode: bool = option("--mem-mode", Flag(), "show one row for each kind of memory access")
     with_off_cpu: bool = option("--with-off-cpu", Flag(), "merge on-CPU and off-CPU time (needs record --off-cpu)")
-    ns: bool = option("--ns", Flag(), "show times in nanoseconds")
-    time_quantum: str = option("--time-quantum", Value(default="100ms"), "quantum of --sort time and tod (tod: one hour)", metavar="<time>")
+    nanoseconds: bool = option("--ns", Flag(), "show times in nanoseconds")
+    time_quantum: int = option(
+        "--time-quantum", Value(parse_quantum, default=100_000_000), "quantum of --sort time and tod (tod: one hour)", metavar="<time>"
+    )
     raw_trace: bool = option("--raw-trace", Flag(), "show raw fields of tracepoints")
     full_source_path: bool = option("--full-source-path", Flag(), "show full paths of source files")
     skip_empty: bool | None = option("--skip-empty", Flag(default=None), "hide events without samples (default)")
@@ -228,7 +240,7 @@ class ReportCommandOptions(
     @property
     def needs_plain(self) -> bool:
         """Whether an option selects output that only the plain text has."""
-        layout = self.hierarchy or self.field_separator or self.column_widths or self.threads
+        layout = self.hierarchy or self.separator or self.widths or self.threads
         return bool(self.stdio or self.header or layout or self.verbose or self.quiet)
 
     @property

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.entries.options import DEFAULT_PARENT, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
 from perfpy.analysis.filters.conditions import events_named
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.report import cpus_of_socket
 from perfpy.analysis.samples.wait_events import has_off_cpu, says_why_it_waited
 from perfpy.analysis.sortkeys.key_texts import HOUR
@@ -15,8 +16,8 @@ from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
 from perfpy.cli.output.terminal import colour_start
-from perfpy.cli.report import option_values as texts
 from perfpy.cli.report.call_graph import call_graph
+from perfpy.cli.report.columns import configured_percentage, requested_columns, sort_order
 from perfpy.errors import PerfError
 from perfpy.views.report.column_text import TextOptions
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.entries.layout import ColumnOptions
     from perfpy.analysis.filters.event_switch import EventSwitch
-    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
@@ -51,43 +51,35 @@ class ReportRequest:
         graph = call_graph(options, children=children, config=config)
         self._refuse_missing_data()
         self._refuse_sorting_without_groups()
-        percentage = options.percentage or texts.configured_percentage(config)
+        percentage = options.percentage or configured_percentage(config)
         children = children and not options.hierarchy
         sample_filter = self.sample_filter()
         return ReportOptions(
             columns=self._requested_columns(sample_filter, children=children, plain=plain),
             sample_filter=sample_filter,
-            chains=ChainOptions(
-                graph,
-                children,
-                options.max_stack,
-                ignore_callees=texts.pattern(options.ignore_callees, "--ignore-callees"),
+            chains=options.fill(
+                ChainOptions,
+                call_graph=graph,
+                children=children,
                 recursion_as_one=not plain and options.json is None and not graph.within_functions,
             ),
             rows=self._row_options(plain=plain, relative_percentages=percentage == "relative"),
-            names=NameOptions(
+            names=options.fill(
+                NameOptions,
                 verbose=options.verbose > 0,
                 tiers_as_one=not plain and options.json is None and not sample_filter.by_location,
-                full_source_path=options.full_source_path,
                 as_addr2line=plain,
-                unnamed_dso_width=0 if options.column_widths or options.field_separator or options.dsos else 16,
+                unnamed_dso_width=0 if options.widths or options.separator or options.dsos else 16,
             ),
-            times=TimeOptions(
-                nanoseconds=options.ns,
-                time_quantum=texts.quantum(options.time_quantum),
-                clock_quantum=texts.quantum(options.time_quantum) if options.in_order("time_quantum") else HOUR,
-            ),
+            times=options.fill(TimeOptions, clock_quantum=options.time_quantum if options.in_order("time_quantum") else HOUR),
         )
 
     def _row_options(self, *, plain: bool, relative_percentages: bool) -> RowOptions:
         options, config = self._options, self._config
-        return RowOptions(
-            hierarchy=options.hierarchy,
+        return options.fill(
+            RowOptions,
             group=options.group if options.group is not None or config.flag("report.group", True) else False,
-            sort_member=options.group_sort_idx,
-            parent=texts.pattern(options.parent, "-p") or DEFAULT_PARENT,
-            exclude_other=options.exclude_other,
-            hide_unresolved=options.hide_unresolved,
+            parent=options.parent or DEFAULT_PARENT,
             relative_percentages=relative_percentages,
             rows_filtered=plain,
         )
@@ -95,7 +87,7 @@ class ReportRequest:
     def _requested_columns(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> ColumnOptions:
         """Return the columns. Off-CPU recordings get a column of seconds, except perf's text, which has it with --with-off-cpu only."""
         options = self._options
-        columns = texts.requested_columns(options, sample_filter, children=children, config=self._config, mode=self._mode())
+        columns = requested_columns(options, sample_filter, children=children, config=self._config, mode=self._mode())
         says_why = says_why_it_waited(self._recording.events)
         if options.with_off_cpu and says_why and columns.sort is None and columns.fields is None:
             columns = columns._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")
@@ -105,7 +97,7 @@ class ReportRequest:
     def sample_filter(self) -> SampleFilter:
         """Return the filters."""
         options = self._options
-        chosen = texts.sample_filter(options, self._times(), self._switch())
+        chosen = options.fill(SampleFilter, symbol_part=options.symbol_part, times=self._times(), switch=self._switch())
         if options.event:
             chosen = chosen._replace(events=events_named(options.event, self._recording.events))
         if options.socket_filter < 0:
@@ -136,10 +128,8 @@ class ReportRequest:
         """Return the layout of the text."""
         options, config = self._options, self._config
         limit = options.percent_limit
-        return TextOptions(
-            separator=options.field_separator,
-            widths=texts.widths(options.column_widths),
-            quiet=options.quiet,
+        return options.fill(
+            TextOptions,
             percent_limit=config.number("report.percent-limit", 0.0) if limit is None else limit,
             times=options.time,
             skip_empty=self.skips_empty(),
@@ -184,7 +174,7 @@ class ReportRequest:
     def _memory_order(self) -> str:
         """Return the sort keys, which perf prints for reports of memory accesses."""
         mode = Mode.MEMORY
-        return (texts.sort_order(self._options, self._config, mode) or DEFAULT_ORDER[mode]) if self._options.mem_mode else ""
+        return (sort_order(self._options, self._config, mode) or DEFAULT_ORDER[mode]) if self._options.mem_mode else ""
 
     def _refuse_missing_data(self) -> None:
         """Raise PerfError if the recording lacks data that an option needs. The data of pipes are unknown before they are read."""
@@ -200,7 +190,7 @@ class ReportRequest:
             yield SampleType.CALLCHAIN, "no callchains for --sort parent; record with -g"
         if options.call_graph is not None and not options.call_graph.startswith("none"):
             yield SampleType.CALLCHAIN, "no callchains for -g; record with -g"
-        if options.cpu:
+        if options.cpus:
             yield SampleType.CPU, "the samples have no CPU field; drop -C, or record with --sample-cpu"
         if options.branch_stack:
             yield SampleType.BRANCH_STACK, "no branch records for -b; record with -b"
@@ -210,5 +200,5 @@ class ReportRequest:
     def _refuse_sorting_without_groups(self) -> None:
         options, data = self._options, self._recording.data
         has_groups = data.is_pipe or data.features.get("group_desc", ()) or (options.group and len(data.events) > 1)
-        if options.group_sort_idx and not has_groups:
+        if options.sort_member and not has_groups:
             fail("--group-sort-idx: this recording has no group of events; --group forms one if it has several events")

@@ -12,7 +12,7 @@ from perfpy.cli.line.perfconfig import load
 from perfpy.cli.output.notes import notes_are_read, print_notes, rows_of
 from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import is_terminal, print_lines, wants_plain
-from perfpy.cli.report.option_values import hidden_keys
+from perfpy.cli.report.columns import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Flag, Listed, Value, parse_unsigned
+from perfpy.cli.line.lists import parse_names, split_names
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
-from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.shared import (
+    HeaderOptions,
+    InputOptions,
+    JobOptions,
+    QuietOptions,
+    SampleFilterOptions,
+    SymbolFileOptions,
+    VerboseOptions,
+)
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -70,7 +79,9 @@ class ScriptLineOptions(CommandOptions):
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "hide callchains, show only the sampled address")
     max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "print at most n frames of a callchain", metavar="<n>")
     max_blocks: int = option("--max-blocks", Value(parse_unsigned, default=0), "with brstackinsn: print at most n blocks", metavar="<n>")
-    stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
+    stop_at: tuple[str, ...] = option(
+        "--stop-bt", Value(split_names, default=()), "end callchains at these functions", metavar="<symbol[,symbol...]>"
+    )
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
     full_source_path: bool = option("--full-source-path", Flag(), "show full paths of source files")
     merge_callchains: bool = option(
@@ -109,19 +120,15 @@ class ScriptSideBandOptions(CommandOptions):
         return frozenset(name for name, flag in is_shown.items() if flag)
 
 
-class ScriptFilterOptions(CommandOptions):
+class ScriptFilterOptions(SampleFilterOptions):
     """Which samples are printed, and to which files."""
 
     per_event_dump: bool = option("--per-event-dump", Flag(), "write each event's lines to INPUT.EVENT.dump")
-    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
-    comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
-    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
-    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
-    symbols: str = option(
-        "-S,--symbols", Value(default=""), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
+    symbols: tuple[str, ...] | None = option(
+        "-S,--symbols", Value(parse_names), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
     )
     addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: also the n bytes after it", metavar="<n>")
-    dsos: str = option("--dsos", Value(default=""), "only samples in these files", metavar="<dso[,dso...]>")
+    dsos: tuple[str, ...] | None = option("--dsos", Value(parse_names), "only samples in these files", metavar="<dso[,dso...]>")
     switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")

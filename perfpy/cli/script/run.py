@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from perfpy.abi.flags import RecordType
-from perfpy.cli.line.options import fail
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 
@@ -108,7 +107,7 @@ class SampleListing:
         from perfpy.cli.output.terminal import print_lines
         from perfpy.views.pmcu.table import script_lines
 
-        print_lines(script_lines(trace, _cpus(options.cpu)))
+        print_lines(script_lines(trace, options.cpus))
 
     def _explain(self, run: ScriptRun) -> None:
         """Print why no sample was printed, if filters are the reason."""
@@ -149,7 +148,7 @@ class SampleListing:
             max_stack=options.max_stack,
             max_blocks=options.max_blocks,
             callers_first="caller".startswith(config.get("call-graph.order", "callee")),
-            stop_at=_split_list(options.stop_bt) or frozenset(),
+            stop_at=frozenset(options.stop_at),
             kernel_path=options.show_kernel_path,
             ns=options.ns or bool(options.trace_fields),
             latency=options.latency,
@@ -171,18 +170,13 @@ class SampleListing:
 
         options, data = self._options, self._recording.data
         # The fields of a pipe are unknown before it is read; perf does not check them.
-        if options.cpu and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
+        if options.cpus and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
             raise PerfError(f"{data.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
-        cpus, count = _cpus(options.cpu), data.features.get("nrcpus")
+        cpus, count = options.cpus, data.features.get("nrcpus")
         if cpus and count and max(cpus) >= count.available:
-            raise PerfError(f"-C {options.cpu}: the recorded machine of {data.path} has the CPUs 0 to {count.available - 1}")
-        return SampleFilter(
-            cpus=cpus,
-            comms=_split_list(options.comms),
-            pids=_numbers("--pid", options.pid),
-            tids=_numbers("--tid", options.tid),
-            symbols=_split_list(options.symbols),
-            dsos=_split_list(options.dsos),
+            raise PerfError(f"-C {max(cpus)}: the recorded machine of {data.path} has the CPUs 0 to {count.available - 1}")
+        return options.fill(
+            SampleFilter,
             addresses=_addresses(options.symbols, options.addr_range),
             unknown_cpu=True,  # as perf script; perf report drops these samples
         )
@@ -196,37 +190,10 @@ def _count_misordered(run: ScriptRun) -> None:
     print(f"Misordered timestamps: {count}", file=sys.stderr)
 
 
-def _split_list(text: str) -> frozenset[str] | None:
-    """Return the words of a list; None for no list."""
-    return frozenset(word for word in text.split(",") if word) if text else None
-
-
-def _numbers(name: str, text: str) -> frozenset[int] | None:
-    words = _split_list(text)
-    if words is None:
-        return None
-    try:
-        return frozenset(int(word) for word in words)
-    except ValueError:
-        fail(f"{name} {text!r}: expected a list of numbers, for example 10,20")
-
-
-def _addresses(words: str, size: int) -> AddressRanges | None:
+def _addresses(words: tuple[str, ...] | None, size: int) -> AddressRanges | None:
     """Return the addresses among the words of --symbols."""
     if not words:
         return None
     from perfpy.analysis.filters.address_ranges import AddressRanges
 
-    return AddressRanges.of(words.split(","), size)
-
-
-def _cpus(text: str) -> frozenset[int] | None:
-    """Parse a list such as 0-2,5."""
-    if not text:
-        return None
-    from perfpy.abi.cpu_list import parse_cpu_list
-
-    try:
-        return frozenset(parse_cpu_list(text))
-    except ValueError as error:
-        fail(f"-C {text!r}: {error}")
+    return AddressRanges.of(words, size)

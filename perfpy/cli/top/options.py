@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned, split_names
+from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
+from perfpy.cli.line.lists import parse_names, parse_widths, split_names
 from perfpy.cli.line.options import CommandOptions, option
 from perfpy.cli.line.shared import TaskOptions
 from perfpy.cli.record.options import frequency, sample_period
@@ -103,15 +104,17 @@ class TopRowOptions(CommandOptions):
     fields: str | None = option("--fields", Value(), "choose the columns", metavar="<key[,keys...]>")
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
     show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")
-    comms: str = option("--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
-    dsos: str = option("--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
-    symbols: str = option("--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
+    comms: tuple[str, ...] | None = option("--comms", Value(parse_names), "only these commands", metavar="<comm[,comm...]>")
+    dsos: tuple[str, ...] | None = option("--dsos", Value(parse_names), "only these shared objects", metavar="<dso[,dso...]>")
+    symbols: tuple[str, ...] | None = option("--symbols", Value(parse_names), "only these functions", metavar="<symbol[,symbol...]>")
     hide_kernel: bool = option("-K,--hide_kernel_symbols", Flag(), "hide kernel functions")
     hide_user: bool = option("-U,--hide_user_symbols", Flag(), "hide user functions")
     percent_limit: float = option("--percent-limit", Value(float, default=0.0), "hide rows below this share", metavar="<percent>")
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "percentages of the filtered or of all samples")
     raw_trace: bool = option("--raw-trace", Flag(), "show raw fields of tracepoints")
-    column_widths: str = option("-w,--column-widths", Value(default=""), "set the column widths", metavar="<width[,width...]>")
+    widths: tuple[int, ...] = option(
+        "-w,--column-widths", Value(parse_widths, default=()), "set the column widths", metavar="<width[,width...]>"
+    )
     entries: int = option(
         "-E,--entries", Value(parse_unsigned, default=0), "show this many rows (default: as the screen has)", metavar="<n>"
     )

@@ -14,8 +14,8 @@ from perfpy.capture.option_values import Callchain, parse_callchain, parse_pages
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions
 from perfpy.capture.targets import TargetOptions, online_cpus
 from perfpy.cli.line.options import fail
-from perfpy.cli.report import option_values as texts
 from perfpy.cli.report.call_graph import call_graph_parts
+from perfpy.cli.report.columns import configured_percentage, hidden_keys
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.kernel.refusals import may_count_cpus, paranoid_level
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
@@ -98,7 +98,7 @@ class TopRequest:
         shows_trees = self._has_chains and (is_screen or is_requested)
         children = shows_trees and (self._config.flag("top.children", True) if options.children is None else options.children)
         sample_filter = self._sample_filter()
-        percentage = options.percentage or texts.configured_percentage(self._config)
+        percentage = options.percentage or configured_percentage(self._config)
         return ReportOptions(
             columns=ColumnOptions(
                 sort=options.sort or _SORT_OF.get(options.by) or self._default_sort(of_tracepoints=of_tracepoints),
@@ -106,7 +106,7 @@ class TopRequest:
                 children=children,
                 raw_trace=options.raw_trace,
                 metrics=tuple(self._metrics()),
-                hidden=tuple(key for key, _, _ in texts.hidden_keys(sample_filter)),
+                hidden=tuple(key for key, _, _ in hidden_keys(sample_filter)),
             ),
             sample_filter=sample_filter,
             chains=ChainOptions(self._call_graph(children=children) if shows_trees else None, children, options.max_stack),
@@ -124,8 +124,7 @@ class TopRequest:
         return CallGraph(**{"order": "caller" if children else "callee", **self._graph_parts})
 
     def _sample_filter(self) -> SampleFilter:
-        options = self._options
-        return SampleFilter(comms=texts.words(options.comms), dsos=texts.words(options.dsos), symbols=texts.words(options.symbols))
+        return self._options.fill(SampleFilter)
 
     def _metrics(self) -> list[str]:
         options = self._options

@@ -17,7 +17,6 @@ from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
-from perfpy.cli.report.option_values import widths
 from perfpy.cli.top.request import TopRequest, code_style
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class PlainText:
         from perfpy.views.top.text import TopText
 
         columns, rows = _screen_size()
-        limit, cell_widths = options.percent_limit, widths(options.column_widths)
+        limit, cell_widths = options.percent_limit, options.widths
         self._text = TopText(subject, columns=columns, rows=rows, entries=options.entries, percent_limit=limit, widths=cell_widths)
 
     def show(self, update: LiveUpdate) -> None:

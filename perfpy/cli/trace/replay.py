@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.cli.line.lists import convert, parse_numbers, parse_ranges
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
@@ -123,27 +124,7 @@ def _filter(options: TraceCommandOptions, machine: str) -> CallFilter:
     selection = parse_selection(options.event, machine)
     return CallFilter(
         selection.numbers(machine),
-        _numbers("-p", options.pid),
-        _numbers("-t", options.tid),
-        _cpus(options.cpu),
+        convert("-p", options.pid, parse_numbers),
+        convert("-t", options.tid, parse_numbers),
+        convert("-C", options.cpu, parse_ranges),
     )
-
-
-def _numbers(name: str, text: str) -> frozenset[int] | None:
-    if not text:
-        return None
-    try:
-        return frozenset(int(word) for word in text.split(","))
-    except ValueError:
-        fail(f"{name} {text!r}: expected a list of numbers, for example 10,20")
-
-
-def _cpus(text: str) -> frozenset[int] | None:
-    if not text:
-        return None
-    from perfpy.abi.cpu_list import parse_cpu_list  # rarely needed
-
-    try:
-        return frozenset(parse_cpu_list(text))
-    except ValueError as error:
-        fail(f"-C {text!r}: {error}")

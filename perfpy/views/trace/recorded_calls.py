@@ -20,7 +20,7 @@ from perfpy.views.trace.stack_text import JoinedColumns, StackLimits, StackTexts
 from perfpy.views.trace.switched import NO_SWITCHES, SwitchedSamples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
@@ -46,9 +46,9 @@ class CallFilter(NamedTuple):
     """
 
     numbers: frozenset[int] | None = None
-    pids: frozenset[int] | None = None
-    tids: frozenset[int] | None = None
-    cpus: frozenset[int] | None = None
+    pids: Collection[int] | None = None
+    tids: Collection[int] | None = None
+    cpus: Collection[int] | None = None
     excluded: frozenset[int] = frozenset()
 
     def apply(self, events: CallEvents) -> CallEvents:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.capture.record_options import RecordOptions
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.record.command import command, record_options
 from perfpy.errors import PerfError, UsageError
@@ -60,6 +61,13 @@ def test_recorded_fields_are_kept(option: str):
 def test_an_option_becomes_its_field(args: list[str], field: str, value: object):
     get = attrgetter(field)
     assert get(record_options(read(*args), Config())) == value != get(record_options(read(), Config()))
+
+
+def test_each_field_has_the_type_of_its_default():
+    """Options fill fields of the same name; one with another meaning would put a value of another type there."""
+    actual, defaults = record_options(read(), Config()), RecordOptions()
+    for group in ("target", "sampling", "side_band", "buffers", "output"):
+        assert list(map(type, getattr(actual, group))) == list(map(type, getattr(defaults, group)))
 
 
 def test_the_configuration_counts_where_the_line_says_nothing():

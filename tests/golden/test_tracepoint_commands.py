@@ -78,7 +78,7 @@ def test_the_text_is_perfs(row, unpacked, monkeypatch, capfdbinary):
     monkeypatch.chdir(unpacked)
     monkeypatch.setenv("HOME", str(unpacked))
     words = shlex.split(row["line"])
-    if b"<-" in expected(row) or row["line"].startswith("lock"):
+    if b"<-" in expected(row) or row["line"].startswith(("lock", "kwork", "kmem")):
         words += ["--kallsyms", "kallsyms"]
     status = run(words)
     output = capfdbinary.readouterr()

@@ -14,7 +14,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "iostat": ("perfpy record -a -e 'block:*' -- sleep 1", "perfpy script"),
     "kallsyms": (),
     "kmem": ("perfpy record -a -g -e 'kmem:*' -- sleep 1", "perfpy report"),
-    "kwork": ("perfpy record -a -e 'irq:*,workqueue:*' -- sleep 1", "perfpy script"),
     "test": (),
     "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
 }

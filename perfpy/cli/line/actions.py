@@ -193,7 +193,9 @@ class CommandWithActions(Action):
         parser.parse(args)
         if not parser.words:
             return list(args), "", []
-        before = list(args[: len(args) - len(parser.words)])
+        spelled = {option.name: option for option in reversed(self.own_options)}
+        # In full, because an action may give the same letter another meaning.
+        before = [_respell(spelled[occurrence.name], occurrence.value) for occurrence in parser.occurrences]
         return before, self._action(parser.words[0]), parser.words[1:]
 
     def _action(self, word: str) -> str:

@@ -22,6 +22,16 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("show the threads that waited most", "perfpy lock contention -t -E 10"),
         _example("show the longest waits for each lock", "perfpy lock report -k wait_max"),
     ),
+    "kwork": (
+        _example(
+            "record the work of the kernel, and show what took the most time", "perfpy kwork record -- sleep 10", "perfpy kwork report"
+        ),
+        _example("show which work waited longest until it began", "perfpy kwork latency -s max"),
+        _example("show each soft interrupt with its time and delay", "perfpy kwork -k softirq timehist"),
+        _example(
+            "show the CPU time of tasks without interrupts", "perfpy kwork -k irq,softirq,sched record -- sleep 1", "perfpy kwork top"
+        ),
+    ),
     "ftrace": (
         _example("print the calls of functions while a program runs", "perfpy ftrace trace -T 'vfs_*' -- ls"),
         _example("print what a function calls, three levels deep", "perfpy ftrace trace -G do_sys_openat2 --graph-opts depth=3 -- ls"),

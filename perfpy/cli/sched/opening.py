@@ -20,8 +20,12 @@ def open_sched(options: SchedOptions) -> OpenRecording:
 
 def dump_records(recording: Recording, options: SchedOptions) -> None:
     """Print all records for -D."""
-    if not options.dump_raw_trace:
-        return
+    if options.dump_raw_trace:
+        dump_all(recording)
+
+
+def dump_all(recording: Recording) -> None:
+    """Print all records of a recording."""
     from perfpy.views.dump.recording import write_dump
 
     sys.stdout.flush()

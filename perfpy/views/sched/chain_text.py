@@ -25,7 +25,9 @@ _NONE: Final = -1
 _KERNEL_LEVEL: Final = ord("k")
 
 
-def chain_texts(columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer, max_stack: int) -> list[bytes]:
+def chain_texts(
+    columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer, max_stack: int, *, is_switch: bool = True
+) -> list[bytes]:
     """Return the text of each callchain, with the blanks before it.
 
     Args:
@@ -33,22 +35,24 @@ def chain_texts(columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64
         pid, key: of the samples.
         symbolizer: of the recording.
         max_stack: the most frames.
+        is_switch: whether to hide the functions of the scheduler.
     """
     frames, counts = whole_chains_of(columns, pid, key, symbolizer)
     symbolizer.resolve()
-    width = max_stack + _HIDDEN_MOST
+    hidden = HIDDEN if is_switch else frozenset()
+    width = max_stack + (_HIDDEN_MOST if is_switch else 0)
     starts = np.cumsum(counts) - counts
     matrix = np.full((len(counts), width), _NONE, np.int32)
     for level in range(width):
         rows = np.flatnonzero(counts > level)
         matrix[rows, level] = frames[starts[rows] + level]
     distinct, which = np.unique(matrix, axis=0, return_inverse=True)
-    texts = [_text([_name(frame, symbolizer) for frame in row if frame != _NONE]) for row in distinct.tolist()]
+    texts = [_text([_name(frame, symbolizer) for frame in row if frame != _NONE], hidden) for row in distinct.tolist()]
     return [texts[index] for index in which.ravel().tolist()]
 
 
-def _text(names: list[bytes]) -> bytes:
-    return b"   " + b" <- ".join(name for name in names if name not in HIDDEN)
+def _text(names: list[bytes], hidden: frozenset[bytes]) -> bytes:
+    return b"   " + b" <- ".join(name for name in names if name not in hidden)
 
 
 def _name(frame: int, symbolizer: Symbolizer) -> bytes:

@@ -1,0 +1,43 @@
+"""Recordings of the kernel's work, locks and memory with known times, which perf was asked about (tests/golden/kernel/answers.txt)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.builders.tracepoint_events import POINTS, EventRecording
+
+WORK: Final = tuple(name for name in POINTS if name.startswith(("irq:", "workqueue:")))
+SWITCH: Final = "sched:sched_switch"
+_STEP: Final = 1_234_567  # nanoseconds
+
+
+def recording_of_work() -> bytes:
+    """Return interrupts, soft interrupts and works on two CPUs, and switches; some have no counterpart."""
+    recording = EventRecording([*WORK, SWITCH], comms={100: "alpha", 101: "beta"})
+    time, count = 10**9, 0
+
+    def add(name: str, *values: int | bytes, cpu: int, tid: int) -> None:
+        nonlocal time, count
+        count += 1
+        time += _STEP * (1 + count % 5)
+        recording.event(name, time, *values, cpu=cpu, tid=tid)
+
+    def switch(before: int, after: int, cpu: int) -> None:
+        add(SWITCH, b"task-%d" % before, before, 120, 1, b"task-%d" % after, after, 120, cpu=cpu, tid=before)
+
+    for cpu in (1, 0):
+        switch(0, 100, cpu)
+        for work in (0x30, 0x10):
+            for phase in ("activate_work", "execute_start", "execute_end"):
+                add(f"workqueue:workqueue_{phase}", work, 0xFFFF_0000 + work, cpu=cpu, tid=100)
+        switch(100, 101, cpu)
+        for vector in (1, 9, 11):
+            for phase in ("raise", "raise", "entry", "exit")[cpu:]:
+                add(f"irq:softirq_{phase}", vector, cpu=cpu, tid=101)
+        switch(101, 0, cpu)
+        for irq, name in ((7, b"eth0"), (5, b"a-handler-with-a-name-of-many-letters")):
+            add("irq:irq_handler_entry", irq, name, cpu=cpu, tid=0)
+            add("irq:irq_handler_exit", irq, 1, cpu=cpu, tid=0)
+        add("irq:irq_handler_exit", 6, 1, cpu=cpu, tid=0)
+        switch(0, 100, cpu)
+    return recording.file()

@@ -54,6 +54,15 @@ def read_state(pid: int, tid: int) -> ThreadState | None:
     return ThreadState(comm, letter[0].decode("ascii", "replace") if letter else "?", ran, queued, call, arguments)
 
 
+def read_wait(pid: int, tid: int) -> tuple[str, int]:
+    """Return the letter of a thread's state, "" if it has ended; and the address at which it left user space, 0 if unknown."""
+    folder = f"/proc/{pid}/task/{tid}"
+    letter = _read(f"{folder}/stat").rpartition(b")")[2].split()[:1]
+    words = _read(f"{folder}/syscall").split() if letter not in ([], [b"R"]) else []
+    address = int(words[-1], 16) if len(words) > 1 and words[-1].startswith(b"0x") else 0
+    return letter[0].decode("ascii", "replace") if letter else "", address
+
+
 def children_of(pid: int, tids: Sequence[int]) -> list[int]:
     """Return the child processes that threads have created and that run now."""
     return [int(word) for tid in tids for word in _read(f"/proc/{pid}/task/{tid}/children").split()]

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
+    from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.disassembly.objdump import CodeStyle
     from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.live.python_frames import LivePython
     from perfpy.live.reading import RingRecords
     from perfpy.live.rings import LiveRings
+    from perfpy.live.waits import LiveWaits
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -103,7 +105,10 @@ class LiveMonitor:
         events = rings.events(tracing)
         for event in events if self._python else ():
             event.attr = plain_attr(event.attr)
-        self._window = LiveWindow(events, rings.features, tracing, own=-1 if shows_self else os.getpid(), hidden=hidden)
+        own, plan = -1 if shows_self else os.getpid(), rings.waits
+        dropped = plan.hidden if plan else ()
+        self._waits = self._new_waits(plan, events, own) if plan else None
+        self._window = LiveWindow(events, rings.features, tracing, own=own, hidden=hidden, dropped=dropped)
         layout = id_layout(events[0].attr.sample_type)
         has_data_maps = any(event.attr.mmap_data for event in events)
         self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=has_data_maps, namespaces=rings.options.side_band.namespaces)
@@ -112,7 +117,8 @@ class LiveMonitor:
         self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs
         self._history: PortableProfile | None = None
         self._retained = Retained(retain)
-        self._recorded = RecordedFeatures(rings.counters, rings.options, [event.attr for event in events])
+        recorded, attrs = rings.recorded
+        self._recorded = RecordedFeatures(recorded, rings.options, attrs)
         self._total_lost = self._total_dropped = 0
         self._since = time.monotonic_ns()
 
@@ -120,6 +126,12 @@ class LiveMonitor:
         from perfpy.live.python_frames import LivePython  # rarely needed
 
         return LivePython(self._rings, events)
+
+    @staticmethod
+    def _new_waits(plan: WaitPlan, events: list[FileEvent], own: int) -> LiveWaits:
+        from perfpy.live.waits import LiveWaits  # rarely needed
+
+        return LiveWaits(plan, events, own)
 
     def close(self) -> None:
         """End the process that reads Python frames, if there is one."""
@@ -131,6 +143,15 @@ class LiveMonitor:
         self._rings.counters.enable()
         self._since = time.monotonic_ns()
         self._learn(self._draining(self._synthesized_records()))
+        if self._waits is not None:
+            self._waits.begin(self._target_threads(), time.monotonic_ns())
+
+    def _target_threads(self) -> Iterator[tuple[int, int]]:
+        """Yield the process and thread of each running task of the target."""
+        procfs, target = ProcFs(), self._rings.target
+        tids = set(target.tids) if target.has_tasks else None
+        for pid in procfs.processes():
+            yield from ((pid, tid) for tid in procfs.threads(pid) if tids is None or tid in tids)
 
     def _synthesized_records(self) -> Iterable[bytes]:
         rings, synthesis = self._rings, self._synthesis
@@ -184,6 +205,8 @@ class LiveMonitor:
         data = self._converted(reading)
         seconds, self._since = max((now - self._since) / 1e9, 1e-9), now
         window = self._window
+        if self._waits is not None:
+            data += self._waits.of_interval(window.order_records(np.frombuffer(data, np.uint8)), now)
         self._tasks.add(window.begin(data, until=0 if reading.is_last else now))
         first, last_time = window.sample_times
         self._retained.add(first, last_time, window.sample_bytes() if self._retained.is_wanted else b"")

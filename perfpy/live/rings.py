@@ -12,6 +12,7 @@ from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
 from perfpy.capture.rings.sample_attrs import configure_sampling, is_dummy
 from perfpy.capture.rings.sample_counters import SampleCounters, pages_for
 from perfpy.capture.targets import ANY, resolve
+from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.errors import UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
@@ -23,6 +24,9 @@ from perfpy.perfdata.container.events import FileEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.off_cpu.limit import SwitchLimit
+    from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.events.event import Event
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _DEFAULT_EVENT: Final = "cycles:P"
+_NO_SAMPLES: Final = "dummy"  # of --off-cpu, which adds events of its own
 
 
 class LiveRings:
@@ -46,6 +51,7 @@ class LiveRings:
     Attributes:
         counters: the open counters.
         target: the tasks and CPUs.
+        waits: how switches become waits (--off-cpu); None otherwise.
     """
 
     def __init__(
@@ -65,7 +71,13 @@ class LiveRings:
         if target.kind == "tid":
             options = options._replace(target=options.target._replace(inherit=False))
         self.options = options
+        texts = texts or ((_NO_SAMPLES,) if options.off_cpu.enabled else ())
         events = configure_sampling(_parse(texts, filters), options, target, kernel)
+        self.waits: WaitPlan | None = None
+        if options.off_cpu.enabled:
+            from perfpy.capture.off_cpu.sources import add_wait_events  # rarely needed
+
+            events, self.waits = add_wait_events(events, options, target, kernel, tell)
         tids = (workload,) if workload else target.tids if target.has_tasks else (ANY,)
         counters = SampleCounters(
             *(kernel, events, target.cpus, tids),
@@ -81,6 +93,7 @@ class LiveRings:
             counters.close()
             raise
         self.counters = counters
+        self._limit = _switch_limit(counters, self.waits, options, tell) if self.waits else None
         self._watched = {*counters.fds()} if target.has_tasks else set()
         self._poll = select.poll()
         for fd in {*self._watched, *counters.ring_fds()}:
@@ -110,6 +123,8 @@ class LiveRings:
             pieces += [bytes(piece) for piece in ring.pending()]
             ring.consume()
         self.counters.pause(False)
+        if self._limit is not None:
+            self._limit.check()
         return b"".join(pieces)
 
     def events(self, tracing: Tracing | None) -> list[FileEvent]:
@@ -132,7 +147,21 @@ class LiveRings:
     @property
     def sampled_events(self) -> list[int]:
         """The indexes of the events with samples."""
-        return [index for index, event in enumerate(self.counters.events) if not is_dummy(event)]
+        hidden = self.waits.hidden if self.waits else ()
+        return [index for index, event in enumerate(self.counters.events) if not is_dummy(event) and index not in hidden]
+
+    @property
+    def recorded(self) -> tuple[SampleCounters, list[EventAttr]]:
+        """The counters whose samples views have, and the attrs of these."""
+        counters, plan = self.counters, self.waits
+        attrs = [plain_attr(event.attr) if self.options.python else event.attr for event in counters.events]
+        if plan is None:
+            return counters, attrs
+        from perfpy.capture.off_cpu.sources import TIME_ATTR
+
+        attrs[plan.time] = TIME_ATTR.copy(inherit=attrs[plan.time].inherit, disabled=attrs[plan.time].disabled)
+        rows = [index for index in range(len(attrs)) if index not in plan.hidden]
+        return counters.restricted_to([counters.events[index] for index in rows]), [attrs[index] for index in rows]
 
     @property
     def has_only_tracepoints(self) -> bool:
@@ -152,6 +181,12 @@ class LiveRings:
     def close(self) -> None:
         """Close the counters."""
         self.counters.close()
+
+
+def _switch_limit(counters: SampleCounters, plan: WaitPlan, options: RecordOptions, tell: Callable[[str], None]) -> SwitchLimit:
+    from perfpy.capture.off_cpu.limit import SwitchLimit  # rarely needed
+
+    return SwitchLimit(counters, plan, options.off_cpu.limit, tell)
 
 
 def _with_python(options: RecordOptions) -> RecordOptions:

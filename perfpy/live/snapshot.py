@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.framing import HEADER
 from perfpy.capture.output.output import rotate
-from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 
@@ -76,11 +75,10 @@ def write_snapshot(
     images: of Python functions, by their paths, to store in it.
     """
     rotate(path)
-    events = rings.counters.events
-    attrs = [plain_attr(event.attr) if rings.options.python else event.attr for event in events]
+    counters, attrs = rings.recorded
     writer = FileWriter(path)
     try:
-        writer.begin([WrittenEvent(attr, rings.counters.ids(event)) for event, attr in zip(events, attrs, strict=True)], {})
+        writer.begin([WrittenEvent(attr, counters.ids(event)) for event, attr in zip(counters.events, attrs, strict=True)], {})
         for piece in (*_records(side_band), *retained.pieces()):
             writer.write(piece)
         stored = {KEPT_FILES: encode(images, NATIVE_ENDIAN)} if images else {}

@@ -57,6 +57,7 @@ class LiveWindow:
         tracing: the formats of tracepoints.
         own: the process whose samples are dropped, -1 for none.
         hidden: cpumodes whose samples are counted, but not delivered; may be changed between windows.
+        dropped: events whose samples are dropped.
     """
 
     is_pipe = False
@@ -72,6 +73,7 @@ class LiveWindow:
         *,
         own: int = -1,
         hidden: Collection[int] = (),
+        dropped: Collection[int] = (),
     ) -> None:
         self.events = events
         self.features = features
@@ -80,7 +82,7 @@ class LiveWindow:
         self.table = EventTable(events, NATIVE_ENDIAN)
         self._own = own
         self.hidden = sorted(hidden)
-        self._ordinal = 0
+        self._dropped = sorted(dropped)
         self._late = b""  # samples that are newer than the last read
         self._others = RawRecords.concat([])
         self.counts = WindowCounts()
@@ -98,12 +100,11 @@ class LiveWindow:
             0 for no limit.
         """
         ordered = self.order_records(np.frombuffer(self._late + data, np.uint8))
-        samples, self._late = ordered.keyed_samples, b""
+        samples, self._late = self._without_own(ordered.keyed_samples), b""
         late = rows_where(samples.times > np.uint64(until)) if until else rows_where(np.zeros(0))
         if len(late):
             self._late = b"".join(samples.chunk.record(row) for row in late.tolist())
             samples = samples.rows(rows_where(samples.times <= np.uint64(until)))
-        samples = self._without_own(samples)
         self._count(samples, ordered)
         if self.hidden:
             samples = samples.rows(rows_where(~np.isin(samples.chunk.miscs & MISC_CPUMODE_MASK, self.hidden)))
@@ -124,8 +125,10 @@ class LiveWindow:
         return OrderedChunk(chunk, times, times, rows, samples, events, other_events)
 
     def _without_own(self, samples: KeyedSamples) -> KeyedSamples:
-        """Drop the samples of perfpy itself, and those of no known event."""
+        """Drop the samples of perfpy itself, and those of no known event or one without samples in reports."""
         chosen = samples.events >= 0
+        if self._dropped:
+            chosen &= ~np.isin(samples.events, self._dropped)
         word = self.table.layouts[0].word_of("pid")
         if self._own >= 0 and word is not None and len(chosen):
             chosen &= samples.chunk.column("u4", 8 * word) != self._own

@@ -53,9 +53,13 @@ class Intervals(NamedTuple):
 
 
 class IntervalPairing:
-    """Pairs the transitions of one recording to intervals, and sums the time between them."""
+    """Pairs the transitions of one recording to intervals, and sums the time between them.
 
-    def __init__(self) -> None:
+    sums_running: whether to sum the time of each thread on a CPU, which takes memory for each thread.
+    """
+
+    def __init__(self, *, sums_running: bool = True) -> None:
+        self._sums_running = sums_running
         self._pending = Transitions.none()
         self.newest = 0  #: the time of the newest transition
         self.running = RunningTime()  #: how long each thread was on a CPU
@@ -73,7 +77,8 @@ class IntervalPairing:
         rows = transitions.rows[np.lexsort((transitions.rows["kind"], transitions.rows["time"], transitions.rows["tid"]))]
         is_later = rows["time"] > np.uint64(bound)
         later, rows = rows[is_later], rows[~is_later]
-        self.running.add(rows)
+        if self._sums_running:
+            self.running.add(rows)
         runs = _ThreadRuns(rows)
         ends = np.flatnonzero((rows["kind"] == IN) & (rows["tid"] != 0))
         intervals = runs.intervals(ends, rows["time"][ends], transitions.stacks)
@@ -83,11 +88,18 @@ class IntervalPairing:
 
     def take_unfinished(self) -> Intervals:
         """Return the intervals of threads that have not come back, up to the newest transition. No more transitions may follow."""
-        transitions, self._pending = self._pending, Transitions.none()
-        rows = transitions.rows[np.lexsort((transitions.rows["kind"], transitions.rows["time"], transitions.rows["tid"]))]
+        intervals = self.unfinished(self.newest)
+        self._pending = Transitions.none()
+        return intervals
+
+    def unfinished(self, until: int) -> Intervals:
+        """Return the intervals of threads that had not come back at a time, up to it. It must not be before that of take_ended()."""
+        rows, stacks = self._pending
+        rows = rows[rows["time"] <= np.uint64(until)]
+        rows = rows[np.lexsort((rows["kind"], rows["time"], rows["tid"]))]
         last = np.flatnonzero(np.append(rows["tid"][1:] != rows["tid"][:-1], True)) if len(rows) else np.zeros(0, np.int64)
         last = last[rows["tid"][last] != 0]
-        return _ThreadRuns(rows).intervals(last, np.full(len(last), self.newest, np.uint64), transitions.stacks)
+        return _ThreadRuns(rows).intervals(last, np.full(len(last), until, np.uint64), stacks)
 
 
 class _ThreadRuns:

@@ -179,6 +179,39 @@ def test_names_of_processes_are_data(program: Path, tmp_path: Path) -> None:
     assert "\33" not in done.stdout
 
 
+WAITING = """
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+void *blocked(void *p) { pthread_mutex_lock(&held); return p; }
+void *napping(void *p) { struct timespec time = {0, 20000000}; for (;;) nanosleep(&time, 0); return p; }
+int main(void) {
+  pthread_t thread;
+  pthread_mutex_lock(&held);
+  pthread_create(&thread, 0, blocked, 0);
+  pthread_create(&thread, 0, napping, 0);
+  for (;;) pause();
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root, for stacks of switches")
+def test_off_cpu_has_waits_before_they_end_and_before_it_began(tmp_path: Path) -> None:
+    """Three threads wait all the time, two of them from before the start to after the end."""
+    program = tmp_path / "waiting"
+    subprocess.run(["cc", "-O1", "-pthread", "-x", "c", "-o", program, "-"], input=WAITING, text=True, check=True)
+    with subprocess.Popen([program]) as started:
+        while len(os.listdir(f"/proc/{started.pid}/task")) < 3:
+            time.sleep(0.01)
+        (update,) = updates("--off-cpu", "-p", str(started.pid), "-d", "0.6", "--updates", "1", "-s", "pid,state")
+        started.kill()
+    waited = {row["keys"]["pid"].partition(":")[0].strip(): row["period"] / 1e9 for row in update["events"][0]["rows"]}
+    assert len(waited) == 3
+    assert all(seconds == pytest.approx(update["seconds"], rel=0.1) for seconds in waited.values())
+    assert all(row["keys"]["state"] in ("S (sleeping)", "R (ready)") for row in update["events"][0]["rows"])
+
+
 LEAVE = "\33[?1049l"
 
 

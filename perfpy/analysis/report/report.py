@@ -360,7 +360,7 @@ def losses(data: SampleSource) -> tuple[int, int]:
 
 def _machine_names(data: SampleSource, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
     """Return the names of CPUs and cgroups that the columns need."""
-    cgroup_name = _cgroup_names(data).get if layout.has("cgroup") else lambda _number: None
+    cgroup_name = _cgroup_names(data).get if layout.has("cgroup") or layout.has("container") else lambda _number: None
     numbered = namespaces.namespaces if namespaces is not None else ()
     return MachineTexts(_socket_finder(data), cgroup_name, numbered, [recording_text(data)])
 

@@ -57,6 +57,7 @@ _KEYS: Final = (
 _OURS: Final = (
     SortKey("state", "State", "state", tasks.state),
     SortKey("waker", "Waker", "waker", tasks.waker),
+    SortKey("container", "Container", "cgroup", tasks.container),
     SortKey("gil", "GIL", "gil", tasks.gil),
     SortKey("host", "Host", "recording", tasks.host),
     SortKey("recording", "Recording", "recording", tasks.recording),

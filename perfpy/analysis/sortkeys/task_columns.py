@@ -13,6 +13,7 @@ from perfpy.abi.waits import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.samples.wait_reasons import NOTE_SHIFT, state_name
 from perfpy.analysis.samples.wall_clock import UNKNOWN
+from perfpy.analysis.sortkeys.container_names import container_of
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
 if TYPE_CHECKING:
@@ -83,6 +84,15 @@ def cgroup(texts: KeyTexts, values: Int64) -> KeyColumn:
     names = ["N/A" if not number else texts.machine.cgroup_name(number) or "unknown" for number in values.tolist()]
     rank = ranks(values)
     return KeyColumn(rank, rank, lambda i: names[i], lambda i: byte_width(names[i]) if values[i] else 0)
+
+
+def container(texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of containers, by runtime and name; "host" outside of containers."""
+    paths = [texts.machine.cgroup_name(number) if number else None for number in values.tolist()]
+    return by_text([_UNKNOWN if path is None else container_of(path) for path in paths])
+
+
+_UNKNOWN = "unknown"
 
 
 def cgroup_id(texts: KeyTexts, values: Int64) -> KeyColumn:

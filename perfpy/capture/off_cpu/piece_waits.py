@@ -131,6 +131,19 @@ class PieceWaits:
         oldest: int,
     ) -> bytes:
         """Return the samples to write with a piece. chains are the callchains of its switches if they were unwound."""
+        transitions = self.transitions(samples, sample_events, side_band, side_events, side_times, chains)
+        return self._samples.of_piece(transitions, newest, oldest)
+
+    def transitions(
+        self,
+        samples: Chunk,
+        sample_events: NDArray[np.int32],
+        side_band: Chunk,
+        side_events: NDArray[np.int32],
+        side_times: NDArray[np.uint64],
+        chains: Ragged | None,
+    ) -> Transitions:
+        """Return the switches, wakeups and exits in a piece."""
         transitions = self._stacks(samples.rows(np.flatnonzero(sample_events == self._plan.switches)), chains)
         parts = [
             switch_transitions(*_chosen_rows(side_band, side_times, self.switches_of(side_band, side_events))),
@@ -142,8 +155,7 @@ class PieceWaits:
                 decoded = self._layouts[self._plan.wakings].decode(wakings.data, wakings.starts, _FIELDS)
                 parts.append(woken_transitions(decoded, self._plan.woken))
         rows = np.concatenate(parts)
-        transitions = transitions.with_more(Transitions(rows[rows["pid"] != self._own], Ragged.empty(0, np.uint64)))
-        return self._samples.of_piece(transitions, newest, oldest)
+        return transitions.with_more(Transitions(rows[rows["pid"] != self._own], Ragged.empty(0, np.uint64)))
 
     def _stacks(self, switches: Chunk, chains: Ragged | None) -> Transitions:
         if not len(switches):

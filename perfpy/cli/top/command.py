@@ -16,11 +16,23 @@ def run(options: TopCommandOptions) -> int:
         fail("--by excludes --sort and --fields")
     if options.freq is not None and options.period is not None:
         fail("-F excludes -c")
+    if options.off_cpu:
+        _check_waits(options)
     if options.prefix_strip and not options.prefix:
         fail("--prefix-strip requires --prefix")
     from perfpy.cli.top.run import TopRun  # --help needs neither the kernel nor numpy
 
     return TopRun(options).run()
+
+
+def _check_waits(options: TopCommandOptions) -> None:
+    for name, is_given in (("--python", options.python), ("--overwrite", options.overwrite)):
+        if is_given:
+            fail(f"--off-cpu excludes {name}")
+    if options.by in ("cgroup", "container"):
+        fail(f"--off-cpu excludes --by {options.by}, because samples of waits have no cgroup")
+    if (options.call_graph or "").startswith("dwarf"):
+        fail("--off-cpu reads callchains by frame pointers; drop --call-graph dwarf, or use perfpy record --off-cpu --call-graph dwarf")
 
 
 command = PerfCommand(TopCommandOptions, run)

@@ -88,6 +88,12 @@ class TopCallchainOptions(CommandOptions):
     max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
 
 
+class TopWaitOptions(CommandOptions):
+    """Waits."""
+
+    off_cpu: bool = option("--off-cpu", Flag(), "show what threads wait for now (event offcpu-time)")
+
+
 class TopPythonOptions(CommandOptions):
     """Python programs."""
 
@@ -99,7 +105,10 @@ class TopRowOptions(CommandOptions):
 
     sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, pid, cpu (default: dso,symbol)", metavar="<key[,key2...]>")
     by: str = option(
-        "--by", Value(Choice("process", "thread", "cgroup"), default=""), "rows are processes, threads or cgroups", metavar="<kind>"
+        "--by",
+        Value(Choice("process", "thread", "cgroup", "container"), default=""),
+        "rows are processes, threads, cgroups or containers",
+        metavar="<kind>",
     )
     fields: str | None = option("--fields", Value(), "choose the columns", metavar="<key[,keys...]>")
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
@@ -157,6 +166,7 @@ class TopCommandOptions(
     TopTargetOptions,
     TopSamplingOptions,
     TopCallchainOptions,
+    TopWaitOptions,
     TopPythonOptions,
     TopRowOptions,
     TopSymbolOptions,

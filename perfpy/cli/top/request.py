@@ -11,7 +11,7 @@ from perfpy.analysis.entries.layout import ColumnOptions
 from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.capture.option_values import Callchain, parse_callchain, parse_pages
-from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions
+from perfpy.capture.record_options import BufferOptions, OffCpuOptions, RecordOptions, SamplingOptions, SideBandOptions
 from perfpy.capture.targets import TargetOptions, online_cpus
 from perfpy.cli.line.options import fail
 from perfpy.cli.report.call_graph import call_graph_parts
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from perfpy.cli.top.options import TopCommandOptions
     from perfpy.live.rings import LiveRings
 
-_SORT_OF = {"process": "tgid", "thread": "pid", "cgroup": "cgroup"}  # --by
+_SORT_OF = {"process": "tgid", "thread": "pid", "cgroup": "cgroup", "container": "container"}  # --by
+_CGROUP_KEYS = {"cgroup", "container"}
 _DEFAULT_SORT = "dso,symbol"
 _PYTHON_SORT = "pyfunc"
+_WAIT_SORT = "comm,state,symbol"
 _NOBODY_ALLOWED = 3  # of kernel.perf_event_paranoid: users may not measure anything
 
 
@@ -78,11 +80,12 @@ class TopRequest:
             ),
             side_band=SideBandOptions(
                 namespaces=options.namespaces or "cgroup_id" in keys,
-                all_cgroups=options.all_cgroups or "cgroup" in keys.replace("cgroup_id", "").split(","),
+                all_cgroups=options.all_cgroups or not _CGROUP_KEYS.isdisjoint(keys.split(",")),
                 bpf_events=not options.no_bpf_event,
             ),
             buffers=BufferOptions(mmap_pages=parse_pages(options.mmap_pages) if options.mmap_pages else 0, overwrite=options.overwrite),
             python=options.python,
+            off_cpu=OffCpuOptions(options.off_cpu),
             command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         )
 
@@ -117,6 +120,8 @@ class TopRequest:
         options = self._options
         if options.fields:
             return None
+        if options.off_cpu:
+            return _WAIT_SORT
         return "trace" if of_tracepoints else _PYTHON_SORT if options.python else _DEFAULT_SORT
 
     def _call_graph(self, *, children: bool) -> CallGraph:
@@ -155,7 +160,7 @@ class TopRequest:
         return Subject(
             event.name,
             event.attr.sample_period,
-            *(not options.period, len(sampled) == 1),
+            *(not options.period and rings.waits is None, len(sampled) == 1),
             *(options.pid, options.tid, _user_name(self._user), options.cpu),
             len(online_cpus()),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.annotation.annotated import AnnotatedFunction
+from perfpy.analysis.samples.wait_events import is_dummy
 from perfpy.untrusted.text import one_line
 from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
 from perfpy.views.report.column_text import TextOptions
@@ -58,5 +59,6 @@ class TopText:
         if code:
             yield one_line(code)
             return
-        if report.histograms and report.histograms[0].leader.samples:
-            yield from HistogramText(report.histograms[0], self._options).lines()
+        first = next((table for table in report.histograms if not is_dummy(table.leader.event)), None)
+        if first is not None and first.leader.samples:
+            yield from HistogramText(first, self._options).lines()

@@ -59,6 +59,14 @@ def test_hidden_samples_are_counted_but_not_delivered() -> None:
     assert (times(live), live.counts.samples, live.counts.kernel) == ([1, 2], 3, 1)
 
 
+def test_samples_of_dropped_events_are_neither_delivered_nor_held_back() -> None:
+    live = window(dropped=[0])
+    live.begin(bytes(samples(1, 9).body), until=5)
+    assert (times(live), live.counts.samples) == ([], 0)
+    live.begin(b"", until=20)
+    assert times(live) == []
+
+
 def test_lost_records_are_counted_once() -> None:
     live = window()
     live.begin(bytes(samples(1).record(Lost(0, 1, 42)).body))

@@ -105,3 +105,13 @@ def test_wakeups_of_unrecorded_threads_are_dropped():
     pairing = IntervalPairing()
     pairing.take_ended(NEVER, transitions(*((5, time, WOKEN, 7) for time in range(100))))
     assert not len(pairing._pending.rows)
+
+
+def test_waits_that_have_not_ended_are_told_at_any_time_and_end_later():
+    pairing = IntervalPairing(sums_running=False)
+    assert not seen(pairing.take_ended(200, transitions((11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (12, 250, OUT, READY))))
+    for until in (200, 230):  # nothing is taken away
+        assert seen(pairing.unfinished(until)) == [(11, until, until - 100, "S", [11, 99])]
+    assert seen(pairing.take_ended(300, transitions((11, 280, IN, 0)))) == [(11, 280, 180, "S", [11, 99])]
+    assert seen(pairing.unfinished(300)) == [(12, 300, 50, "R", [])]
+    assert pairing.running.totals(300) == {}

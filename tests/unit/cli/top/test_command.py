@@ -15,6 +15,8 @@ from perfpy.cli import run
         (["--updates", "-1"], "option --updates expects a whole number up to 2147483647, not '-1'"),
         (["-F", "9", "-c", "9"], "-F excludes -c"),
         (["-G", "/"], "--cgroup requires -e before it"),
+        (["--off-cpu", "--python"], "--off-cpu excludes --python"),
+        (["--off-cpu", "--by", "container"], "--off-cpu excludes --by container, because samples of waits have no cgroup"),
         (["--prefix-strip", "1"], "--prefix-strip requires --prefix"),
         (["--json", "--stdio"], "--json excludes --stdio"),
     ],

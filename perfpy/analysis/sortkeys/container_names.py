@@ -1,0 +1,47 @@
+"""The container of a cgroup, from its path: Docker, Podman, containerd, CRI-O, LXC, nspawn, Kubernetes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+HOST: Final = "host"
+_SHORT: Final = 12  # digits of an id, as `docker ps` prints it
+_ID: Final = r"(?P<id>[0-9a-f]{64})"
+#: patterns of one folder of a cgroup's path, and the runtime
+_FOLDERS: Final = (
+    (re.compile(rf"docker-{_ID}\.scope"), "docker"),
+    (re.compile(rf"libpod-(?:conmon-)?{_ID}(?:\.scope)?"), "podman"),
+    (re.compile(rf"crio-(?:conmon-)?{_ID}(?:\.scope)?"), "cri-o"),
+    (re.compile(rf"cri-containerd-{_ID}\.scope"), "containerd"),
+    (re.compile(r"lxc\.payload\.(?P<id>.+)"), "lxc"),
+    (re.compile(r"machine-(?P<id>.+)\.scope"), "machine"),
+    (re.compile(r"systemd-nspawn@(?P<id>.+)\.service"), "nspawn"),
+    (re.compile(_ID), ""),  # of the runtime that the folder above names
+)
+_ABOVE: Final = {"docker": "docker", "lxc": "lxc", "default": "containerd", "k8s.io": "containerd", "moby": "docker"}
+
+
+def container_of(path: str) -> str:
+    """Return the runtime and the short id or name of the innermost container in a cgroup's path; "host" without one.
+
+    >>> container_of("/system.slice/docker-" + "0123456789ab" * 5 + "cdef.scope")
+    'docker 0123456789ab'
+    >>> container_of("/kubepods/burstable/pod12/" + "f" * 64), container_of("/lxc.payload.web/system.slice"), container_of("/user.slice")
+    ('kubernetes ffffffffffff', 'lxc web', 'host')
+    """
+    folders = path.strip("/").split("/")
+    for number in range(len(folders) - 1, -1, -1):
+        if folders[number - 1] == "lxc" and number:
+            return f"lxc {folders[number]}"
+        for pattern, runtime in _FOLDERS:
+            if match := pattern.fullmatch(folders[number]):
+                name = match["id"][:_SHORT] if re.fullmatch(_ID, match["id"]) else match["id"]
+                return f"{runtime or _runtime_above(folders[:number])} {name}"
+    return HOST
+
+
+def _runtime_above(folders: list[str]) -> str:
+    if any(folder.startswith("kubepods") for folder in folders):
+        return "kubernetes"
+    return next((_ABOVE[folder] for folder in reversed(folders) if folder in _ABOVE), "container")

@@ -78,6 +78,18 @@ class LiveRings:
             from perfpy.capture.off_cpu.sources import add_wait_events  # rarely needed
 
             events, self.waits = add_wait_events(events, options, target, kernel, tell)
+        self.counters = counters = self._opened(kernel, events, procfs, workload, tell)
+        self._limit = _switch_limit(counters, self.waits, options, tell) if self.waits else None
+        self._watched = {*counters.fds()} if target.has_tasks else set()
+        self._poll = select.poll()
+        for fd in {*self._watched, *counters.ring_fds()}:
+            self._poll.register(fd, select.POLLIN)
+
+    def _opened(
+        self, kernel: Kernel, events: Sequence[Event], procfs: ProcFs, workload: int, tell: Callable[[str], None]
+    ) -> SampleCounters:
+        """Return the counters, open and mapped."""
+        target, options = self.target, self.options
         tids = (workload,) if workload else target.tids if target.has_tasks else (ANY,)
         counters = SampleCounters(
             *(kernel, events, target.cpus, tids),
@@ -92,12 +104,7 @@ class LiveRings:
         except BaseException:
             counters.close()
             raise
-        self.counters = counters
-        self._limit = _switch_limit(counters, self.waits, options, tell) if self.waits else None
-        self._watched = {*counters.fds()} if target.has_tasks else set()
-        self._poll = select.poll()
-        for fd in {*self._watched, *counters.ring_fds()}:
-            self._poll.register(fd, select.POLLIN)
+        return counters
 
     @property
     def has_ended(self) -> bool:

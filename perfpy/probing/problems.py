@@ -50,6 +50,10 @@ class UnsupportedLocationError(ProbeError):
         super().__init__(text, errno.EOPNOTSUPP)
 
 
+class UnreadableRegisterError(UnsupportedLocationError):
+    """A variable in a register that the kernel's probes cannot read, such as one of floating-point numbers."""
+
+
 class WrongTypeError(ProbeError):
     """An expression that does not fit the variable's type."""
 

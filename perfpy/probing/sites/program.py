@@ -24,7 +24,7 @@ from perfpy.symbols.files import debug_files, elf_symbols
 from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
 from perfpy.symbols.files.plt import plt_sections
-from perfpy.symbols.symbol_table import STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolTable
+from perfpy.symbols.symbol_table import STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,6 +143,19 @@ class Program:
                 pairs.add((raw, start))
                 size = int(symbols.end[row]) - start
                 yield SymbolCode(raw, self.address(start), size, is_indirect=int(symbols.type[row]) == STT_GNU_IFUNC)
+
+    def data_address(self, name: str) -> int | None:
+        """Return the address of the defined data symbol of a name, None without one."""
+        section = self.symbols.section(".symtab") or self.symbols.section(".dynsym")
+        if section is None:
+            return None
+        needle, strings = name.encode("utf-8", "surrogateescape"), bytes(self.symbols.strings(section))
+        symbols = self.symbols.symbols(section)
+        for row in symbols[(symbols["info"] & 15 == STT_OBJECT) & (symbols["shndx"] != 0)]:
+            start = int(row["name"])
+            if strings[start : start + len(needle) + 1].rstrip(b"\0") == needle:
+                return int(row["value"])
+        return None
 
     def symbol_at(self, address: int) -> SymbolCode | None:
         """Return the symbol that contains an address."""

@@ -140,7 +140,7 @@ class Fetcher:
         variable = self._find(argument.variable)
         if variable is None:
             raise NoVariableError(self._missing(argument.variable))
-        if not variable.is_available(self._site.address):
+        if not variable.is_available(self._site.address) and not variable.is_declared_only:
             raise NoVariableError(
                 f"'{argument.variable}' has no value at {self._site.name} ({self._site.address:#x}): the compiler optimized it out;"
                 " --vars with --range shows where it has one"
@@ -174,12 +174,21 @@ class Fetcher:
     def _begin(self, variable: ScopedVariable) -> _VariablePart:
         expression = variable.expression_at(self._site.address)
         declared = variable.die.type
+        if variable.is_declared_only:
+            return _VariablePart(Location(Base(""), self._address_of(variable.name)), declared)
         if not expression:
             constant = variable.constant
             assert constant is not None
             return _VariablePart(Location(None, constant), declared)
         location = variable.die.attribute(dwarf.AT_LOCATION)
         return _VariablePart(self._reader.read(expression, location[0] if location else None), declared)
+
+    def _address_of(self, name: str) -> int:
+        """Return the address of a variable of another unit, by its symbol."""
+        address = self._program.data_address(name)
+        if address is None:
+            raise NoVariableError(f"'{name}' is a variable of another file, which {self._program.path} does not define")
+        return address
 
     # -- parts
 

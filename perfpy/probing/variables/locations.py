@@ -13,7 +13,7 @@ import numpy as np
 from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.units import dwarf, leb128
 from perfpy.debuginfo.units.location_lists import locations_of
-from perfpy.probing.problems import UnsupportedLocationError
+from perfpy.probing.problems import UnreadableRegisterError, UnsupportedLocationError
 from perfpy.symbols.files.elf import EM_386, EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class LocationReader:
     def register(self, number: int) -> Base:
         """Return a register's value as a base."""
         if number >= len(self._names):
-            raise UnsupportedLocationError(
+            raise UnreadableRegisterError(
                 f"the variable is in register {number} of the DWARF numbering, which the kernel's probes cannot read"
             )
         return Base(f"%{self._names[number]}")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _VARIABLES: Final = (dwarf.TAG_FORMAL_PARAMETER, dwarf.TAG_VARIABLE)
 _SCOPES: Final = (dwarf.TAG_LEXICAL_BLOCK, dwarf.TAG_TRY_BLOCK, dwarf.TAG_CATCH_BLOCK, dwarf.TAG_INLINED_SUBROUTINE)
+#: attributes of global variables with a place: here, none, or in another unit
+_PLACES: Final = (dwarf.AT_LOCATION, dwarf.AT_CONST_VALUE, dwarf.AT_DECLARATION)
 _NAMESPACES: Final = (dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE)
 _DEPTH_MOST: Final = 256
 
@@ -53,6 +55,11 @@ class ScopedVariable:
         sizes = {dwarf.FORM_DATA1: 8, dwarf.FORM_DATA2: 16, dwarf.FORM_DATA4: 32, dwarf.FORM_DATA8: 64}
         bits = sizes.get(form, 0)
         return value - (1 << bits) if bits and value >> (bits - 1) & 1 else value
+
+    @property
+    def is_declared_only(self) -> bool:
+        """Whether the variable is defined in another unit or file."""
+        return dwarf.AT_DECLARATION in self.die.attributes and dwarf.AT_LOCATION not in self.die.attributes
 
     def locations(self) -> list[LocatedRange]:
         """Return where the variable is, by ranges of addresses; empty if it is optimized out."""
@@ -111,13 +118,13 @@ def find_local(function: CodeDie, address: int, name: str) -> ScopedVariable | N
 
 
 def global_variables(unit: DebugUnit) -> Iterator[ScopedVariable]:
-    """Yield the variables of a unit outside of functions that have a location, in the order of the file."""
+    """Yield the variables of a unit outside of functions, in the order of the file: those with a location, and those of other units."""
     yield from _globals_in(Die(unit, unit.header.size), 0)
 
 
 def _globals_in(scope: Die, depth: int) -> Iterator[ScopedVariable]:
     for child in scope.children():
-        if child.tag == dwarf.TAG_VARIABLE and (dwarf.AT_LOCATION in child.attributes or dwarf.AT_CONST_VALUE in child.attributes):
+        if child.tag == dwarf.TAG_VARIABLE and any(name in child.attributes for name in _PLACES):
             variable = ScopedVariable(child)
             if variable.name:
                 yield variable

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.units import dwarf
 from perfpy.debuginfo.units.sections import damage_of
+from perfpy.probing.problems import UnreadableRegisterError, UnsupportedLocationError
 from perfpy.probing.variables.fetch_types import type_text
+from perfpy.probing.variables.locations import LocationReader
 from perfpy.probing.variables.scope import global_variables, local_variables
 from perfpy.symbols.files.elf import DAMAGE
 
@@ -15,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.debuginfo.functions import CodeDie
+    from perfpy.debuginfo.units.unit import DebugUnit
     from perfpy.probing.sites.program import Program
     from perfpy.probing.sites.site_search import Site
     from perfpy.probing.variables.scope import ScopedVariable
 
-_VALID, _INVALID = "[VAL]", "[INV]"
-_ENTRY_VALUES: Final = (bytes((dwarf.OP_ENTRY_VALUE,)), bytes((dwarf.OP_GNU_ENTRY_VALUE,)))
+_VALID, _INVALID, _GLOBAL = "[VAL]", "[INV]", "[EXT]"
 _THREAD_OPERATIONS: Final = (dwarf.OP_FORM_TLS_ADDRESS, dwarf.OP_GNU_PUSH_TLS_ADDRESS)
 
 
@@ -45,21 +47,25 @@ def list_variables(program: Program, site: Site, *, externs: bool, ranges: bool,
     try:
         functions = program.functions(unit)
         name = functions.name_of(code.function).name if functions else name
-        for variable in _variables(site, externs=externs):
-            line = _line(variable, site.address, code.function, name, ranges=ranges)
+        reader = LocationReader(program, unit, code.function, site.address)
+        for variable in local_variables(code, site.address):
+            line = _line(variable, reader, site.address, code.function, name, ranges=ranges)
             if line and test(variable.name):
                 lines.add(line)
+        for variable in _globals(unit, site.address) if externs else ():
+            if test(variable.name):
+                lines.add(f"{_GLOBAL}\t{_text(variable)}" if ranges else _text(variable))
     except DAMAGE as damage:
         program.symbols.flaw(damage_of(damage))
     return VariableListing(f"{name}+{site.address - code.function.entry}", sorted(lines))
 
 
-def _variables(site: Site, *, externs: bool) -> Iterator[ScopedVariable]:
-    assert site.code is not None
-    assert site.unit is not None
-    yield from local_variables(site.code, site.address)
-    if externs:
-        yield from (variable for variable in global_variables(site.unit) if _is_plain(variable.expression_at(site.address)))
+def _globals(unit: DebugUnit, address: int) -> Iterator[ScopedVariable]:
+    return (one for one in global_variables(unit) if one.is_declared_only or _is_plain(one.expression_at(address)))
+
+
+def _text(variable: ScopedVariable) -> str:
+    return f"{type_text(variable.die.type)}\t{variable.name}"
 
 
 def _is_plain(expression: bytes) -> bool:
@@ -67,21 +73,32 @@ def _is_plain(expression: bytes) -> bool:
     return bool(expression) and expression[-1] not in _THREAD_OPERATIONS
 
 
-def _line(variable: ScopedVariable, address: int, function: CodeDie, name: str, *, ranges: bool) -> str:
-    """Return a variable's line, "" if it has no value here or, with ranges, anywhere."""
-    text = f"{type_text(variable.die.type)}\t{variable.name}"
-    is_available = variable.is_available(address) and not _is_of_entry(variable.expression_at(address), address, function)
-    if not ranges:
-        return text if is_available else ""
-    extents = _ranges(variable, function)
-    if not extents:
+def _line(variable: ScopedVariable, reader: LocationReader, address: int, function: CodeDie, name: str, *, ranges: bool) -> str:
+    """Return a variable's line, "" if it has no value here or, with ranges, anywhere that a probe can read."""
+    is_available = variable.is_available(address)
+    if not _is_readable(variable, reader, address) or not (is_available or ranges):
         return ""
-    return f"{_VALID if is_available else _INVALID}\t{text}\t@<{name}+[{','.join(extents)}]>"
+    if not ranges:
+        return _text(variable)
+    extents = _ranges(variable, function)
+    mark = _VALID if is_available else _INVALID
+    return f"{mark}\t{_text(variable)}\t@<{name}+[{','.join(extents)}]>" if extents else ""
 
 
-def _is_of_entry(expression: bytes, address: int, function: CodeDie) -> bool:
-    """Whether a value is known only as one that a register had at the function's entry."""
-    return expression[:1] in _ENTRY_VALUES and address != function.entry
+def _is_readable(variable: ScopedVariable, reader: LocationReader, address: int) -> bool:
+    """Whether a probe can read a variable: at an address, or at its first place if it has none there.
+
+    Variables in any register count, as in perf.
+    """
+    expression = variable.expression_at(address) or next((one.expression for one in variable.locations()), b"")
+    location = variable.die.attribute(dwarf.AT_LOCATION)
+    if not expression or location is None:
+        return variable.constant is not None
+    try:
+        reader.read(expression, location[0])
+    except UnsupportedLocationError as error:
+        return isinstance(error, UnreadableRegisterError)
+    return True
 
 
 def _ranges(variable: ScopedVariable, function: CodeDie) -> list[str]:

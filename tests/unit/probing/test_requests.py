@@ -11,6 +11,8 @@ from perfpy.errors import PerfError
 from perfpy.probing.grammar.points import parse_request
 from perfpy.probing.requests import plan
 from perfpy.probing.sites.program import Program, open_program
+from perfpy.probing.sites.resolution import Resolver
+from perfpy.probing.variables.variable_listing import list_variables
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.probed import compiled
 
@@ -29,6 +31,8 @@ int main(int argc, char **) { shop::Item i{argc}; return i.cost(2) + shop::over(
 INLINED = """
 struct item { int price; char name[8]; };
 int seen;
+extern int far_total, nowhere __attribute__((weak));
+__asm__(".data; .globl far_total; .type far_total,@object; .size far_total,4; far_total: .long 7; .text");
 static inline __attribute__((always_inline)) int first(const char *text)
 {
 	seen++;
@@ -36,7 +40,7 @@ static inline __attribute__((always_inline)) int first(const char *text)
 }
 __attribute__((noinline)) int scan(struct item *it)
 {
-	int sum = it->price / 3;
+	int sum = it->price / 3 + far_total + (&nowhere ? nowhere : 0);
 	sum += first(it->name);
 	return sum;
 }
@@ -162,9 +166,31 @@ def test_a_pointer_that_is_a_sum_is_followed(inlined: Program) -> None:
     assert refusal(inlined, "first text").exit_code == 161
 
 
+def test_a_variable_of_another_file_is_found_by_its_symbol(inlined: Program) -> None:
+    """perf writes @far_total+0, which kernels refuse for programs."""
+    address = inlined.data_address("far_total")
+    assert address is not None
+    (probed,) = inlined.symbols_named("scan".__eq__)
+    distance = probed.address - inlined.file_offset(probed.address)
+    assert defined(inlined, "scan far_total") == [f"p:probe_shop/scan far_total=@+{address - distance:#x}:s32"]
+    assert "'nowhere' is a variable of another file" in str(refusal(inlined, "scan nowhere"))
+
+
+def test_variables_are_listed_if_a_probe_can_read_them(inlined: Program) -> None:
+    """Global variables have the mark [EXT], also those of other files, as in perf."""
+    (site,) = Resolver(inlined).sites(parse_request("scan").point)
+    everything = list_variables(inlined, site, externs=True, ranges=True, test=lambda name: True)
+    assert [line for line in everything.lines if line.startswith("[EXT]")] == [
+        "[EXT]\tint\tfar_total", "[EXT]\tint\tnowhere", "[EXT]\tint\tseen"
+    ]  # fmt: skip
+    assert any(line.startswith("[VAL]\tstruct item*\tit\t@<scan+[0-") for line in everything.lines)
+    plain = list_variables(inlined, site, externs=False, ranges=False, test=lambda name: True)
+    assert plain.lines == ["struct item*\tit"]
+
+
 def test_a_line_of_an_inlined_function_is_named_after_that_function(inlined: Program) -> None:
-    assert {definition.event for definition in plan(inlined, parse_request("shop.c:7")).definitions} == {"first"}
-    assert {definition.event for definition in plan(inlined, parse_request("shop.c:12")).definitions} == {"scan"}
+    assert {definition.event for definition in plan(inlined, parse_request("shop.c:9")).definitions} == {"first"}
+    assert {definition.event for definition in plan(inlined, parse_request("shop.c:14")).definitions} == {"scan"}
 
 
 def test_without_optimization_variables_are_read_after_the_prologue(unoptimized: Program) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfpy.cli.line.filters import parse_names, parse_ranges
 from perfpy.cli.line.kinds import Attached, Choice, Flag, Value
-from perfpy.cli.line.lists import parse_names, parse_ranges
 from perfpy.cli.line.options import CommandOptions, option, word
 from perfpy.cli.line.shared import InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfpy.cli.line.filters import parse_names, parse_numbers, parse_ranges
 from perfpy.cli.line.kinds import Attached, Choice, Flag, Listed, Value, percent
-from perfpy.cli.line.lists import parse_names, parse_numbers, parse_ranges
 from perfpy.cli.line.options import CommandOptions, option, words
 from perfpy.cli.line.shared import JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 

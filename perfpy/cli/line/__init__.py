@@ -6,7 +6,7 @@ parser              arguments -> values, by perf's option conventions
 options             a command's options as a class, and the command
 actions             commands with actions: sched latency
 kinds               kinds of options: flags, values, lists
-lists               lists, regular expressions and times as values of options
+filters             options that select tasks, CPUs and samples; lists, patterns and times as values
 shared              groups of options that several commands have
 help_text           --help in click's layout; examples: command lines in it
 program_name        the name that perfpy was called by

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from perfpy.cli.line.kinds import Counted, Flag, Value, parse_unsigned
-from perfpy.cli.line.lists import parse_names, parse_numbers, parse_ranges
 from perfpy.cli.line.options import CommandOptions, option
 from perfpy.errors import UsageError
 
@@ -13,24 +12,6 @@ class InputOptions(CommandOptions):
 
     input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
     force: bool = option("-f,--force", Flag(), "skip the file ownership check")
-
-
-class TaskOptions(CommandOptions):
-    """The tasks and CPUs to measure, for `perfpy.capture.targets`."""
-
-    pid: str = option("-p,--pid", Value(default=""), "only these processes (comma-separated)", metavar="<pid>")
-    tid: str = option("-t,--tid", Value(default=""), "only these threads (comma-separated)", metavar="<tid>")
-    user: str = option("-u,--uid", Value(default=""), "only the threads of this user", metavar="<user>")
-    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs, such as 0-2,5", metavar="<cpu>")
-
-
-class SampleFilterOptions(CommandOptions):
-    """The tasks and CPUs whose samples are included, for `perfpy.analysis.filters.sample_filter`."""
-
-    comms: tuple[str, ...] | None = option("-c,--comms", Value(parse_names), "only these commands", metavar="<comm[,comm...]>")
-    pids: tuple[int, ...] | None = option("--pid", Value(parse_numbers), "only these processes", metavar="<pid[,pid...]>")
-    tids: tuple[int, ...] | None = option("--tid", Value(parse_numbers), "only these threads", metavar="<tid[,tid...]>")
-    cpus: tuple[int, ...] | None = option("-C,--cpu", Value(parse_ranges), "only these CPUs", metavar="<cpu>")
 
 
 class SymbolFileOptions(CommandOptions):

@@ -16,10 +16,9 @@ from perfpy.capture.option_values import (
     parse_switch_output,
 )
 from perfpy.capture.record_options import DEFAULT_SWITCH_LIMIT, MAX_FREQ, SYNTH_ALL
+from perfpy.cli.line.filters import TaskOptions, split_names
 from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Listed, Value, parse_unsigned
-from perfpy.cli.line.lists import split_names
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
-from perfpy.cli.line.shared import TaskOptions
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:

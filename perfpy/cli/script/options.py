@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
+from perfpy.cli.line.filters import SampleFilterOptions, parse_names, split_names
 from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Flag, Listed, Value, parse_unsigned
-from perfpy.cli.line.lists import parse_names, split_names
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
-from perfpy.cli.line.shared import (
-    HeaderOptions,
-    InputOptions,
-    JobOptions,
-    QuietOptions,
-    SampleFilterOptions,
-    SymbolFileOptions,
-    VerboseOptions,
-)
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli

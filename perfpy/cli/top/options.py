@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfpy.cli.line.filters import TaskOptions, parse_names, parse_widths, split_names
 from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
-from perfpy.cli.line.lists import parse_names, parse_widths, split_names
 from perfpy.cli.line.options import CommandOptions, option
-from perfpy.cli.line.shared import TaskOptions
 from perfpy.cli.record.options import frequency, sample_period
 
 DEFAULT_DELAY: Final = 2.0  # seconds

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfpy.cli.line.filters import TaskOptions
 from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
-from perfpy.cli.line.shared import InputOptions, TaskOptions
+from perfpy.cli.line.shared import InputOptions
 
 _BPF: Final = "perfpy has no BPF programs to load for events"
 _LACKING: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.lists import convert, parse_numbers, parse_ranges
+from perfpy.cli.line.filters import convert, parse_numbers, parse_ranges
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput

@@ -1,6 +1,10 @@
-"""Types of options' values with a syntax of their own: lists, regular expressions, times. They are those of perf-report(1)."""
+"""Options that select tasks, CPUs and samples, and the types of their values: lists, patterns, times, as in perf-report(1)."""
 
 from __future__ import annotations
+
+from perfpy.cli.line.kinds import Value
+from perfpy.cli.line.options import CommandOptions, option
+from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -81,9 +85,25 @@ def parse_quantum(text: str) -> int:
 
 def convert(option: str, text: str, parse: Callable[[str], _T]) -> _T:
     """Convert the text of an option after the command line was parsed. Raises UsageError."""
-    from perfpy.errors import UsageError
-
     try:
         return parse(text)
     except ValueError as error:
         raise UsageError(f"option {option} expects {error}, not '{text}'") from None
+
+
+class TaskOptions(CommandOptions):
+    """The tasks and CPUs to measure, for `perfpy.capture.targets`."""
+
+    pid: str = option("-p,--pid", Value(default=""), "only these processes (comma-separated)", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "only these threads (comma-separated)", metavar="<tid>")
+    user: str = option("-u,--uid", Value(default=""), "only the threads of this user", metavar="<user>")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs, such as 0-2,5", metavar="<cpu>")
+
+
+class SampleFilterOptions(CommandOptions):
+    """The tasks and CPUs whose samples are included, for `perfpy.analysis.filters.sample_filter`."""
+
+    comms: tuple[str, ...] | None = option("-c,--comms", Value(parse_names), "only these commands", metavar="<comm[,comm...]>")
+    pids: tuple[int, ...] | None = option("--pid", Value(parse_numbers), "only these processes", metavar="<pid[,pid...]>")
+    tids: tuple[int, ...] | None = option("--tid", Value(parse_numbers), "only these threads", metavar="<tid[,tid...]>")
+    cpus: tuple[int, ...] | None = option("-C,--cpu", Value(parse_ranges), "only these CPUs", metavar="<cpu>")

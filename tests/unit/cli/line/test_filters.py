@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.cli.line.lists import convert, parse_names, parse_numbers, parse_pattern, parse_quantum, parse_ranges, parse_widths
+from perfpy.cli.line.filters import convert, parse_names, parse_numbers, parse_pattern, parse_quantum, parse_ranges, parse_widths
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:

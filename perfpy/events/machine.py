@@ -198,10 +198,10 @@ def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> M
 
 
 def this_identity() -> str:
-    """Return the CPU's identity, or PERF_CPUID if set, as in perf."""
-    from perfpy.kernel.hardware.cpu_identity import cpu_identity
+    """Return the identity of the CPU whose event tables are used."""
+    from perfpy.kernel.hardware.cpu_identity import event_tables_identity  # only for named events
 
-    return os.environ.get("PERF_CPUID") or cpu_identity()
+    return event_tables_identity()
 
 
 def _can_open(event_type: int, config: int) -> bool:

@@ -34,8 +34,3 @@ def _table() -> dict[str, tuple[CallArgument, ...]]:
 def arguments_of(name: str) -> tuple[CallArgument, ...] | None:
     """Return the arguments of a call; None if they are unknown."""
     return _table().get(name)
-
-
-def calls_with(kind: str) -> frozenset[str]:
-    """Return the names of the calls that have an argument of a kind."""
-    return frozenset(name for name, arguments in _table().items() if any(argument.kind == kind for argument in arguments))

@@ -51,11 +51,6 @@ _GROUPS: Final = {
 }
 
 
-def group_names() -> tuple[str, ...]:
-    """Return the names of the groups."""
-    return tuple(_GROUPS)
-
-
 def calls_of_group(name: str) -> frozenset[str]:
     """Return the calls of a group; empty if there is no such group."""
     return frozenset(_GROUPS.get(name.removeprefix("%"), "").split())

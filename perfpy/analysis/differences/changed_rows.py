@@ -42,6 +42,10 @@ class ChangedRow(NamedTuple):
         """Whether the change exceeds noise."""
         return self.by_amount or self.by_share
 
+    def exceeds(self, limit: float) -> bool:
+        """Whether the row costs more than before, beyond noise, and by more than a limit of periods (diff --fail-above)."""
+        return self.by_amount and self.change > limit
+
 
 def totals(difference: Difference) -> tuple[Amount, Amount]:
     """Return the filtered totals of both recordings."""

@@ -63,7 +63,7 @@ class RecordingChanges:
 
     def above(self, by: float = 0.0) -> list[ChangedRow]:
         """Return the rows that cost more than before, beyond noise, and by more than `by` of the total before (0.02: 2 %)."""
-        return [row for row in self.rows if row.by_amount and row.change > by * self.before.period]
+        return [row for row in self.rows if row.exceeds(by * self.before.period)]
 
     def name(self, row: ChangedRow) -> str:
         """Return a row's names as one text."""

@@ -15,7 +15,7 @@ from perfpy.analysis.entries.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
-from perfpy.analysis.samples.wall_clock import WallClock
+from perfpy.analysis.samples.time_of_day import TimeOfDay
 from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def planned_scan(
     """Return the scan of a recording for a report, and the names of its CPUs and cgroups."""
     options, layout = plan.options, plan.layout
     namespaces = _cgroup_namespaces(data) if layout.has("cgroup_id") else None
-    clock = WallClock.of(data, options.times.clock_quantum) if "wall" in plan.folding.dimensions else None
+    clock = TimeOfDay.of(data, options.times.clock_quantum) if "wall" in plan.folding.dimensions else None
     more = [*_followed_switches(data, plan), *(adding for adding in (namespaces, clock) if adding is not None)]
     grain, max_stack = options.times.time_quantum, options.chains.max_stack
     scan = SampleScan(

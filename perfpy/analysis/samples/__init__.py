@@ -13,7 +13,7 @@ branches             a row for each branch record
 source_texts         source lines as texts
 parallelism          running threads, and shares of the wall clock
 wait_events, wait_reasons    time off the CPU
-wall_clock           times of day
+time_of_day          times of day (--sort tod)
 cgroup_namespaces    cgroup namespaces of threads over time
 hit_dsos             the files that samples hit
 """

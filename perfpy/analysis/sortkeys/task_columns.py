@@ -11,8 +11,8 @@ import numpy as np
 from perfpy.abi.python_code import GilState
 from perfpy.abi.waits import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.analysis.samples.locations import ranks
+from perfpy.analysis.samples.time_of_day import UNKNOWN
 from perfpy.analysis.samples.wait_reasons import NOTE_SHIFT, state_name
-from perfpy.analysis.samples.wall_clock import UNKNOWN
 from perfpy.analysis.sortkeys.container_names import container_of
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 

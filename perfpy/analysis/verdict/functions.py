@@ -15,7 +15,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, category
+from perfpy.analysis.verdict.categories import KERNEL, OWN, UNKNOWN, category
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,14 +200,6 @@ class SampledFunctions:
         own = self._periods(self.leaf)
         return [self._hot(number, accounted, int(periods[number]), int(own[number])) for number in order.tolist() if periods[number]]
 
-    def largest_own(self) -> Share | None:
-        """Return the named function with most own samples."""
-        periods = self._periods(self.leaf)[: len(self._locations.symbols)]
-        if not len(periods) or not periods.any():
-            return None
-        number = int(np.argmax(periods))
-        return Share(self.name(number), self.share(int(periods[number])))
-
     def hottest_callers(self) -> dict[int, Share]:
         """Return for each function with samples the function that calls it in most of them, and the share of the function's samples.
 
@@ -315,7 +307,3 @@ def sampled_functions(report: Report, histogram: Histogram, *, waits: bool | Non
 
 def _rows_of_event(folded: Folded, histogram: Histogram) -> Folded:
     return folded.take(np.flatnonzero((folded.event == histogram.leader.event.index) & ~folded.filtered))
-
-
-#: categories of functions that no person wrote for this program
-PLUMBING: Final = (LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN)

@@ -44,12 +44,3 @@ FOR_RESOURCES: Final = (
     *(reasons.DISK, reasons.CPU, PAGE_FAULT, SPINNING),
 )
 LOCKS: Final = (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, ROW_LOCK)
-
-
-def column_of(kind: int) -> str:
-    """Return the column of a kind.
-
-    >>> column_of(RUNNING), column_of(reasons.DISK)
-    ('running', 'disk')
-    """
-    return next(name for name, kinds in COLUMNS.items() if kind in kinds)

@@ -47,10 +47,9 @@ class ProgressLine:
         self._start = self._last = start
         self._next = start + _EVERY
         self._values: dict[str, int] = {}
-        self._samples = self._last_samples = 0
+        self._samples = 0
         self._looked_bytes = self._looked_samples = 0
         self._last_bytes = output.bytes_read
-        self._rate_of_samples = 0.0
         self._is_visible = False
 
     def wait(self, now: float) -> float:

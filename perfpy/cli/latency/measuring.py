@@ -16,9 +16,9 @@ from perfpy.abi.records import Lost, Switch
 from perfpy.analysis.function_calls import CallSamples, pair_calls
 from perfpy.cli.dispatch.commands import load
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.temporary_probes import TemporaryProbes
 from perfpy.cli.output.notes import print_notes
 from perfpy.cli.output.terminal import print_lines
+from perfpy.cli.probe.temporary_probes import TemporaryProbes
 from perfpy.errors import PerfError
 from perfpy.probing.grammar.points import parse_request
 from perfpy.probing.problems import ProbeError

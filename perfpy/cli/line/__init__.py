@@ -15,6 +15,5 @@ symbol_values       options and configuration -> SymbolOptions
 opening             the recording that a command reads
 nothing_left        the reason if filters leave no samples
 pager               long text through a pager
-temporary_probes    probes that exist for one measurement
 limits              --fail-if-slower and --fail-above
 """

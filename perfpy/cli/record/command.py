@@ -56,7 +56,7 @@ def run(options: RecordCommandOptions) -> int:
     if options.vmlinux and not os.path.exists(options.vmlinux):
         fail(f"--vmlinux {options.vmlinux}: no such file")
     if any(map(names_probe, options.event)):
-        from perfpy.cli.line.temporary_probes import run_with_probes  # needs numpy and debug information
+        from perfpy.cli.probe.temporary_probes import run_with_probes  # needs numpy and debug information
 
         return run_with_probes(options, _record)
     return _record(options)

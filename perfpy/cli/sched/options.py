@@ -56,9 +56,3 @@ class MapOptions(SchedOptions):
     fuzzy_name: bool = option("--fuzzy-name", Flag(), "task names may match in part")
     color_pids: str = option("--color-pids", Value(default=""), "highlight these tasks", metavar="<pids>")
     color_cpus: str = option("--color-cpus", Value(default=""), "highlight these CPUs", metavar="<cpus>")
-
-
-class ReplayOptions(SchedOptions):
-    """Options of `perfpy sched replay`."""
-
-    repeat: int = option("-r,--repeat", Value(parse_unsigned, default=10), "repeat the replay n times (0: until Ctrl-C)", metavar="<n>")

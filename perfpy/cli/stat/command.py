@@ -44,7 +44,7 @@ def _stat(options: StatCommandOptions) -> int:
     `perfpy stat record` writes the counts to a file, `perfpy stat report` shows them.
     """
     if any(map(names_probe, options.event)):
-        from perfpy.cli.line.temporary_probes import run_with_probes  # needs numpy and debug information
+        from perfpy.cli.probe.temporary_probes import run_with_probes  # needs numpy and debug information
 
         return run_with_probes(options, _measure)
     return _measure(options)

@@ -221,7 +221,7 @@ def _probes(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
     if not any(map(names_probe, texts)):
         yield tuple(texts)
         return
-    from perfpy.cli.line.temporary_probes import TemporaryProbes  # reads debug information
+    from perfpy.cli.probe.temporary_probes import TemporaryProbes  # reads debug information
 
     with TemporaryProbes(texts) as probes:
         yield tuple(probes.texts)

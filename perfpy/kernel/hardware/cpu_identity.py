@@ -1,4 +1,4 @@
-"""Identify this machine's CPU in the form that perf's event tables use.
+"""Identify this machine's CPU, or that of PERF_CPUID, in the form that perf's event tables use.
 
 x86: vendor, family, model and stepping, as GenuineIntel-6-8F-4; arm64: the MIDR without variant and revision; powerpc: the processor
 version; riscv: vendor, architecture and implementation; s390x: manufacturer, type, model and counter facility.
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 _MIDR: Final = "devices/system/cpu/cpu0/regs/identification/midr_el1"
 _MIDR_REVISIONS: Final = 0xF0000F
+
+
+def event_tables_identity() -> str:
+    """Return the CPU whose event tables are used: PERF_CPUID if set, as in perf, else this machine's."""
+    return os.environ.get("PERF_CPUID") or cpu_identity()
 
 
 def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys") -> str:

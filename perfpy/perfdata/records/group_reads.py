@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.abi.columns import Ragged
-from perfpy.abi.flags import ReadFormat, SampleType
+from perfpy.abi.flags import SampleType
 from perfpy.perfdata.records.batches import Batch
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ class _Readings:
     def __init__(self, events: Sequence[FileEvent]) -> None:
         self._event_of = {ident: event.index for event in events for ident in event.ids}
         self._carries = np.array([carries_readings(event) for event in events])
-        # A single reading without its id has the id 0, which is the first event's.
-        self._has_id = np.array([bool(event.attr.read_format & (ReadFormat.ID | ReadFormat.GROUP)) for event in events])
         self._last: dict[int, int] = {}
 
     def expand(self, batch: Batch) -> Batch:

@@ -113,11 +113,6 @@ class TopModel:
         tables = [table for table in (self._report.histograms if self._report else ()) if table.leader.samples]
         return tables[self.event % len(tables)] if tables else None
 
-    @property
-    def event_count(self) -> int:
-        """The number of events with samples."""
-        return sum(1 for table in (self._report.histograms if self._report else ()) if table.leader.samples)
-
     @staticmethod
     def _key(table: Histogram, entry: int) -> tuple[str, ...]:
         return tuple(table.text(name, entry) for name in table.keys)

@@ -12,7 +12,7 @@ from perfpy.untrusted.text import visible
 from perfpy.views.latency.text import duration_text
 from perfpy.views.verdict.sentence import function_text, percent
 from perfpy.views.why.verdict import verdict
-from perfpy.views.why.words import NAMES, activity_text, waker_function
+from perfpy.views.why.words import activity_text, waker_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,8 +131,3 @@ def short_stack(names: Sequence[str]) -> list[str]:
     left_out = ("__schedule", "schedule", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64_after_hwframe", "try_to_wake_up", "wake_up_q")
     kept = [name for name in names if name not in left_out]
     return kept if len(kept) <= _FRAMES else [*kept[: _FRAMES - 1], "..."]
-
-
-def kind_name(kind: int) -> str:
-    """Return the short name of a kind."""
-    return NAMES[kind]

@@ -21,7 +21,7 @@ _BETWEEN_ZONES: Final = 900 * 10**9
 _NO_TIME: Final = np.uint64((1 << 64) - 1)  # of events without sample times
 
 
-class WallClock:
+class TimeOfDay:
     """The offset of the wall clock; clocks: the feature, or None; quantum: of times, in ns."""
 
     def __init__(self, clocks: Any, quantum: int) -> None:
@@ -30,7 +30,7 @@ class WallClock:
         self._grain = np.uint64(_BETWEEN_ZONES if quantum % _BETWEEN_ZONES == 0 else max(quantum, 1))
 
     @classmethod
-    def of(cls, data: SampleSource, quantum: int) -> WallClock:
+    def of(cls, data: SampleSource, quantum: int) -> TimeOfDay:
         """Return the clock of a recording; warn if that has no wall clock time."""
         clocks = data.features.get("clock_data")
         if clocks is None and NOT_SAID not in data.warnings:

@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.cli.dispatch.commands import load
 from perfpy.cli.line.shared import events_with_filters, names_probe
-from perfpy.cli.line.temporary_probes import remove_orphans
+from perfpy.cli.probe.temporary_probes import remove_orphans
 
 if TYPE_CHECKING:
     from perfpy.kernel.probe_events import ProbeEvents

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
 from perfpy.analysis.annotation.annotation import Annotation
 from perfpy.analysis.annotation.hot_functions import BY_FUNCTION
-from perfpy.analysis.annotation.source_files import source_scan, source_shares
+from perfpy.analysis.annotation.source_files import FrameLines, line_frames, source_scan, source_shares
 from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.entries.plan import plan_report
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.report import PlannedReport, planned_scan
+from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.stacks.stack_builder import plan_stacks
+from perfpy.views.page.page_sites import PageSites
 from perfpy.views.page.profile_data import MOST_ROWS, has_few_payloads
 from perfpy.views.page.recorded_page import PageParts
 from perfpy.views.verdict.profile import HeadlineReports, HeadlineSource, headline_options, headline_symbols
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -55,7 +58,7 @@ class _FoldedReport:
         plan = plan_report(recording.data, options)
         scan, machine = planned_scan(plan, recording.data, timeline, symbolizer)
         self._planned = PlannedReport(plan, scan, machine, recording.payloads(symbolizer))
-        self.fold = Fold(scan)
+        self.fold = Fold(scan, is_ranked=True)
 
     def report(self) -> Report:
         """Return the report."""
@@ -88,16 +91,23 @@ def page_parts(
         of_report, of_waits = headline_symbols(recording, symbols)
         headline = _FoldedReport(recording, headline_options(chosen), of_report)
         waits = None if of_waits is None else _FoldedReport(recording, headline_options(chosen), of_waits)
-        lines = Fold(source_scan(recording.data, timeline, symbolizer, within))
-        has_callchains = code and lines.scan.folding.chains
-        optional = {planned.fold: stacks is None, lines: has_callchains}
-        folds = [hot.fold, headline.fold, *([] if waits is None else [waits.fold]), *(fold for fold, needed in optional.items() if needed)]
-        fold_together(folds)
+        of_lines = source_scan(recording.data, timeline, symbolizer, within)
+        lines = Fold(of_lines, is_ranked=True) if of_lines.folding.chains else hot.fold
+        if code:
+            planned.keep_sites(lines)
+        needed = {hot.fold: True, headline.fold: True, lines: code, planned.fold: stacks is None}
+        fold_together([*(fold for fold, is_needed in needed.items() if is_needed), *([] if waits is None else [waits.fold])])
         if stacks is None:
             stacks = planned.stacks(planned.fold.profile)
         planned.fold.end()
         annotation = Annotation(hot.report(), symbolizer)
         reports = HeadlineReports(headline.report(), None if waits is None else waits.report)
-        folded, chains = (lines.profile.folded, lines.profile.chains) if has_callchains else (annotation.report.folded, None)
-        files = source_shares(recording.data, symbolizer, within, folded, chains) if code else []
-        return PageParts(stacks, annotation, reports, files)
+        files = source_shares(recording.data, symbolizer, within, lines.profile.folded, lines.profile.chains) if code else []
+        return PageParts(stacks, annotation, reports, files, _sites(symbolizer, lines, files) if code else None)
+
+
+def _sites(symbolizer: Symbolizer, lines: Fold, files: Sequence[SourceShares]) -> PageSites:
+    """Return the sites of samples. lines: the samples of source_shares()."""
+    locations, folded = Locations(symbolizer), lines.profile.folded
+    frame_lines = FrameLines.joined([one.frame_lines for one in files if one.frame_lines is not None])
+    return PageSites(folded.dimensions["frame"], line_frames(folded, lines.profile.chains, locations), locations, frame_lines)

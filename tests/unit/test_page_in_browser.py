@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 
 from perfpy.analysis.stacks.stacks import Function
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.views.page.page_sites import PageSites
+
 MS = 1_000_000
 RAN = [
     *(At("app;main;hot", at * 10 * MS, 10 * MS, 7, 7, 0) for at in range(1, 501)),
@@ -29,13 +35,31 @@ FAULTS = [At("app;main;grow", at * 100 * MS, 1, 7, 7, 0) for at in range(1, 11)]
 CODE = {"name": "hot", "module": "app", "event": "cpu-clock", "share": 0.5,
         "instructions": [[3, 0.75, "1003", "add", "hot.c:2"], [9, 0.25, "1009", "ret", "hot.c:3"]],
         "sources": [{"path": "/src/hot.c", "share": 1.0,
-                     "lines": [[1, 0, "int hot(void) {"], [2, 0.75, "  x++;"], [3, 0.25, "}"]]}]}  # fmt: skip
+                     "lines": [[1, 0, "int hot(void) {"], [2, 0.75, "  x++;"], [3, 0.25, "}"]]}],
+        "spots": [[3, 0, 2, 1], [9, 0, 3, 2]]}  # fmt: skip
 LINES = {"name": "/src/main.c", "event": "cpu-clock", "share": 0.5, "own": 0.2,
-         "lines": [[7, 0, "sum(all);", 0.3], [9, 0.2, "}", 0.2]]}  # fmt: skip
+         "lines": [[7, 0, "sum(all);", 0.3], [9, 0.2, "}", 0.2]], "calls": 0, "spots": [[7, 1, 0], [9, 2, 1]]}  # fmt: skip
 MARKS = Marks(
     [Mark(1012 * MS, 7, 7, "page-faults", "grow"), Mark(2000 * MS, 7, 7, "fork", "process 8"), Mark(6000 * MS, 8, 9, "switch", "out")], 3
 )
 HEADLINE = [("50 % of the CPU time is in hot(), called from main().", [("hot()", "hot"), ("main()", "main")]), ("It waited 2 s.", [])]
+
+
+class NumberedSites:
+    """Numbers of two sites by the rows of samples."""
+
+    count = 2
+
+    def of_rows(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        return rows.astype(np.int64)
+
+
+def with_sites(part: Stacks) -> Stacks:
+    """Return stacks whose first 500 samples are at site 1 (hot), later at site 2; others at none."""
+    assert part.timed is not None
+    order = np.arange(len(part.timed.time))
+    site = np.where(order < 400, 1, np.where(order < 500, 2, 0)).astype(np.int32)
+    return dataclasses.replace(part, timed=dataclasses.replace(part.timed, site=site))
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +71,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of a recording with three events."""
-    parts = [timed_stacks(RAN), timed_stacks(WAITED, "offcpu-time", off_cpu=True), timed_stacks(FAULTS, "faults", in_seconds=False)]
+    parts = [
+        with_sites(timed_stacks(RAN)),
+        timed_stacks(WAITED, "offcpu-time", off_cpu=True),
+        timed_stacks(FAULTS, "faults", in_seconds=False),
+    ]
     file = tmp_path_factory.mktemp("page") / "one.html"
     text = PageText("perfpy record ./app", ["here", "10 s"], ["1,011 samples, none lost", "a doubt"], HEADLINE)
-    file.write_text(render(parts, text, code=[CODE], files=[LINES], marks=MARKS), encoding="utf-8")
+    page = render(parts, text, code=[CODE], files=[LINES], marks=MARKS, sites=cast("PageSites", NumberedSites()))
+    file.write_text(page, encoding="utf-8")
     return file
 
 
@@ -493,8 +522,27 @@ def test_lines_of_a_source_file_with_inlined_calls(page: Browser) -> None:
     assert page.texts("#code-lines tbody tr") == ["\t30.00%\t7\tsum(all);", "\t\t⋮\t", "20.00%\t20.00%\t9\t}"]
     assert "50.00% of the whole recording, 20.00% without" in page.text("#code-about")
     assert is_hidden(page, "label:has(#code-kind)")
-    select(page, 2.5, 5)
-    assert page.text("#code-about").endswith(" --time 25.0%-50.1%")
+    select(page, 3.995, 5.995)  # 100 samples at site 2, 100 at none
+    page.run("document.activeElement.blur()")
+    assert page.text("#code-about").startswith("cpu-clock: 50.00% of the selected samples")
+
+
+def test_code_of_a_range(page: Browser) -> None:
+    """The first four seconds are at one instruction of the hot function, the fifth at another, later ones at none."""
+    page.click("#tab-code")
+    page.choose("#code-function", "50.00% hot")
+    select(page, 2.995, 4.995)
+    assert page.text("#code-about").startswith("app, cpu-clock: 100.00% of the selected samples")
+    assert page.texts("#code-lines tbody tr")[2:] == ["50.00%\t2\t  x++;", "50.00%\t3\t}"]
+    page.choose("#code-kind", "instructions")
+    assert page.texts("#code-lines tbody tr") == ["50.00%\t1003\tadd\thot.c:2", "\t\t⋮\t", "50.00%\t1009\tret\thot.c:3"]
+    page.choose("#code-function", "50.00% /src/main.c")
+    assert page.texts("#code-lines tbody tr") == ["\t50.00%\t7\tsum(all);", "\t\t⋮\t", "50.00%\t50.00%\t9\t}"]
+    page.choose("#event", "faults")  # the code is of another event
+    assert "of the whole recording" in page.text("#code-about")
+    page.choose("#event", "cpu-clock")
+    select(page, 6, 8)
+    assert page.texts("#code-lines tbody tr") == ["\t\t7\tsum(all);", "\t\t⋮\t", "\t\t9\t}"]
 
 
 def test_lines_and_instructions_of_a_hot_function(page: Browser) -> None:

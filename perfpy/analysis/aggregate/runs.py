@@ -16,7 +16,7 @@ import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.analysis.aggregate.overflow import ScratchFile
-from perfpy.analysis.samples.fingerprints import combine_columns
+from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.analysis.samples.sample_view import DeliveryOrder
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.abi.startup import NamedTuple
+import numpy as np
+
 from perfpy.analysis.aggregate.overflow import memory_for
 from perfpy.analysis.aggregate.profile import Profile
 
@@ -16,16 +17,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.scan import SampleScan
     from perfpy.analysis.samples.sample_view import SampleView
-    from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
-
-
-class _Naming(NamedTuple):
-    """The timeline and the symbolizer of a scan."""
-
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
 
 
 class Fold:
@@ -33,20 +25,24 @@ class Fold:
 
     Attributes:
         fields: columns of samples to read besides those of the scan.
+        is_ranked: whether rows keep their positions (Profile.ranks), and so stay in memory.
+        rows: the row of each sample of the last batch.
     """
 
-    def __init__(self, scan: SampleScan, fields: Sequence[str] = ()) -> None:
+    def __init__(self, scan: SampleScan, fields: Sequence[str] = (), *, is_ranked: bool = False) -> None:
         self.scan = scan
         self.fields = fields
+        self.is_ranked = is_ranked
         self.profile = Profile(scan.folding)
+        self.rows = np.zeros(0, np.int32)
 
     def begin(self, memory: int | None) -> None:
         """Start over without samples. memory: limit in bytes, None for no limit."""
-        self.profile = Profile(self.scan.folding, memory)
+        self.profile = Profile(self.scan.folding, None if self.is_ranked else memory)
 
     def add(self, samples: SampleView) -> None:
         """Fold one batch."""
-        self.profile.add(samples)
+        self.rows = self.profile.add(samples)
 
     def end(self) -> None:
         """Release the memory of the profile, which is no longer needed."""
@@ -70,12 +66,11 @@ def fold_together(folds: Sequence[Fold]) -> None:
         return
     unwinding = _share_unwinding(scans)
     fields = {name for fold in folds for name in (*fold.scan.fields(), *fold.fields)}
-    namings = [_Naming(scan.timeline, scan.symbolizer) for scan in scans]
     for samples in scans[0].delivered(fields, unwinding):
-        # views of equal naming are one object, so that folds share what it has computed
-        views = {id(naming.symbolizer): samples.named_by(*naming) for naming in namings}
-        for fold, naming in zip(folds, namings, strict=True):
-            for part in fold.scan.select(views[id(naming.symbolizer)]):
+        # one view for each symbolizer, so that folds share what it has computed
+        views = {id(scan.symbolizer): samples.named_by(scan.timeline, scan.symbolizer) for scan in scans}
+        for fold in folds:
+            for part in fold.scan.select(views[id(fold.scan.symbolizer)]):
                 fold.add(part)
 
 

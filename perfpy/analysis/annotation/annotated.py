@@ -72,6 +72,7 @@ class AnnotatedFunction:
         recorded_start: its start in perf's terms, from the file's beginning.
         lines: its code.
         offsets: of the lines that are instructions.
+        bounds: offsets and the function's size.
         samples, period: of each event of the group, for each instruction.
     """
 
@@ -85,8 +86,8 @@ class AnnotatedFunction:
         self.recorded_start = symbolizer.symbols.start(hot.symbol)
         self.lines: list[AsmLine] = function.lines
         self.offsets = np.array([line.offset for line in function.lines if line.is_code], np.int64)
-        bounds = np.append(self.offsets, function.code.end - function.code.start)
-        counted = [hits.between(bounds) for hits in hot.hits]
+        self.bounds = np.append(self.offsets, function.code.end - function.code.start)
+        counted = [hits.between(self.bounds) for hits in hot.hits]
         self.samples = [samples for samples, _ in counted]
         self.period = [period for _, period in counted]
         self._infos = infos

@@ -23,6 +23,8 @@ from perfpy.debuginfo.debug_info import DebugInfos
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import ChainSource, Folded
@@ -52,12 +54,47 @@ class SourceFile(NamedTuple):
     lines: list[SourceLine]
 
 
+class FrameLines(NamedTuple):
+    """The known lines of frames: those of inlined code, too.
+
+    Attributes:
+        paths: of files.
+        frame: of each line, ascending.
+        file: index into paths.
+        is_own: whether the line is that of the innermost function.
+    """
+
+    paths: list[str]
+    frame: Int64
+    file: Int64
+    line: Int64
+    is_own: NDArray[np.bool_]
+
+    @classmethod
+    def joined(cls, parts: Sequence[FrameLines]) -> FrameLines:
+        """Return the lines of the frames of several events."""
+        if len(parts) == 1:
+            return parts[0]
+        number_of: dict[str, int] = {}
+        files = [np.array([number_of.setdefault(path, len(number_of)) for path in part.paths], np.int64)[part.file] for part in parts]
+        none = np.zeros((4, 0), np.int64)
+        columns = [np.stack([part.frame, file, part.line, part.is_own]) for part, file in zip(parts, files, strict=True)]
+        frame, file, line, own = np.unique(np.concatenate([none, *columns], axis=1), axis=1)
+        return cls(list(number_of), frame, file, line, own.astype(np.bool_))
+
+    def of_file(self, path: str) -> tuple[Int64, Int64, NDArray[np.bool_]]:
+        """Return frames, lines, and which lines are frames' own, in one file."""
+        rows = np.flatnonzero(self.file == self.paths.index(path)) if path in self.paths else np.zeros(0, np.int64)
+        return self.frame[rows], self.line[rows], self.is_own[rows]
+
+
 class SourceShares(NamedTuple):
     """The files of one event's samples.
 
     Attributes:
         without_lines: files of code -> the share of samples there without known lines.
         with_calls: whether shares with inlined code also have calls.
+        frame_lines: the lines of frames.
     """
 
     event: str
@@ -65,6 +102,7 @@ class SourceShares(NamedTuple):
     files: list[SourceFile]
     without_lines: dict[str, float]
     with_calls: bool = False
+    frame_lines: FrameLines | None = None
 
 
 class _LineRows(NamedTuple):
@@ -96,9 +134,7 @@ def source_shares(
     """
     locations = Locations(symbolizer)
     unfiltered = ~folded.filtered & ~sample_filter.mark_frames(locations)[folded.dimensions["frame"]]
-    frames = folded.dimensions["frame"]
-    if table is not None:
-        frames = _callers_of_runtimes(folded, table, locations)
+    frames = line_frames(folded, table, locations)
     shares = []
     for event in data.events:
         of_event = folded.event == event.index
@@ -131,14 +167,16 @@ def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
     lines = _Lines(symbolizer, distinct.astype(np.int32))
     within = np.concatenate([np.arange(count), row])
     files = lines.files(percent, sum_by(which[:count], rows.samples, len(distinct)), (within, which, rows.percent))
-    return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.callers is not None)
+    return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.callers is not None, lines.of_frames())
 
 
-def _callers_of_runtimes(folded: Folded, table: ChainSource, locations: Locations) -> Int64:
-    """Return the frame that each row counts for.
+def line_frames(folded: Folded, table: ChainSource | None, locations: Locations) -> Int64:
+    """Return the frame that each row's source line counts for.
 
-    Samples in a runtime, the C library or the kernel count for the function named by the runtime that they work for.
+    With callchains, samples in a runtime, the C library or the kernel count for the function named by the runtime that they work for.
     """
+    if table is None:
+        return folded.dimensions["frame"]
     frames, offsets = table.chains()
     is_runtime_code = np.array([dso.made_code for dso in locations.dsos] + [False], np.bool_)
     serves = np.array([is_runtime(dso) or dso.kernel or is_c_library(dso) for dso in locations.dsos] + [False])
@@ -216,6 +254,12 @@ class _Lines:
             shares[key_ >> 32] = shares.get(key_ >> 32, 0.0) + one
         files = [SourceFile(self._paths[file], shares[file], inlined_there[file], its) for file, its in lines.items()]
         return sorted(files, key=lambda file: (-file.with_inlined, -file.percent, file.path))
+
+    def of_frames(self) -> FrameLines:
+        """Return the lines of all frames."""
+        rows = np.flatnonzero(self._file >= 0)
+        frame, chain = self._frames.astype(np.int64), self._chain[rows]
+        return FrameLines(self._paths, frame[chain], self._file[rows], self._line[rows], self._first[chain] == rows)
 
     def without_lines(self, percent: NDArray[np.float64]) -> dict[str, float]:
         """Return the files of code without known lines, sorted by share."""

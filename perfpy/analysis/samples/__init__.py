@@ -6,6 +6,7 @@ Modules:
 sample_view          a batch with its events, tasks and symbols
 dimensions           the numbers that histograms group by
 fingerprints         64-bit hashes that distinguish samples
+row_hashes           64-bit hashes of rows of numbers
 task_dimensions      tasks at the moments of samples
 locations            frames as arrays, in perf's order
 callchains           raw callchains -> ids of distinct chains

@@ -13,7 +13,7 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged, Slices, slices_index
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.startup import NamedTuple, dataclass, replace
-from perfpy.analysis.samples.fingerprints import row_fingerprints
+from perfpy.analysis.samples.row_hashes import row_fingerprints
 from perfpy.analysis.samples.task_dimensions import TaskStates
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.samples.fingerprints import combine_columns
+from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ _TYPES: Final = {
     "cpu": np.int32,
     "weight": np.int64,
     "samples": np.int32,
+    "site": np.int32,
 }
 
 
 class SampleColumns(NamedTuple):
-    """Samples, one entry each, or one for several merged ones; weight: their sum; samples: their number."""
+    """Samples, one entry each, or one for several merged ones; weight: their sum; samples: their number; site: row in another fold."""
 
     row: NDArray[np.int32]
     pid: NDArray[np.int32]
@@ -41,6 +42,7 @@ class SampleColumns(NamedTuple):
     cpu: NDArray[np.int32]
     weight: NDArray[np.int64]
     samples: NDArray[np.int32]
+    site: NDArray[np.int32]
 
     def take(self, rows: NDArray[Any]) -> SampleColumns:
         """Select samples."""
@@ -49,7 +51,7 @@ class SampleColumns(NamedTuple):
     def within(self, tick: int, begin: int) -> SampleColumns:
         """Merge equal samples within each tick, at its begin; ticks are counted from `begin`."""
         ticks = (self.time - begin) // tick
-        ids, first = IdTable().ids_and_new(combine_columns([self.row, self.pid, self.tid, self.cpu, ticks]))
+        ids, first = IdTable().ids_and_new(combine_columns([self.row, self.site, self.pid, self.tid, self.cpu, ticks]))
         weight, samples = sum_by(ids, self.weight, len(first)), sum_by(ids, self.samples, len(first))
         merged = self.take(first)
         return merged._replace(time=begin + ticks[first] * tick, weight=weight, samples=samples.astype(np.int32))
@@ -64,10 +66,11 @@ class SingleSamples:
         self._parts: list[SampleColumns] = []
         self._size, self._tick = 0, _FINEST
 
-    def add(self, rows: NDArray[np.int32], samples: SampleView, weight: NDArray[Any]) -> None:
-        """Add a batch."""
+    def add(self, rows: NDArray[np.int32], samples: SampleView, weight: NDArray[Any], sites: NDArray[np.int32] | None = None) -> None:
+        """Add a batch. sites: rows in another fold."""
         columns = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
         columns |= {"row": rows, "weight": weight, "samples": np.ones(len(rows), np.int32)}
+        columns["site"] = np.zeros(len(rows), np.int32) if sites is None else sites
         self._parts.append(SampleColumns(**{name: columns[name].astype(dtype) for name, dtype in _TYPES.items()}))
         self._size += len(rows)
         if 0 < self._limit < self._size:

@@ -116,6 +116,11 @@ class PlannedStacks(NamedTuple):
     fold: Fold
     by_site: bool
 
+    def keep_sites(self, sites: Fold) -> None:
+        """Let single samples keep their rows in another fold (TimedSamples.site), which comes before this one in the pass."""
+        assert isinstance(self.fold, _TimedFold)
+        self.fold.sites = sites
+
     def stacks(self, profile: Profile) -> list[Stacks]:
         """Return the stacks of the folded samples."""
         scan, symbolizer = self.scan, self.scan.symbolizer
@@ -141,25 +146,33 @@ def stacks_of(
 
 
 class _TimedFold(Fold):
-    """A profile with its single samples; most: the number from which on samples that differ only in time are merged (0: never)."""
+    """A profile with its single samples; most: the number from which on samples that differ only in time are merged (0: never).
+
+    Attributes:
+        sites: another fold of the same samples, ranked and earlier in the pass: samples keep their rows there.
+    """
+
+    sites: Fold | None = None
 
     def __init__(self, scan: SampleScan, most: int) -> None:
-        super().__init__(scan, ("time", "cpu"))
+        super().__init__(scan, ("time", "cpu"), is_ranked=True)
         self._most = most
         self._timed = SingleSamples(most)
 
     def begin(self, memory: int | None) -> None:
-        super().begin(None)  # rows in a file have no ranks
+        super().begin(memory)
         self._timed = SingleSamples(self._most)
 
     def add(self, samples: SampleView) -> None:
+        super().add(samples)
         weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in self.scan.folding.measures else samples.period()
-        self._timed.add(self.profile.add(samples), samples, weight)
+        self._timed.add(self.rows, samples, weight, None if self.sites is None else self.sites.rows)
 
     def columns(self) -> SampleColumns:
         """Return the samples, with rows of the folded profile, and forget them. Comes before any access to `profile.folded`."""
         columns, self._timed = self._timed.columns(), SingleSamples()
-        return columns._replace(row=self.profile.ranks(columns.row).astype(np.int32))
+        site = columns.site if self.sites is None else self.sites.profile.ranks(columns.site).astype(np.int32)
+        return columns._replace(row=self.profile.ranks(columns.row).astype(np.int32), site=site)
 
 
 class _KnownChains(NamedTuple):
@@ -307,6 +320,7 @@ class _Builder:
             payload=folded.dimensions["raw"][timed.row].astype(np.int32) if "raw" in folded.dimensions else None,
             waits=folded.dimensions["state"][timed.row] != 0 if self._has_waits else None,
             count=timed.samples if bool((timed.samples > 1).any()) else None,
+            site=timed.site,
         )
 
 

@@ -42,6 +42,7 @@ class TimedSamples:
         payload: index into Stacks.payloads, if requested.
         waits: marks time off the CPU, if an event has both.
         count: the number of merged samples, if any are merged.
+        site: the row in another fold of the same samples, if requested; otherwise 0.
     """
 
     chain: NDArray[np.int32]
@@ -54,6 +55,7 @@ class TimedSamples:
     payload: NDArray[np.int32] | None = None
     waits: NDArray[np.bool_] | None = None
     count: NDArray[np.int32] | None = None
+    site: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ profile_data  stacks and samples for the scripts
 packing       columns as compressed text
 marks         forks, switches, faults and tracepoints
 code_data     code of hot functions and files
+page_sites    the sites of samples in that code
 verdict       notes on the accuracy of the profile
 scripts       model: arithmetic; views: what is drawn; main: joins them
 """

@@ -5,15 +5,17 @@ For each of the hottest functions of each event a dict:
     name, module, event; share: of the event, 0 to 1
     instructions  [number, share of the function, address, text, "file:line"] ...
     sources    {path, share, lines: [number, share, text] ...} ...
+    spots  [instruction, index into sources or -1, line, site] ...
 
 and for each of the hottest source files:
 
-    name, event; share, own: of the event, with and without inlined code
+    name, event; share, own: of the event, with and without inlined code; calls: whether inlined code includes calls
     lines  [number, own share of the event, text, share with inlined code] ...
+    spots  [line, site, whether the line is the site's own] ...
 
-They include code with samples and some lines around it; gaps in the numbers are skipped lines. Source
-files are read if they exist here and have names of source files: pages are given to others, and untrusted debug
-information names the files.
+Sites are numbers that samples have (page_sites): the scripts add up the selected samples of each. Functions and files include code with
+samples and some lines around it; gaps in the numbers are skipped lines. Source files are read if they exist here and have names of
+source files: pages are given to others, and untrusted debug information names the files.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.annotation.annotated import AnnotatedFunction, CodeRow
     from perfpy.analysis.annotation.annotation import Annotation
     from perfpy.analysis.annotation.source_files import SourceFile, SourceShares
+    from perfpy.views.page.page_sites import PageSites
 
 _FUNCTIONS: Final = 10  # of an event
 _CODE_ONLY: Final = CodeStyle(code_only=True)  # the page finds source lines itself
@@ -50,25 +53,28 @@ _SOURCE: Final = re.compile(
 )
 
 
-def code_data(annotation: Annotation) -> list[dict[str, Any]]:
+def code_data(annotation: Annotation, sites: PageSites | None = None) -> list[dict[str, Any]]:
     """Return the functions, those of the first event first."""
     texts = _SourceTexts()
     values = []
     for table in annotation.report.histograms:
         if table.leader.samples:
             functions = annotation.functions(table, _CODE_ONLY, percent_limit=_MATTERS)
-            values += [_function(one, table.leader.event.name, texts) for one in islice(functions, _FUNCTIONS)]
+            values += [_function(one, table.leader.event.name, texts, sites) for one in islice(functions, _FUNCTIONS)]
     return values
 
 
-def file_data(events: Iterable[SourceShares]) -> list[dict[str, Any]]:
+def file_data(events: Iterable[SourceShares], sites: PageSites | None = None) -> list[dict[str, Any]]:
     """Return the source files, those of the first event first, and for each event existing files first."""
     texts = _SourceTexts()
     values = []
     for shares in events:
         files = [file for file in shares.files if file.with_inlined >= _MATTERS]
         files.sort(key=lambda file: not texts.of(file.path))
-        values += [_file(file, shares.event, texts.of(file.path)) for file in files[:_FILES]]
+        for file in files[:_FILES]:
+            value = _file(file, shares.event, texts.of(file.path))
+            spots = sites.in_file(file.path, {line[0] for line in value["lines"]}) if sites is not None else []
+            values.append({**value, "calls": int(shares.with_calls), "spots": spots})
     return values
 
 
@@ -84,16 +90,25 @@ def _file(file: SourceFile, event: str, text: list[str]) -> dict[str, Any]:
     return {"name": file.path, "event": event, "share": file.with_inlined / 100, "own": file.percent / 100, "lines": lines}
 
 
-def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts) -> dict[str, Any]:
+def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts, sites: PageSites | None) -> dict[str, Any]:
     rows = list(one.rows())
+    sources = _sources(rows, texts)
     return {
         "name": one.name,
         "module": one.dso.short_name,
         "event": event,
         "share": one.hot.percent / 100,
         "instructions": _instructions(rows),
-        "sources": _sources(rows, texts),
+        "sources": sources,
+        "spots": [] if sites is None else _spots(rows, sources, sites.in_function(one.hot.symbol, one.bounds)),
     }
+
+
+def _spots(rows: list[CodeRow], sources: list[dict[str, Any]], sites: Iterable[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """Return the places of sites in a function. sites: instruction and number of each."""
+    source_of = {source["path"]: index for index, source in enumerate(sources)}
+    lines = ((instruction, number, rows[instruction].source or ("", 0)) for instruction, number in sites)
+    return [(instruction, source_of.get(path, -1), line, number) for instruction, number, (path, line) in lines]
 
 
 def _near(hot: Iterable[int], around: int, first: int, end: int) -> list[int]:

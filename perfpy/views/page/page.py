@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.views.page.marks import Marks
+    from perfpy.views.page.page_sites import PageSites
 
 _FOLDER: Final = Path(__file__).parent
 #: each may use the exports of those before it
@@ -66,6 +67,7 @@ def render(
     files: Sequence[Mapping[str, Any]] = (),
     starred: Mapping[str, Mapping[tuple[str, str], str]] | None = None,
     marks: Marks | None = None,
+    sites: PageSites | None = None,
 ) -> str:
     """Return the page.
 
@@ -76,8 +78,9 @@ def render(
         code: functions with their instructions; files: source files with their lines (perfpy.views.page.code_data).
         starred: for each event, (name, file) of functions with a significant change -> text.
         marks: forks, switches and other moments of one recording.
+        sites: the places in code of one recording's samples.
     """
-    data = profile_data([parts] if after is None else [parts, after], marks)
+    data = profile_data([parts] if after is None else [parts, after], marks, sites)
     data |= {
         "title": text.title,
         "environment": list(text.environment),
@@ -87,6 +90,11 @@ def render(
         "files": list(files),
         "starred": [numbered_marks(data, (starred or {}).get(event["event"], {})) for event in data["events"]],
     }
+    return _assembled(data)
+
+
+def _assembled(data: Mapping[str, Any]) -> str:
+    """Return the page with its data."""
     page, style, script = _parts()
     pieces = {
         "POLICY": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "

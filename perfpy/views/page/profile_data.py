@@ -10,7 +10,8 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     tick  ns, the unit of times, which begin at the first sample of each recording
     together whether samples were merged because they were too many
     events   name, seconds (weights are ns), off (waits, which end at their times),
-        samples: of each recording node, weight, and time, thread, cpu; or count without times
+        samples: of each recording node, weight, and time, thread, cpu; or count without times; site: in code, 0 for none
+    sites  how many sites have numbers (code_data)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.waits import OFF_CPU_EVENT
-from perfpy.analysis.samples.fingerprints import combine_columns
+from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.analysis.verdict.categories import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.managed_names import without_tier
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.page.marks import Marks
+    from perfpy.views.page.page_sites import PageSites
 
 _FINEST: Final = 1000  # ns
 _TICKS: Final = 1 << 22  # at most, in a recording
@@ -100,6 +102,7 @@ class _Rows(NamedTuple):
     Attributes:
         node, weight: of each.
         samples: the number of merged samples.
+        site: number in code, may be empty.
         time: ns since the first; task, cpu: may be empty.
     """
 
@@ -109,6 +112,7 @@ class _Rows(NamedTuple):
     time: NDArray[Any]
     task: NDArray[Any]
     cpu: NDArray[Any]
+    site: NDArray[Any]
 
     def at_ticks(self, tick: int, *, merged: bool) -> _Rows:
         """Return the samples in order of time; merged: those equal within a tick become one."""
@@ -116,27 +120,27 @@ class _Rows(NamedTuple):
             order = slice(None) if (self.time[1:] >= self.time[:-1]).all() else np.argsort(self.time, kind="stable")
             rows = _Rows(*(column[order] if len(column) else column for column in self))
             return rows._replace(time=rows.time // tick)
-        keys = np.stack([self.time // tick, self.task, self.cpu, self.node])
+        keys = np.stack([self.time // tick, self.task, self.cpu, self.node, *([self.site] if len(self.site) else [])])
         order = np.lexsort(keys[::-1])
         keys = keys[:, order]
         begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
         weight, samples = (np.add.reduceat(values[order], begins) for values in (self.weight, self.samples))
-        time, task, cpu, node = keys[:, begins]
-        return _Rows(node, weight, samples, time, task, cpu)
+        time, task, cpu, node, *site = keys[:, begins]
+        return _Rows(node, weight, samples, time, task, cpu, site[0] if site else self.site)
 
     def count_at_ticks(self, tick: int) -> int:
         """Return the number of rows of at_ticks(), without computing them."""
-        return len(distinct(combine_columns([self.time // tick, self.task, self.cpu, self.node])))
+        return len(distinct(combine_columns([self.time // tick, self.task, self.cpu, self.node, *([self.site] if len(self.site) else [])])))
 
 
-def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None) -> dict[str, Any]:
-    """Return the values for one recording's events, or for two recordings' common events. marks: of one recording."""
+def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None, sites: PageSites | None = None) -> dict[str, Any]:
+    """Return the values for one recording's events, or for two recordings' common events. marks, sites: of one recording."""
     split_parts = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
     columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in split_parts])
     events = [part.event for part in columns[0]]
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
-    rows = _rows_of(columns, folded, tree)
+    rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
     tick, together = _tick(rows)
     timed = [[one.at_ticks(tick, merged=together) if len(one.time) else one for one in parts] for parts in rows]
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
@@ -149,6 +153,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = N
         "threads": _threads(columns, tasks, marks),
         "marks": _marks(marks, begin, tick, tasks),
         "cpus": cpus.tolist(),
+        "sites": sites.count if sites is not None else 0,
         "tick": tick,
         "together": int(together or any(part.timed is not None and part.timed.count is not None for parts in columns for part in parts)),
         "events": [
@@ -193,9 +198,17 @@ def _with_waits_apart(part: Stacks) -> list[Stacks]:
     parts = []
     for waits in (False, True):
         rows = np.flatnonzero(timed.waits == waits)
-        names = ("chain", "comm", "pid", "tid", "time", "cpu", "weight")
-        count = None if timed.count is None else timed.count[rows]
-        on_cpu = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, count=count, payload=None, waits=None)
+        names = (
+            "chain",
+            "comm",
+            "pid",
+            "tid",
+            "time",
+            "cpu",
+            "weight",
+            *(name for name in ("count", "site") if getattr(timed, name) is not None),
+        )
+        on_cpu = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, payload=None, waits=None)
         parts.append(
             replace(
                 part,
@@ -249,13 +262,16 @@ def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int32]]:
 
 
 def _rows_of(
-    columns: Sequence[Sequence[Stacks]], folded: Sequence[Sequence[tuple[Stacks, NDArray[np.int32]]]], tree: StackTree
+    columns: Sequence[Sequence[Stacks]],
+    folded: Sequence[Sequence[tuple[Stacks, NDArray[np.int32]]]],
+    tree: StackTree,
+    sites: PageSites | None,
 ) -> list[list[_Rows]]:
     all_rows, first = [], 0
     for parts, pairs in zip(columns, folded, strict=True):
         begin, rows = _begin(parts), []
         for part, (pair, number) in zip(parts, pairs, strict=True):
-            rows.append(_rows(part, tree.leaf[first + number], begin))
+            rows.append(_rows(part, tree.leaf[first + number], begin, sites))
             first += len(pair.chain)
         all_rows.append(rows)
     return all_rows
@@ -277,15 +293,16 @@ def _is_timed(part: Stacks) -> bool:
     return part.timed is not None and bool(len(part.timed.time)) and int(part.timed.time.max()) < 1 << 63
 
 
-def _rows(part: Stacks, node: NDArray[np.int32], begin: int) -> _Rows:
+def _rows(part: Stacks, node: NDArray[np.int32], begin: int, sites: PageSites | None) -> _Rows:
     none = np.zeros(0, np.int64)
     timed = part.timed
     if timed is None:
-        return _Rows(node, part.weight.view(np.int64), part.count, none, none, none.astype(np.int32))
+        return _Rows(node, part.weight.view(np.int64), part.count, none, none, none, none)
     count = np.ones(len(node), np.int8) if timed.count is None else timed.count
     when = timed.time.astype(np.int64) - begin if _is_timed(part) else none
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
-    return _Rows(node, timed.weight.view(np.int64), count, when, task, timed.cpu)
+    site = none if sites is None or timed.site is None else sites.of_rows(timed.site)
+    return _Rows(node, timed.weight.view(np.int64), count, when, task, timed.cpu, site)
 
 
 def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:
@@ -327,6 +344,8 @@ def _packed_rows(rows: _Rows, tasks: NDArray[np.int64], cpus: NDArray[np.int64])
     if len(rows.task):
         columns["thread"] = packed(np.searchsorted(tasks, rows.task))
         columns["cpu"] = packed(np.searchsorted(cpus, rows.cpu))
+    if len(rows.site):
+        columns["site"] = packed(rows.site)
     if len(rows.time):
         columns["time"] = packed(rows.time, ascending=True)
     return columns

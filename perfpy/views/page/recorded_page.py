@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.page.page_sites import PageSites
     from perfpy.views.verdict.profile import HeadlineReports
 
 
@@ -29,12 +30,14 @@ class PageParts(NamedTuple):
         annotation: the samples of all functions.
         reports: of the headline.
         files: the samples of source lines.
+        sites: the places in code of single samples; None without.
     """
 
     stacks: Sequence[Stacks]
     annotation: Annotation
     reports: HeadlineReports
     files: Sequence[SourceShares]
+    sites: PageSites | None = None
 
 
 class RecordedProfile(StackSource, MarkSource, PageSource, Protocol):
@@ -51,10 +54,11 @@ def page_of(
     recording: RecordedProfile, parts: PageParts, symbols: SymbolOptions | None, sample_filter: SampleFilter | None, *, code: bool = True
 ) -> str:
     """Return the page of a recording. code: with the code of functions."""
-    stacks, annotation, reports, files = parts
+    stacks, annotation, reports, files, sites = parts
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
     text = page_text(recording, annotation.report, stacks, reports)
-    return render(stacks, text, code=code_data(annotation) if code else [], files=file_data(files), marks=marks)
+    functions = code_data(annotation, sites) if code else []
+    return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites)
 
 
 def changes_page(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.samples.fingerprints import combine_columns
+from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.analysis.verdict.categories import KERNEL
 from perfpy.symbols.interning import IdTable
 from perfpy.views.readable import readable, source_file

@@ -6,7 +6,7 @@ import { endsOf, formOf } from "./model/forms.js";
 import { columnsFor } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { fragmentOf, stateOf } from "./model/permalink.js";
-import { collect, eachChosen, kindOf, nodesUnder, JOINED } from "./model/selection.js";
+import { collect, eachChosen, kindOf, nodesUnder, onAndOff, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
@@ -226,15 +226,15 @@ class Page {
     this.code.draw();
   }
 
-  /* The weights of the selected samples by site of the code, where samples have sites. */
+  /* The weights of the selected samples by site of the code, if some are selected; of time on and off the CPU the former. */
   weighCode() {
-    const sites = this.profile.sites || 0, { range } = this.state;
-    const parts = range && range.map(tick => Math.min(1, tick / (this.profile.last || 1)));
-    if (!sites || this.event === JOINED) { this.code.load(null, 0, parts); return; }
-    const weights = new Float64Array(sites + 1);
+    const { sites, events } = this.profile, { range, process, thread, cpu, module, category, inside } = this.state;
+    const isPart = [range, process, thread, cpu, module, category, inside].some(filter => filter !== null);
+    if (!sites || !isPart) { this.code.load(null, 0, ""); return; }
+    const event = this.event === JOINED ? onAndOff(this.profile)[0] : this.event, weights = new Float64Array(sites + 1);
     let all = 0;
-    eachChosen(this.profile, this.choice(), (table, column, row, weight) => { all += weight; if (table.site) weights[table.site[row]] += weight; });
-    this.code.load(weights, all, parts);
+    eachChosen(this.profile, { ...this.choice(), event }, (table, column, row, weight) => { all += weight; if (table.site) weights[table.site[row]] += weight; });
+    this.code.load(weights, all, events[event].event);
   }
 
   loadTimes() {
@@ -286,7 +286,7 @@ class Page {
   choose(f) {
     this.state.chosen = f;
     this.keepAddress();
-    if (f !== null && !this.code.weights) this.weighCode();
+    if (f !== null) this.weighCode();
     this.details.show(this.weighed, this.profile.names, f);
     for (const view of [this.table, this.tree, this.callerTree]) if (view.rows.length && !view.table.contains(document.activeElement)) view.draw();
     if (f !== null) this.code.show(...this.profile.names[f]);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.analysis.samples.fingerprints import combine_columns, row_fingerprints
+from perfpy.analysis.samples.row_hashes import combine_columns, row_fingerprints
 from perfpy.analysis.samples.task_dimensions import TaskStates
 from perfpy.symbols.interning import IdTable
 

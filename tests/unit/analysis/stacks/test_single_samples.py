@@ -22,7 +22,7 @@ def alike(times: list[int], rows: list[int], weights: list[int]) -> SampleColumn
     """Return samples of one thread."""
     same = np.zeros(len(times), np.int32)
     ones = np.ones(len(times), np.int32)
-    return SampleColumns(np.array(rows, np.int32), same, same, np.array(times), same, np.array(weights), ones)
+    return SampleColumns(np.array(rows, np.int32), same, same, np.array(times), same, np.array(weights), ones, same)
 
 
 def test_samples_of_one_row_within_a_tick_are_one() -> None:

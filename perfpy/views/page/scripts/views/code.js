@@ -23,9 +23,22 @@ export function sharesOf(one, weights) {
   return { total, byNumber, byLine, bySource };
 }
 
+/* The shares of a file's lines in all weight, from weights by site: own and with inlined code, by line; and of the whole file. */
+export function fileShares(one, weights, all) {
+  const own = new Map(), inlined = new Map(), inFile = new Set(), add = (to, key, weight) => to.set(key, (to.get(key) || 0) + (all ? weight / all : 0));
+  let share = 0, ownShare = 0;
+  for (const [line, site, isOwn] of one.spots) {
+    add(inlined, line, weights[site]);
+    if (isOwn) { add(own, line, weights[site]); ownShare += all ? weights[site] / all : 0; }
+    if (!inFile.has(site)) share += all ? weights[site] / all : 0;
+    inFile.add(site);
+  }
+  return { own, inlined, share, ownShare };
+}
+
 export class CodeView {
   constructor(parts, code, files) {
-    Object.assign(this, parts, { code, files, weights: null, whole: 0, range: null });
+    Object.assign(this, parts, { code, files, weights: null, whole: 0, event: "" });
     this.isEmpty = !code.length && !files.length;
     const group = (label, options) => { if (options.length) this.choice.append(el("optgroup", { label }, ...options)); };
     const events = new Set([...files, ...code].map(one => one.event));
@@ -43,7 +56,7 @@ export class CodeView {
   hottest(name, module) {
     const one = this.code[this.numberOf(name, module)];
     if (!one || !one.sources.length) return null;
-    const shares = this.weights && one.spots ? sharesOf(one, this.weights) : null;
+    const shares = this.follows(one) ? sharesOf(one, this.weights) : null;
     const lines = one.sources.flatMap((source, i) => source.lines.map(([line, share, text]) => [line, shares ? shares.byLine.get(`${i} ${line}`) || 0 : share, text]));
     return lines.filter(([, share]) => share).sort((a, b) => b[1] - a[1]);
   }
@@ -57,11 +70,14 @@ export class CodeView {
     this.draw();
   }
 
-  /* weights: of the selected samples by site, null if they are not known; whole: of all of them; range: selected, as parts of the recording, or null. */
-  load(weights, whole, range) {
-    Object.assign(this, { weights, whole, range });
+  /* weights: of the selected samples of an event by site, null for those of the whole recording; whole: of all of them. */
+  load(weights, whole, event) {
+    Object.assign(this, { weights, whole, event });
     this.draw();
   }
+
+  /* Whether the selected samples of the code's event are known by site. */
+  follows(one) { return !!(this.weights && one.spots.length && one.event === this.event); }
 
   draw() {
     if (this.isEmpty) {
@@ -75,23 +91,26 @@ export class CodeView {
   }
 
   drawFile(one) {
-    const [from, to] = this.range ? this.range.map(share => (100 * share).toFixed(1)) : [];
-    this.about.textContent = `${one.event}: ${percent(one.share)} of the whole recording, ${percent(one.own)} without inlined code`
-      + (one.lines.some(([, , text]) => text) ? "" : ". The file is not here, or not called as source files are")
-      + (this.range ? `. The selected range by files: perfpy report --html FILE --time ${from}%-${to}%` : "");
-    head(this.table, [["Own", "number"], ["+ inlined", "number"], ["Line", "number"], ["Source", "text"]]);
+    const found = this.follows(one) ? fileShares(one, this.weights, this.whole) : null, of = found ? "the selected samples" : "the whole recording";
+    /* calls are in whole stacks, not in sites */
+    const calls = found && one.calls;
+    this.about.textContent = `${one.event}: ` + (calls ? `own lines: ${percent(found.ownShare)} of ${of}`
+      : `${percent(found ? found.share : one.share)} of ${of}, ${percent(found ? found.ownShare : one.own)} without inlined code`)
+      + (one.lines.some(([, , text]) => text) ? "" : ". The file is not here, or not called as source files are");
+    head(this.table, [["Own", "number"], [calls ? "" : "+ inlined", "number"], ["Line", "number"], ["Source", "text"]]);
     let before = null;
     const rows = [], shown = share => share ? percent(share) : "";
-    for (const [number, own, text, whole] of one.lines) {
+    for (const [number, ownOfAll, text, wholeOfAll] of one.lines) {
       if (before !== null && number > before + 1) rows.push(this.gap(4));
       before = number;
-      rows.push(this.heated(whole, row(cell(shown(own), "number"), cell(shown(whole), "number"), cell(number, "number"), cell(text, "text"))));
+      const own = found ? found.own.get(number) || 0 : ownOfAll, whole = calls ? own : found ? found.inlined.get(number) || 0 : wholeOfAll;
+      rows.push(this.heated(whole, row(cell(shown(own), "number"), cell(calls ? "" : shown(whole), "number"), cell(number, "number"), cell(text, "text"))));
     }
     this.table.tBodies[0].replaceChildren(...rows);
   }
 
   drawFunction(one) {
-    const lines = this.kind.value === "source", shares = this.weights && one.spots ? sharesOf(one, this.weights) : null;
+    const lines = this.kind.value === "source", shares = this.follows(one) ? sharesOf(one, this.weights) : null;
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
     this.about.textContent = `${one.module}, ${one.event}: ${of}; shares below are of the function`
       + (lines && !one.sources.length ? ". No lines of source are known: the file has no debug information, or its source is not here" : "");

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from perfpy.abi.columns import Ragged, Slices
-from perfpy.analysis.samples import fingerprints
-from perfpy.analysis.samples.fingerprints import combine_columns, row_fingerprints
+from perfpy.analysis.samples import row_hashes
+from perfpy.analysis.samples.row_hashes import combine_columns, row_fingerprints
 
 
 def ragged(*rows: list[int]) -> Ragged:
@@ -39,7 +39,7 @@ def test_rows_of_many_blocks_have_the_numbers_that_each_has_alone(monkeypatch: p
     starts = np.cumsum(lengths + 1) - lengths - 1
     alone = [int(row_fingerprints(Slices(words, starts[i : i + 1], lengths[i : i + 1]))[0]) for i in range(len(starts))]
     for block in (1, 7, 100, 1 << 15):
-        monkeypatch.setattr(fingerprints, "_BLOCK", block)
+        monkeypatch.setattr(row_hashes, "_BLOCK", block)
         assert row_fingerprints(Slices(words, starts, lengths)).tolist() == alone
         assert row_fingerprints(Slices(words, starts[::-1], lengths[::-1])).tolist() == alone[::-1]
 

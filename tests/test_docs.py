@@ -170,7 +170,7 @@ def documented_commands() -> list[list[str]]:
 def test_the_options_of_documented_commands_exist(words):
     from perfpy.cli.line.parser import Parser
 
-    if words[0] == "./program":  # `perfpy ./program` has no options of its own
+    if words[0] in ("./program", "python3", "PID"):  # these lines have no options of their own
         return
     command = load(words[0])
     Parser(command.options, stops_at_word=command.runs_workload).parse(words[1:])

@@ -132,7 +132,9 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
             print(start.first_steps())
             return 1  # perf's status for a line without a command
         if command := start.program_of(args):
-            return start.run_program(command)
+            return start.record_and_report_program(command)
+        if pids := start.processes_of(args):
+            return start.record_and_report_processes(pids)
     from perfpy.cli.dispatch import group  # click: 30 ms
 
     return group.run([*args])  # the attribute `list` may be the command's module

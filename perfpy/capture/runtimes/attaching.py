@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
 from perfpy.capture.runtimes.programs import runtime_of
+from perfpy.capture.runtimes.table import PYTHON
 from perfpy.symbols.files import live_process
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 JCMD: Final = "jcmd"
 REMOTE_EXEC: Final = "remote_exec"  # see perfpy.capture.runtimes.cpython.attach, which reports what is missing itself
+_LIBPYTHON: Final = b"/libpython3."  # of a program that embeds Python
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
 
 
@@ -24,9 +26,10 @@ def runtime_of_process(pid: int) -> LanguageRuntime | None:
     if is_java(pid):
         return runtime_of("java")
     try:
-        return runtime_of(os.readlink(f"/proc/{pid}/exe"))
+        runtime = runtime_of(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
         return None
+    return PYTHON if runtime is None and _LIBPYTHON in _of_process(pid, "maps") else runtime
 
 
 def lacks(pid: int, *, unwinds: bool = False) -> str:

@@ -1,33 +1,30 @@
-"""The shortest way to an answer: `perfpy ./program` records a program with the stacks it needs and reports it; `perfpy` shows how."""
+"""The shortest way to an answer: `perfpy ./program` or `perfpy PID` records with the stacks it needs and reports; `perfpy` shows how."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import KernelRefusedError, PerfError
-from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
+    from perfpy.capture.runtimes.table import LanguageRuntime
     from perfpy.cli.line.options import PerfCommand
 
-_PYTHON: Final = re.compile(r"python[\d.]*")
-_COMPILES: Final = re.compile(r"(?:node(?:js)?|java|php[\d.]*|erl|beam\.smp|julia|mono|dotnet)(?:[\d.-].*)?")
-_SCRIPT_LINE: Final = 256  # bytes of a script's first line that the kernel reads
-_LAUNCHER: Final = "env"  # `#!/usr/bin/env python3`
+_SECONDS: Final = 10  # of recording a running process
+_DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
 #: what to type, and what for
 _WAYS: Final = (
     ("perfpy ./program [ARGS]", "record a program, and tell where its time goes"),
     ("perfpy python3 app.py", "the same for a Python program: functions and lines"),
-    ("perfpy record --unwind -p PID -- sleep 10", "record a running process; then perfpy report"),
+    ("perfpy PID", f"the same for a running process, for {_SECONDS} seconds"),
     ("perfpy top", "show what runs on this machine now"),
     ("perfpy report", "show the last recording again (--tui: browse it)"),
     ("perfpy view", "show it as a page in the browser"),
@@ -56,9 +53,35 @@ def program_of(args: Sequence[str]) -> list[str]:
     return ["python3", *args] if word.endswith(".py") and os.path.isfile(word) and shutil.which("python3") else []
 
 
-def run_program(command: Sequence[str]) -> int:
+def processes_of(args: Sequence[str]) -> list[int]:
+    """Return the processes that the arguments name by their numbers (12 or 12,13). Raises PerfError if one does not run."""
+    words = args[0].split(",") if len(args) == 1 else [""]
+    if not all(word.isdecimal() and len(word) <= _DIGITS for word in words):
+        return []
+    pids = [*map(int, words)]
+    for pid in pids:
+        if not os.path.exists(f"/proc/{pid}"):
+            raise PerfError(f"no process {pid} runs; perfpy top shows those that do")
+    return pids
+
+
+def record_and_report_program(command: Sequence[str]) -> int:
     """Record a program, then report it; print both commands, and return the program's exit status."""
-    status = _record(command)
+    from perfpy.capture.runtimes.programs import runtime_of
+
+    return _record_and_report(stack_option(runtime_of(command[0])), ["--", *command])
+
+
+def record_and_report_processes(pids: Sequence[int]) -> int:
+    """Record running processes for ten seconds, or until Ctrl-C, then report them; print both commands, and return the exit status."""
+    from perfpy.capture.runtimes.attaching import runtime_of_process
+
+    stacks = stack_option(runtime_of_process(pids[0]))
+    return _record_and_report(stacks, ["-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)])
+
+
+def _record_and_report(stacks: str, target: Sequence[str]) -> int:
+    status = _record(stacks, target)
     arguments: list[str] = []
     print(f"perfpy report{_join_command(arguments)}", file=sys.stderr)
     if sys.stdout.isatty():
@@ -69,11 +92,11 @@ def run_program(command: Sequence[str]) -> int:
     return status or report_status
 
 
-def _record(command: Sequence[str]) -> int:
+def _record(stacks: str, target: Sequence[str]) -> int:
     """Record with the most that the kernel allows. Raises PerfError."""
     refusal: PerfError | None = None
-    for options in _ways_to_record(command):
-        arguments = [*options, "-o", FILE, "--", *command]  # without -o, record writes into a pipe on standard output
+    for options in ([stacks, "--off-cpu"], [stacks], ["-g"]):  # the best first
+        arguments = [*options, "-o", FILE, *target]  # without -o, record writes into a pipe on standard output
         print(f"perfpy record{_join_command(arguments)}", file=sys.stderr)
         sys.stderr.flush()
         try:
@@ -84,34 +107,13 @@ def _record(command: Sequence[str]) -> int:
     raise refusal
 
 
-def _ways_to_record(command: Sequence[str]) -> Iterator[list[str]]:
-    """Yield options of record, the best first."""
-    stacks = stack_options(command[0])
-    yield [*stacks, "--off-cpu"]
-    yield stacks
-    yield ["-g"]
+def stack_option(runtime: LanguageRuntime | None) -> str:
+    """Return the option that gives the stacks of a program names and callers, by its interpreter or virtual machine."""
+    from perfpy.capture.runtimes.table import PYTHON
 
-
-def stack_options(program: str) -> list[str]:
-    """Return the options that give a program's stacks names and callers, by its interpreter or virtual machine."""
-    names = _runtime_names(program)
-    if any(map(_PYTHON.fullmatch, names)):
-        return ["--python"]
-    return ["--jit"] if any(map(_COMPILES.fullmatch, names)) else ["--unwind"]
-
-
-def _runtime_names(program: str) -> list[str]:
-    """Return the possible names of the file that runs a program: its own, that of the file it links to, a script's interpreter."""
-    path = shutil.which(program) or program
-    names = [os.path.basename(path), os.path.basename(os.path.realpath(path))]
-    try:
-        with open_regular(path) as file:
-            line = file.read(_SCRIPT_LINE).partition(b"\n")[0].decode(errors="replace")
-    except OSError:
-        return names
-    words = line.removeprefix("#!").split() if line.startswith("#!") else []
-    interpreters = [os.path.basename(word) for word in words if not word.startswith("-") and "=" not in word]
-    return names + [name for name in interpreters[:2] if name != _LAUNCHER]
+    if runtime is None:
+        return "--unwind"
+    return "--python" if runtime is PYTHON else "--jit"
 
 
 def _command(name: str) -> PerfCommand[Any]:

@@ -1,12 +1,14 @@
-"""Tests of the shortest way: perfpy without arguments, and perfpy PROGRAM."""
+"""Tests of the shortest way: perfpy without arguments, perfpy PROGRAM and perfpy PID."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.cli import run
 from perfpy.cli.dispatch import commands, start
 from perfpy.errors import KernelRefusedError, WorkloadFailedError
@@ -60,6 +62,27 @@ def test_a_program_is_recorded_and_reported(program: str, monkeypatch: pytest.Mo
     assert capsys.readouterr().err.splitlines() == [f"perfpy {line}" for line in lines]
 
 
+def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, lines = started(monkeypatch, Recorded(), str(os.getpid()))
+    assert status == 0
+    assert lines == [f"record --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", "report"]
+
+
+def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = f"{os.getpid()},{os.getppid()}"
+    assert started(monkeypatch, Recorded(), pids)[1][0].endswith(f"-p {pids} -- sleep 10")
+
+
+def test_a_process_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert started(monkeypatch, Recorded(), "4294967295") == (255, [])
+    assert capsys.readouterr().err == "perfpy: no process 4294967295 runs; perfpy top shows those that do\n"
+
+
+@pytest.mark.parametrize("words", [["9" * 5000], ["12,"], ["1", "2"], ["-12"], ["1_2"]])
+def test_other_words_with_digits_name_no_process(words: list[str]) -> None:
+    assert start.processes_of(words) == []
+
+
 def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     status, lines = started(monkeypatch, Recorded(refused=2), program)
     assert status == 0
@@ -107,13 +130,13 @@ def test_the_interpreter_decides_on_stacks(first_line: str, expected: str, tmp_p
     path = tmp_path / "program"
     path.write_text(f"{first_line}\n")
     path.chmod(0o755)
-    assert start.stack_options(str(path)) == [expected]
+    assert start.stack_option(runtime_of(str(path))) == expected
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "python3.13").write_bytes(b"\x7fELF")
     (tmp_path / "interpreter").symlink_to(tmp_path / "python3.13")
-    assert start.stack_options(str(tmp_path / "interpreter")) == ["--python"]
+    assert start.stack_option(runtime_of(str(tmp_path / "interpreter"))) == "--python"
 
 
 def test_a_script_that_is_not_executable_is_run_by_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

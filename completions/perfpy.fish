@@ -292,6 +292,14 @@ complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l json -f -d 'print 
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l help -f -d 'show this text'
 
+complete -c perfpy -n __fish_use_subcommand -f -a leaks -d 'show which Python lines allocate memory and keep it'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'watch this process'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s d -l duration -x -d 'seconds to watch'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l small-objects -f -d 'include objects of up to 512 bytes'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l json -f -d 'print one JSON object'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s h -f -d 'show this text'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l help -f -d 'show this text'
+
 complete -c perfpy -n __fish_use_subcommand -f -a report -d 'read perf.data and show the profile'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s f -l force -f -d 'skip the file ownership check'
@@ -891,4 +899,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command or a topic'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace stacks report view annotate diff script sched lock kwork why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace stacks leaks report view annotate diff script sched lock kwork why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster'

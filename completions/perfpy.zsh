@@ -27,6 +27,7 @@ _perfpy() {
         'top:show what runs now, as a live profile'
         'trace:print system calls as they happen, or of a recording'
         'stacks:print what the threads of a Python program do now'
+        'leaks:show which Python lines allocate memory and keep it'
         'report:read perf.data and show the profile'
         'view:show the profile in the browser'
         'annotate:show the code of hot functions with samples per instruction'
@@ -429,6 +430,18 @@ _perfpy() {
             _arguments -s -S \
                 '*-p+[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--json[print one JSON object]' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        leaks)
+            _arguments -s -S \
+                '*-p+[watch this process]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[watch this process]:pids: _sequence _perfpy_ask pids -' \
+                '*-d+[seconds to watch]:value: ' \
+                '*--duration=[seconds to watch]:value: ' \
+                '*--small-objects[include objects of up to 512 bytes]' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
@@ -1327,7 +1340,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks report view annotate diff script sched lock kwork why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks leaks report view annotate diff script sched lock kwork why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -19,6 +19,7 @@ metadata            side-band of running tasks, and the header's features
 unwinding           DWARF stacks -> callchains while recording
 off_cpu             waits as samples
 runtimes            names of code from JIT compilers and interpreters
+memory_growth       memory that Python programs allocate and keep (perfpy leaks)
 python_frames       Python frames from the memory of CPython
 injection           perf inject
 """

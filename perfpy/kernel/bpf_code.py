@@ -40,6 +40,14 @@ class BpfCode:
         """Subtract a register."""
         self.emit(0x1F, dst, src)
 
+    def multiply(self, dst: int, src: int) -> None:
+        """Multiply by a register."""
+        self.emit(0x2F, dst, src)
+
+    def mask(self, dst: int, value: int) -> None:
+        """Keep the bits of a number."""
+        self.emit(0x57, dst, immediate=value)
+
     def add_number(self, dst: int, value: int) -> None:
         """Add a number."""
         self.emit(0x07, dst, immediate=value)
@@ -112,6 +120,11 @@ class BpfCode:
         """Jump if a register is negative."""
         self._jumps[len(self._code)] = label
         self.emit(0xC5, dst)
+
+    def jump_if_positive(self, dst: int, label: str) -> None:
+        """Jump if a register is above 0, with sign."""
+        self._jumps[len(self._code)] = label
+        self.emit(0x65, dst)
 
     def bytes(self) -> bytes:
         """Return the program."""

@@ -10,6 +10,7 @@ import mmap
 import os
 import struct
 import sys
+from errno import ENOENT
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 _SYSCALL_NUMBERS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "ppc64le": 361, "ppc64": 361, "s390x": 351}
 
-_MAP_CREATE, _MAP_UPDATE_ELEM, _MAP_DELETE_ELEM, _PROG_LOAD = 0, 2, 3, 5
-ARRAY, LRU_HASH, RINGBUF = 2, 9, 27  #: enum bpf_map_type
-TRACEPOINT, PERF_EVENT = 5, 7  #: enum bpf_prog_type
+_MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_UPDATE_ELEM, _MAP_DELETE_ELEM, _PROG_LOAD, _MAP_LOOKUP_BATCH = 0, 1, 2, 3, 5, 24
+HASH, ARRAY, LRU_HASH, RINGBUF = 1, 2, 9, 27  #: enum bpf_map_type
+KPROBE, TRACEPOINT, PERF_EVENT = 2, 5, 7  #: enum bpf_prog_type; the first one is also that of probes in programs
+NO_PREALLOC: Final = 1  #: a map that takes memory only for its entries
 _ATTR_SIZE: Final = 128
+_AT_ONCE: Final = 1 << 12  # entries of a map
 _LICENSE: Final = b"GPL"  # helpers that read a task's memory require it of the program
 _BUSY, _DISCARDED = 1 << 31, 1 << 30  # of a record's length
 _RECORD_HEAD: Final = 8
@@ -39,9 +42,60 @@ def _call(command: int, attr: bytes) -> int:
     return result
 
 
-def create_map(kind: int, key_size: int, value_size: int, entries: int) -> int:
+def create_map(kind: int, key_size: int, value_size: int, entries: int, flags: int = 0) -> int:
     """Create a map and return its descriptor. Raises OSError."""
-    return _call(_MAP_CREATE, struct.pack("=5I", kind, key_size, value_size, entries, 0))
+    return _call(_MAP_CREATE, struct.pack("=5I", kind, key_size, value_size, entries, flags))
+
+
+def lookup(descriptor: int, key: bytes, size: int) -> bytes:
+    """Return the value of a key. Raises OSError if it is not in the map.
+
+    Args:
+        descriptor: of the map.
+        key: the key's bytes.
+        size: bytes of a value.
+    """
+    key_buffer, value = ctypes.create_string_buffer(key, len(key)), ctypes.create_string_buffer(size)
+    _call(_MAP_LOOKUP_ELEM, struct.pack("=I4xQQQ", descriptor, ctypes.addressof(key_buffer), ctypes.addressof(value), 0))
+    return value.raw
+
+
+def entries(descriptor: int, key_size: int, value_size: int, most: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a hash map, as they are at the moment. Raises OSError.
+
+    Args:
+        descriptor: of the map.
+        key_size, value_size: in bytes.
+        most: its largest number of entries.
+    """
+    at_once = min(most, _AT_ONCE)
+    keys, values = ctypes.create_string_buffer(key_size * at_once), ctypes.create_string_buffer(value_size * at_once)
+    position = ctypes.create_string_buffer(max(key_size, 8))
+    is_first = True
+    for _ in range(most):
+        # { u64 in_batch, out_batch, keys, values; u32 count, map_fd; u64 elem_flags, flags; }
+        before = 0 if is_first else ctypes.addressof(position)
+        addresses = (before, ctypes.addressof(position), ctypes.addressof(keys), ctypes.addressof(values))
+        attr = ctypes.create_string_buffer(struct.pack("=QQQQIIQQ", *addresses, at_once, descriptor, 0, 0), _ATTR_SIZE)
+        is_last = _try_batch(attr)
+        (count,) = struct.unpack_from("=I", attr, 32)
+        all_keys, all_values = keys.raw, values.raw
+        for row in range(min(count, at_once)):
+            yield all_keys[row * key_size : (row + 1) * key_size], all_values[row * value_size : (row + 1) * value_size]
+        if is_last:
+            return
+        is_first = False
+
+
+def _try_batch(attr: ctypes.Array[ctypes.c_char]) -> bool:
+    """Look up the next entries; return whether they are the last."""
+    number = _SYSCALL_NUMBERS[os.uname().machine]
+    if _libc.syscall(number, _MAP_LOOKUP_BATCH, attr, _ATTR_SIZE) >= 0:
+        return False
+    code = ctypes.get_errno()
+    if code != ENOENT:
+        raise OSError(code, os.strerror(code))
+    return True
 
 
 def update(descriptor: int, key: bytes, value: bytes) -> None:

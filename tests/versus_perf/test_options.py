@@ -13,7 +13,7 @@ pytestmark = pytest.mark.versus_perf
 
 _OPTION = re.compile(r"^ {4}(?:-(?P<letter>\w), |    )--(?P<word>[\w-]+)", re.MULTILINE)
 #: commands of perfpy alone, and perf's archive, a shell script that lists no options
-OURS_ALONE = {"help", "version", "archive", "export", "latency", "stacks", "view", "why"}
+OURS_ALONE = {"help", "version", "archive", "export", "latency", "leaks", "stacks", "view", "why"}
 
 
 def options_of_perf(perf: str, command: str) -> set[str]:

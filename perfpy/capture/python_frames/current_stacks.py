@@ -81,7 +81,7 @@ class ProcessStacks(NamedTuple):
 
 def process_stacks(pid: int, procfs: ProcFs | None = None) -> ProcessStacks:
     """Read the stacks in a child process. Raises PerfError."""
-    answer = _in_child(lambda: _read_process(pid, procfs or ProcFs()), _LONGEST)
+    answer = in_child(lambda: _read_process(pid, procfs or ProcFs()), _LONGEST)
     if answer is None:
         raise PerfError(f"process {pid}: its memory could not be read in {_LONGEST:.0f} s")
     if "error" in answer:
@@ -90,7 +90,7 @@ def process_stacks(pid: int, procfs: ProcFs | None = None) -> ProcessStacks:
     return ProcessStacks(pid, answer["command"], answer["version"], threads, answer["others"])
 
 
-def _in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
+def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
     """Return the result of work; None after the time, or if the child died."""
     end, answer_end = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
@@ -127,19 +127,10 @@ def _received(end: int, deadline: float) -> dict[str, Any] | None:
 
 def _read_process(pid: int, procfs: ProcFs) -> dict[str, Any]:
     """Return the fields of ProcessStacks, or the error."""
-    status = procfs.status(pid)
-    if status is None:
-        return {"error": f"no process {pid}"}
-    located = RuntimeLocator(procfs).find(pid)
-    if located is None:
-        return {"error": f"process {pid} ({status.comm}) does not run CPython, or its files may not be read"}
     try:
-        memory = InterpreterMemory(pid)
-        python = PythonProcess(memory, located.runtime, located.version, time.monotonic)
-    except PermissionError:
-        return {"error": f"process {pid}: its memory may not be read; run perfpy as root, or set kernel.yama.ptrace_scope to 0"}
-    except (OSError, ValueError, UnreadableMemoryError) as error:
-        return {"error": f"process {pid}: {str(error) or 'its interpreter cannot be read'}"}
+        memory, python = open_python(procfs, pid)
+    except PerfError as error:
+        return {"error": str(error)}
     stacks = {tid: _thread(python, procfs, pid, tid) for tid in procfs.threads(pid)}
     if python.needs_stack_pointer:
         missing = [tid for tid, stack in stacks.items() if stack is None]
@@ -154,6 +145,29 @@ def _read_process(pid: int, procfs: ProcFs) -> dict[str, Any]:
         "threads": [one._asdict() for one in threads],
         "others": len(stacks) - len(threads),
     }
+
+
+def open_python(procfs: ProcFs, pid: int) -> tuple[InterpreterMemory, PythonProcess]:
+    """Return the memory of a process, and its interpreters. Raises PerfError for processes without CPython, and without permission."""
+    status = procfs.status(pid)
+    if status is None:
+        raise PerfError(f"no process {pid}")
+    located = RuntimeLocator(procfs).find(pid)
+    if located is None:
+        raise PerfError(f"process {pid} ({status.comm}) does not run CPython, or its files may not be read")
+    try:
+        memory = InterpreterMemory(pid)
+        return memory, PythonProcess(memory, located.runtime, located.version, time.monotonic)
+    except PermissionError:
+        raise PerfError(f"process {pid}: its memory may not be read; run perfpy as root, or set kernel.yama.ptrace_scope to 0") from None
+    except (OSError, ValueError, UnreadableMemoryError) as error:
+        raise PerfError(f"process {pid}: {str(error) or 'its interpreter cannot be read'}") from None
+
+
+def stack_pointer(procfs: ProcFs, pid: int, tid: int) -> int:
+    """Return a waiting thread's stack pointer, the word before the last of /proc/PID/syscall; 0 while it runs."""
+    words = _text(procfs, f"{pid}/task/{tid}/syscall").split()
+    return int(words[-2], 16) if len(words) > 2 else 0
 
 
 def _remaining(python: PythonProcess, walked: Iterable[int], missing: list[int]) -> Iterator[tuple[int, int]]:
@@ -174,7 +188,7 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
     inner = live_process.innermost_tid(pid, tid) or tid
     for _ in range(_ATTEMPTS):
         pointer = known_pointer
-        if python.needs_stack_pointer and tid != pid and not pointer and not (pointer := _stack_pointer(procfs, pid, tid)):
+        if python.needs_stack_pointer and tid != pid and not pointer and not (pointer := stack_pointer(procfs, pid, tid)):
             time.sleep(_PAUSE)
             continue
         with contextlib.suppress(UnreadableMemoryError):
@@ -189,11 +203,12 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
     version = python.layout.version
     is_certain = frames.is_whole and not frames.has_moved
     return ThreadStack(
-        tid, comm, python.thread_name(inner), state, wait, False, is_certain, [_frame(one, version) for one in frames.frames]
+        tid, comm, python.thread_name(inner), state, wait, False, is_certain, [current_frame(one, version) for one in frames.frames]
     )
 
 
-def _frame(frame: PythonFrame, version: tuple[int, int]) -> CurrentFrame:
+def current_frame(frame: PythonFrame, version: tuple[int, int]) -> CurrentFrame:
+    """Return the function and line of a frame."""
     code = frame.code
     lines = decode_lines(code.lines, code.first_line, version)
     row = bisect.bisect_right(lines, (max(frame.offset, 0), 1 << 62)) - 1
@@ -214,12 +229,6 @@ def _state(procfs: ProcFs, pid: int, tid: int) -> tuple[str, str]:
     fields = _text(procfs, f"{pid}/task/{tid}/stat").rpartition(")")[2].split()
     wait = _text(procfs, f"{pid}/task/{tid}/wchan")
     return _STATES.get(fields[0], fields[0]) if fields else "ended", "" if wait == "0" else wait
-
-
-def _stack_pointer(procfs: ProcFs, pid: int, tid: int) -> int:
-    """Return a waiting thread's stack pointer, the word before the last of /proc/PID/syscall; 0 while it runs."""
-    words = _text(procfs, f"{pid}/task/{tid}/syscall").split()
-    return int(words[-2], 16) if len(words) > 2 else 0
 
 
 def _text(procfs: ProcFs, path: str) -> str:

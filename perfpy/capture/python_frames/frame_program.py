@@ -67,11 +67,12 @@ class ThreadEntry(NamedTuple):
 
 THREAD: Final = struct.Struct(f"={len(ThreadEntry._fields)}Q")
 _ENTRY_OFFSETS: Final = {name: 8 * number for number, name in enumerate(ThreadEntry._fields)}
-_HEAD_OFFSETS: Final = {"time": 0, "ids": 8, "count": 16, "holder": 24, "locked": 32, "native_id": 40, "pointer": 48, "next": 56} | {
+HEAD_OFFSETS: Final = {"time": 0, "ids": 8, "count": 16, "holder": 24, "locked": 32, "native_id": 40, "pointer": 48, "next": 56} | {
     "holder_code": 64
 }
 
 _R0, _R1, _R2, _R3, _R4, _R5, _COUNT, _SCRATCH, _FRAME, _ENTRY, _STACK = range(11)
+RECORD: Final = _SCRATCH  #: the register with the record's address, after find_thread
 
 
 def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> bytes:
@@ -85,9 +86,9 @@ def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> 
             tracepoint only those of processes whose first thread is in it.
     """
     program = BpfCode()
-    _find_thread(program, threads, scratch, is_sample=is_sample)
-    _copy_head(program)
-    _copy_frames(program)
+    find_thread(program, threads, scratch, is_sample=is_sample)
+    copy_head(program)
+    copy_frames(program)
     _copy_gil(program)
     _send(program, ring)
     if not is_sample:
@@ -100,8 +101,11 @@ def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> 
     return program.bytes()
 
 
-def _find_thread(program: BpfCode, threads: int, scratch: int, *, is_sample: bool) -> None:
-    """Look up the scratch memory and the thread; write time and ids."""
+def find_thread(program: BpfCode, threads: int, scratch: int, *, is_sample: bool) -> None:
+    """Look up the scratch memory and the thread; write time and ids.
+
+    The program goes on at its labels "unknown" for a thread that is not in the map, and "end" without scratch memory.
+    """
     if is_sample:
         program.load(_R3, _R1, _STACK_POINTER)
     else:
@@ -117,11 +121,11 @@ def _find_thread(program: BpfCode, threads: int, scratch: int, *, is_sample: boo
     program.move(_SCRATCH, _R0)
     program.add_number(_SCRATCH, -_TEMPORARY)
     program.load(_R3, _STACK, -24)
-    program.store(_SCRATCH, _HEAD_OFFSETS["pointer"], _R3)
+    program.store(_SCRATCH, HEAD_OFFSETS["pointer"], _R3)
     program.call(_NOW)
-    program.store(_SCRATCH, _HEAD_OFFSETS["time"], _R0)
+    program.store(_SCRATCH, HEAD_OFFSETS["time"], _R0)
     program.call(_PID_TGID)
-    program.store(_SCRATCH, _HEAD_OFFSETS["ids"], _R0)
+    program.store(_SCRATCH, HEAD_OFFSETS["ids"], _R0)
     program.emit(0x63, _STACK, _R0, -8)
     program.load_map(_R1, threads)
     program.move(_R2, _STACK)
@@ -131,7 +135,7 @@ def _find_thread(program: BpfCode, threads: int, scratch: int, *, is_sample: boo
     program.move(_ENTRY, _R0)
     program.load(_R1, _ENTRY, _ENTRY_OFFSETS["state"])
     program.jump_if_other(_R1, 0, "known")
-    program.load(_R1, _SCRATCH, _HEAD_OFFSETS["time"])
+    program.load(_R1, _SCRATCH, HEAD_OFFSETS["time"])
     program.load(_R2, _ENTRY, _ENTRY_OFFSETS["quiet_until"])
     program.jump_if_below(_R1, _R2, "end")
     program.jump("unknown")
@@ -141,7 +145,7 @@ def _find_thread(program: BpfCode, threads: int, scratch: int, *, is_sample: boo
 def _find_process(program: BpfCode, threads: int) -> None:
     """End unless the process's first thread has Python frames: a tracepoint is hit by all tasks of the machine."""
     program.label("process")
-    program.emit(0x61, _R1, _SCRATCH, _HEAD_OFFSETS["ids"] + 4)
+    program.emit(0x61, _R1, _SCRATCH, HEAD_OFFSETS["ids"] + 4)
     program.emit(0x63, _STACK, _R1, -8)
     program.load_map(_R1, threads)
     program.move(_R2, _STACK)
@@ -152,23 +156,23 @@ def _find_process(program: BpfCode, threads: int) -> None:
     program.jump_if_equal(_R1, 0, "end")
 
 
-def _copy_head(program: BpfCode) -> None:
+def copy_head(program: BpfCode) -> None:
     """Read the thread's number, and the address of its innermost frame."""
     program.load(_R3, _ENTRY, _ENTRY_OFFSETS["native_id"])
     program.jump_if_equal(_R3, 0, "without number")
-    _read_user_word(program, _HEAD_OFFSETS["native_id"])
+    _read_user_word(program, HEAD_OFFSETS["native_id"])
     program.jump_if_other(_R0, 0, "unknown")
     program.label("without number")
     program.load(_R3, _ENTRY, _ENTRY_OFFSETS["frame"])
     _read_innermost(program, "unknown", "has innermost")
 
 
-def _copy_frames(program: BpfCode) -> None:
-    """Follow the frames; the register _COUNT has their number in the end."""
+def copy_frames(program: BpfCode, most: int = MOST_FRAMES) -> None:
+    """Follow the frames, at most a number of them, and write them and their number."""
     program.set(_COUNT, 0)
     program.label("frame")
     program.jump_if_equal(_FRAME, 0, "frames end")
-    program.jump_if_at_least(_COUNT, MOST_FRAMES, "frames end")
+    program.jump_if_at_least(_COUNT, most, "frames end")
     program.move(_R1, _SCRATCH)
     program.add_number(_R1, _TEMPORARY)
     program.load(_R2, _ENTRY, _ENTRY_OFFSETS["size"])
@@ -193,8 +197,8 @@ def _copy_frames(program: BpfCode) -> None:
     program.add_number(_COUNT, 1)
     program.jump("frame")
     program.label("frames end")
-    program.store(_SCRATCH, _HEAD_OFFSETS["count"], _COUNT)
-    program.store(_SCRATCH, _HEAD_OFFSETS["next"], _FRAME)
+    program.store(_SCRATCH, HEAD_OFFSETS["count"], _COUNT)
+    program.store(_SCRATCH, HEAD_OFFSETS["next"], _FRAME)
     program.set(_FRAME, 0)
     program.set(_COUNT, 0)  # from here on the verifier has one state, not one for each number of frames
 
@@ -202,15 +206,15 @@ def _copy_frames(program: BpfCode) -> None:
 def _copy_gil(program: BpfCode) -> None:
     """Read the holder of the GIL, its innermost frame's code, and whether it is locked."""
     program.set(_R1, 0)
-    program.store(_SCRATCH, _HEAD_OFFSETS["holder_code"], _R1)
+    program.store(_SCRATCH, HEAD_OFFSETS["holder_code"], _R1)
     for name, to in (("gil_holder", "holder"), ("gil_locked", "locked")):
         program.set(_R1, 0)
-        program.store(_SCRATCH, _HEAD_OFFSETS[to], _R1)
+        program.store(_SCRATCH, HEAD_OFFSETS[to], _R1)
         program.load(_R3, _ENTRY, _ENTRY_OFFSETS[name])
         program.jump_if_equal(_R3, 0, f"without {name}")
-        _read_user_word(program, _HEAD_OFFSETS[to])
+        _read_user_word(program, HEAD_OFFSETS[to])
         program.label(f"without {name}")
-    program.load(_R3, _SCRATCH, _HEAD_OFFSETS["holder"])
+    program.load(_R3, _SCRATCH, HEAD_OFFSETS["holder"])
     program.jump_if_equal(_R3, 0, "without holder")
     program.load(_R1, _ENTRY, _ENTRY_OFFSETS["frame"])
     program.add(_R3, _R1)
@@ -219,7 +223,7 @@ def _copy_gil(program: BpfCode) -> None:
     _read_innermost(program, "without holder", "has holder's frame")
     program.load(_R3, _ENTRY, _ENTRY_OFFSETS["code"])
     program.add(_R3, _FRAME)
-    _read_user_word(program, _HEAD_OFFSETS["holder_code"])
+    _read_user_word(program, HEAD_OFFSETS["holder_code"])
     program.label("without holder")
 
 
@@ -246,14 +250,14 @@ def _read_innermost(program: BpfCode, without: str, end: str) -> None:
 
 def _send(program: BpfCode, ring: int) -> None:
     """Put the record into the ring."""
-    program.load(_R3, _SCRATCH, _HEAD_OFFSETS["count"])
+    program.load(_R3, _SCRATCH, HEAD_OFFSETS["count"])
     program.jump_if_above(_R3, MOST_FRAMES, "end")
     program.emit(0x67, _R3, immediate=FRAME.size.bit_length() - 1)
     program.add_number(_R3, HEAD.size)
     program.load_map(_R1, ring)
     program.move(_R2, _SCRATCH)
     program.set(_R4, _NO_WAKEUP)
-    program.load(_R5, _SCRATCH, _HEAD_OFFSETS["time"])
+    program.load(_R5, _SCRATCH, HEAD_OFFSETS["time"])
     program.load(_R0, _ENTRY, _ENTRY_OFFSETS["wake_at"])
     program.jump_if_below(_R5, _R0, "output")
     program.add_number(_R5, _BETWEEN_WAKEUPS)
@@ -267,7 +271,7 @@ def _send(program: BpfCode, ring: int) -> None:
 def _send_unknown(program: BpfCode, ring: int) -> None:
     """Put a head without frames into the ring, and wake the reader."""
     program.set(_R1, UNKNOWN_THREAD)
-    program.store(_SCRATCH, _HEAD_OFFSETS["count"], _R1)
+    program.store(_SCRATCH, HEAD_OFFSETS["count"], _R1)
     program.load_map(_R1, ring)
     program.move(_R2, _SCRATCH)
     program.set(_R3, HEAD.size)

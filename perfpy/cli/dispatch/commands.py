@@ -36,6 +36,7 @@ COMMANDS = {
     "top": Entry("perfpy.cli.top.command", "show what runs now, as a live profile"),
     "trace": Entry("perfpy.cli.trace.command", "print system calls as they happen, or of a recording"),
     "stacks": Entry("perfpy.cli.stacks", "print what the threads of a Python program do now", raises=True),
+    "leaks": Entry("perfpy.cli.leaks", "show which Python lines allocate memory and keep it", raises=True),
     "report": Entry("perfpy.cli.report.command", "read perf.data and show the profile", pages=True),
     "view": Entry("perfpy.cli.view", "show the profile in the browser"),
     "annotate": Entry("perfpy.cli.annotate.command", "show the code of hot functions with samples per instruction", pages=True),

@@ -115,6 +115,10 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("show where a Python program hangs", "perfpy stacks -p 1234"),
         _example("read the stacks in a program", "perfpy stacks -p 1234 --json | jq '.processes[0].threads'"),
     ),
+    "leaks": (
+        _example("find the lines that make a running Python program grow", "perfpy leaks -p 1234 -d 30"),
+        _example("include objects of up to 512 bytes, which slows the program down a lot", "perfpy leaks -p 1234 --small-objects"),
+    ),
     "report": (
         _example("report perf.data", "perfpy report"),
         _example("print perf's text without rows below one percent", "perfpy report --stdio --percent-limit 1"),

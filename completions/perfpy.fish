@@ -278,6 +278,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from trace' -l summary-mode -x -a 
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l max-summary -x -d 'print at most n rows of a table'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l percentiles -f -d 'print a table with percentiles and shares of the time'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l histogram -f -d 'print the table and a histogram of each calls times'
+complete -c perfpy -n '__fish_seen_subcommand_from trace' -l html -r -F -d 'write a page with a lane of calls for each thread'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l by -x -a 'path peer' -d 'print a table by file or by peer address'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l json -f -d 'print JSON objects, one a line, on standard output'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -s o -l output -r -F -d 'write to this file'

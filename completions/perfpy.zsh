@@ -415,6 +415,7 @@ _perfpy() {
                 '*--max-summary=[print at most n rows of a table]:value: ' \
                 '*--percentiles[print a table with percentiles and shares of the time]' \
                 '*--histogram[print the table and a histogram of each calls times]' \
+                '*--html=[write a page with a lane of calls for each thread]:file:_files' \
                 '*--by=[print a table by file or by peer address]:value:(path peer)' \
                 '*--json[print JSON objects, one a line, on standard output]' \
                 '*-o+[write to this file]:file:_files' \

@@ -8,5 +8,6 @@ descriptors       the files of descriptors over time
 descriptor_rules  what each call does to descriptors
 thread_comms      the comms of threads over time
 totals            calls, errors and times of each thread and call
+lanes             the calls of each thread over time
 named_totals      calls, errors, times and bytes of each file or peer
 """

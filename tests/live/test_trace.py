@@ -162,3 +162,13 @@ def test_a_killed_trace_leaves_no_program_behind(tmp_path):
         running.kill()
 
     assert trace("--", "true")
+
+
+def test_a_page_has_the_calls_of_each_thread(tmp_path):
+    """--html writes a page in place of lines; a recording makes the same one."""
+    live = trace("--html", str(tmp_path / "live.html"), "--", "true")
+    text = (tmp_path / "live.html").read_text(encoding="utf-8")
+
+    assert [line for line in live if not line.startswith(("[ perfpy: wrote ", "note: "))] == []
+    assert "execve" in text
+    assert "mmap(" in text

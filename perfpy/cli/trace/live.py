@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
+import shlex
 import signal
 import sys
 import time
@@ -20,7 +21,7 @@ from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.shared import names_probe
 from perfpy.cli.trace.output import TraceOutput
-from perfpy.cli.trace.replay import line_options, new_totals, output_path, stack_options, summary_of, wants_lines
+from perfpy.cli.trace.replay import line_options, new_totals, output_path, stack_options, summary_of, wants_lines, wants_summary, write_page
 from perfpy.cli.trace.selection import Selection, parse_selection
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.refusals import may_measure_kernel, paranoid_level
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     from perfpy.capture.option_values import Callchain
     from perfpy.cli.trace.options import TraceCommandOptions
+    from perfpy.tracing.totals import Totals
+    from perfpy.views.trace.lines import LineOptions
 
 _FAULTS: Final = {"maj": ("major-faults",), "min": ("minor-faults",), "all": ("major-faults", "minor-faults")}
 _RAW: Final = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
@@ -64,6 +67,7 @@ class LiveTrace:
             fail("--by prints its own table; drop --percentiles, --histogram, --sched, --errno-summary or --summary-mode")
         self._totals = None if options.by else new_totals(options)
         self._named = NamedTotals(options.by, machine) if options.by else None
+        self._form: LineOptions | None = None
         self._ends = False  #: a signal has arrived
         self._left: int | None = options.max_events or None
 
@@ -83,7 +87,7 @@ class LiveTrace:
             pid = workload.pid if workload else 0
             rings = LiveRings([*events, *switches.added], filters, self._record_options(), _teller(), workload=pid)
             stack.callback(rings.close)
-            form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
+            self._form = form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
             calls = LiveCalls(
                 *(rings, form, CallFilter(self._numbers, excluded=self._excluded()), _tell),
                 workload=pid,
@@ -188,13 +192,19 @@ class LiveTrace:
             calls.drain(last=is_last)
             is_last = not self._print(calls, output, signals) or is_last
         output.write_lines(calls.rest())
-        if self._totals is not None:
+        if self._totals is not None and wants_summary(self._options):
             output.write(summary_of(self._totals, self._options, calls.calls.name, calls.comms.final_comm))
         if self._named is not None:
             output.write(named_json(self._named) if self._options.json else named_lines(self._named, self._options.max_summary))
+        if self._options.html and self._form is not None and self._totals is not None:
+            self._write_page(calls, self._form, self._totals)
         if calls.lost:
             _tell(f"warning: {calls.lost} samples lost; larger ring buffers (-m) or fewer calls (-e) help")
         return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0
+
+    def _write_page(self, calls: LiveCalls, form: LineOptions, totals: Totals) -> None:
+        title = f"perfpy trace {shlex.join(self._options.workload or sys.argv[2:])}"
+        write_page(self._options, form, totals, calls.calls.name, title, [f"{calls.lost:,} samples lost"] if calls.lost else [])
 
     def _print(self, calls: LiveCalls, output: TraceOutput, signals: Wakeups) -> bool:
         """Print what has been read; return whether to go on. After a signal, printing ends within about a second."""

@@ -90,6 +90,7 @@ class TraceTextOptions(CommandOptions):
     max_summary: int = option("--max-summary", Value(parse_unsigned, default=0), "print at most n rows of a table", metavar="<n>")
     percentiles: bool = option("--percentiles", Flag(), "print a table with percentiles and shares of the time")
     histogram: bool = option("--histogram", Flag(), "print the table and a histogram of each call's times")
+    html: str = option("--html", Value(default=""), "write a page with a lane of calls for each thread", metavar="<file>")
     by: str = option("--by", Value(Choice("path", "peer"), default=""), "print a table by file or by peer address", metavar="<path|peer>")
     json: bool = option("--json", Flag(), "print JSON objects, one a line, on standard output")
     output: str = option("-o,--output", Value(default=""), "write to this file (default: standard error)", metavar="<file>")

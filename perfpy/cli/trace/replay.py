@@ -9,6 +9,7 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.selection import parse_selection
+from perfpy.tracing.lanes import Lanes
 from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
 from perfpy.views.trace.percentile_text import percentile_lines
@@ -18,7 +19,7 @@ from perfpy.views.trace.summary_text import CallTables, SummaryOptions, empty_to
 from perfpy.views.trace.switched import SwitchOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from perfpy.cli.trace.options import TraceCommandOptions
     from perfpy.tracing.totals import Totals
@@ -31,6 +32,8 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
     """Return the form of the lines."""
     if options.slowest and (options.json or options.min_stack or options.max_events):
         fail("--slowest prints text at the end; drop --json, --min-stack or --max-events")
+    if options.html and (options.json or options.slowest or options.max_events or options.by or options.min_stack):
+        fail("--html draws the calls instead of printing them; drop --json, --slowest, --max-events, --min-stack or --by")
     return LineOptions(
         absolute_time=options.time,
         shows_comm=options.comm,
@@ -39,6 +42,7 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         longer_than=options.duration,
         as_json=options.json,
         slowest=options.slowest,
+        lanes=Lanes() if options.html else None,
     )
 
 
@@ -56,7 +60,7 @@ def output_path(options: TraceCommandOptions) -> str:
 
 def wants_lines(options: TraceCommandOptions) -> bool:
     """Whether to print calls, not only tables."""
-    return options.with_summary or not wants_summary(options.replace(sched=False))
+    return bool(options.html) or options.with_summary or not wants_summary(options.replace(sched=False))
 
 
 def wants_summary(options: TraceCommandOptions) -> bool:
@@ -76,7 +80,28 @@ def wants_summary(options: TraceCommandOptions) -> bool:
 
 def new_totals(options: TraceCommandOptions) -> Totals | None:
     """Return where to add up the calls; None without tables."""
-    return empty_totals(has_buckets=options.percentiles or options.histogram or options.json) if wants_summary(options) else None
+    has_buckets = bool(options.percentiles or options.histogram or options.json or options.html)
+    return empty_totals(has_buckets=has_buckets) if wants_summary(options) or options.html else None
+
+
+def write_page(
+    options: TraceCommandOptions, form: LineOptions, totals: Totals, name_of: Callable[[int], str], title: str, notes: Sequence[str] = ()
+) -> None:
+    """Write the page of --html.
+
+    Args:
+        options: of the command.
+        form: the form of the lines, with the collected calls.
+        totals: the sums.
+        name_of: returns the name of a call.
+        title: what was traced.
+        notes: on losses.
+    """
+    from perfpy.cli.output.output_files import write_bytes  # rarely needed
+    from perfpy.views.trace.lane_page import lane_page
+
+    assert form.lanes is not None
+    write_bytes(options.html, lane_page(form.lanes, totals, name_of, title, notes).encode(errors="replace"), quiet=False)
 
 
 def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[int], str], comm_of: Callable[[int], str]) -> Iterable[str]:
@@ -113,8 +138,10 @@ def replay(options: TraceCommandOptions) -> int:
             if left == 0:
                 break
         output.write_lines(calls.rest())
-        if totals is not None:
+        if totals is not None and wants_summary(options):
             output.write(summary_of(totals, options, calls.calls.name, timeline.last_comm))
+        if form is not None and totals is not None and options.html:
+            write_page(options, form, totals, calls.calls.name, f"{recording.path}: {recording.title}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The page: a profile as one HTML file that a browser shows without a network.
+"""The page: a profile as one HTML file that a browser shows without a network. The page of trace has the same frame and style.
 
 Modules:
 

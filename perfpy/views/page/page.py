@@ -90,12 +90,18 @@ def render(
         "files": list(files),
         "starred": [numbered_marks(data, (starred or {}).get(event["event"], {})) for event in data["events"]],
     }
-    return _assembled(data)
+    return assemble("page.html", SCRIPTS, data)
 
 
-def _assembled(data: Mapping[str, Any]) -> str:
-    """Return the page with its data."""
-    page, style, script = _parts()
+def assemble(frame: str, scripts: tuple[str, ...], data: Mapping[str, Any]) -> str:
+    """Return a page: a frame with the style, scripts and data.
+
+    Args:
+        frame: the name of its file.
+        scripts: their names, each after those whose exports it uses.
+        data: for the scripts, names from recordings included.
+    """
+    page, style, script = _parts(frame, scripts)
     pieces = {
         "POLICY": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
         f"form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
@@ -114,10 +120,10 @@ def _grain(data: Mapping[str, Any]) -> list[str]:
 
 
 @cache
-def _parts() -> tuple[str, str, str]:
-    """Return the page's frame, its style and its script."""
-    page, style = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("page.html", "page.css"))
-    scripts = [_scoped(name, (_FOLDER / "scripts" / f"{name}.js").read_text(encoding="utf-8")) for name in SCRIPTS]
+def _parts(frame: str, names: tuple[str, ...]) -> tuple[str, str, str]:
+    """Return a page's frame, its style and its script."""
+    page, style = ((_FOLDER / name).read_text(encoding="utf-8") for name in (frame, "page.css"))
+    scripts = [_scoped(name, (_FOLDER / "scripts" / f"{name}.js").read_text(encoding="utf-8")) for name in names]
     return page, style, '"use strict";\n(() => {\n' + "\n".join(scripts) + "\n})();\n"
 
 

@@ -19,6 +19,8 @@ event_sums        page faults and run times of threads
 summary_text      the tables of -s
 percentile_text   tables with percentiles, histograms
 named_text        tables of calls by file or by peer
+lane_lines        collect calls for the page
+lane_page         the page with a lane for each thread
 json_lines        calls and tables as JSON
 recorded_calls    the calls of a recording
 """

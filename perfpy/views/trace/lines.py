@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.tracing.events import CallEvents
+    from perfpy.tracing.lanes import Lanes
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
     from perfpy.views.trace.call_text import CallTexts
@@ -52,6 +53,7 @@ class LineOptions(NamedTuple):
         as_json: print an object for each return instead (perfpy.views.trace.json_lines).
         has_calls: system calls are traced; without them, lines of other events have no duration.
         slowest: print only this many calls, those that took longest, at the end; 0 for all.
+        lanes: collect the calls here instead of printing them.
     """
 
     absolute_time: bool = False
@@ -62,6 +64,7 @@ class LineOptions(NamedTuple):
     as_json: bool = False
     has_calls: bool = True
     slowest: int = 0
+    lanes: Lanes | None = None
 
     @property
     def has_interruptions(self) -> bool:

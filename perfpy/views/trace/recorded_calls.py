@@ -13,6 +13,7 @@ from perfpy.tracing.events import ENTER, EXIT, CallColumns, CallEvents, call_eve
 from perfpy.tracing.pairing import Pairing
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls
+from perfpy.views.trace.lane_lines import LaneLines
 from perfpy.views.trace.lines import NO_LINES, LineOptions, TraceLines
 from perfpy.views.trace.other_events import OtherEvents, fault_name
 from perfpy.views.trace.slowest import SlowestCalls
@@ -75,8 +76,10 @@ def ending_numbers(machine: str) -> NDArray[np.int64]:
 
 def make_lines(
     options: LineOptions, calls: CallTexts, names: ThreadNames, ending: NDArray[np.int64], others: OtherEvents, stacks: StackTexts
-) -> TraceLines | JsonCalls | SlowestCalls:
-    """Return what makes the lines of a stream of events."""
+) -> TraceLines | JsonCalls | SlowestCalls | LaneLines:
+    """Return what makes the lines of a stream of events, or collects its calls for a picture."""
+    if options.lanes is not None:
+        return LaneLines(options.lanes, options, calls, names)
     if options.as_json:
         return JsonCalls(options, calls, names)
     lines = TraceLines(options, calls, names, ending, others, stacks)

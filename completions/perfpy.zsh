@@ -309,6 +309,10 @@ _perfpy() {
                 '*-g[record and show callchains by frame pointers]' \
                 '*--call-graph=[show callchains  fp or dwarf(,bytes), print_type, order]:value: ' \
                 '*--children[add callers overhead]' \
+                '*-b[sample taken branches]' \
+                '*--branch-any[sample taken branches]' \
+                '*-j+[sample taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
+                '*--branch-filter=[sample taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
                 '*--max-stack=[use at most n frames of a callchain]:value: ' \
                 '*--off-cpu[show what threads wait for now]' \
                 '*--python[show Python functions, as record --python does]' \
@@ -316,6 +320,8 @@ _perfpy() {
                 '*--sort=[sort by these keys  comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*--by=[rows are processes, threads, cgroups or containers]:value:(process thread cgroup container)' \
                 '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*-H[print a tree of rows, one level per sort key]' \
+                '*--hierarchy[print a tree of rows, one level per sort key]' \
                 '*-n[show a column with the number of samples]' \
                 '*--show-nr-samples[show a column with the number of samples]' \
                 '*--show-total-period[show a column with the sum of periods]' \
@@ -339,6 +345,8 @@ _perfpy() {
                 '*-k+[read kernel symbols from this ELF file]:file:_files' \
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*-D[print the symbols that were loaded, at the end, to stderr]' \
+                '*--dump-symtab[print the symbols that were loaded, at the end, to stderr]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
                 '*--sym-annotate=[show the code of this function instead of rows]:value: ' \
                 '*--source[include source lines in code]' \

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.symbol_table import SymbolTable
 
 
 _DRAIN_EVERY: Final = 0.05  # seconds
@@ -255,6 +256,10 @@ class LiveMonitor:
             raise PerfError("no samples to write yet")
         write_snapshot(path, self._rings, self._tasks.records(), retained, self._recorded, self._symbols.images)
         return (retained.last - retained.first) / 1e9
+
+    def symbol_tables(self) -> Iterator[tuple[str, SymbolTable]]:
+        """Yield the names of files and their symbols, as far as they were loaded."""
+        return self._symbols.tables()
 
     def annotate(self, function: str, dso: str, style: CodeStyle) -> AnnotatedFunction:
         """Return the code of a function with the retained samples. Raises NoCodeError. dso: as in perfpy.live.code."""

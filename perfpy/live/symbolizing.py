@@ -10,11 +10,14 @@ from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
     from perfpy.live.tasks import LiveTasks
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.symbol_table import SymbolTable
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 _KERNEL: Final = "[kernel]"  # perf top's name of the running kernel
@@ -54,3 +57,9 @@ class LiveSymbols:
             self._loader = SymbolLoader(timeline, self._options, self.images)
         self._loader.follow(timeline)
         return timeline, Symbolizer(timeline, self._options, self._loader)
+
+    def tables(self) -> Iterator[tuple[str, SymbolTable]]:
+        """Yield the names of files and their symbols, as far as they were loaded."""
+        dsos = self._dso_table.dsos
+        loaded = self._loader.loaded_tables() if self._loader is not None else {}
+        return ((dsos[number].long_name, table) for number, table in loaded.items() if len(table))

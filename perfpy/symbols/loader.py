@@ -143,6 +143,10 @@ class SymbolLoader:
             self._tables[number] = table
         return table
 
+    def loaded_tables(self) -> dict[int, SymbolTable]:
+        """Return the tables that were loaded, by Dso."""
+        return dict(self._tables)
+
     def has_grown(self, number: int) -> bool:
         """Whether the perf map of a Dso has grown since it was read. The next `table` reads it again."""
         path, size = self._map_sizes.get(number, ("", 0))

@@ -102,6 +102,16 @@ def test_the_text_is_perf_s_also_without_input(spinning: subprocess.Popen[bytes]
         assert len(lines) == 5
 
 
+def test_a_hierarchy_and_the_loaded_symbols_are_printed(spinning: subprocess.Popen[bytes]) -> None:
+    done = top("--stdio", "-H", "-D", "-E", "2", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", "--updates", "1")
+    assert done.returncode == 0, done.stderr
+    file, function = done.stdout.split(CLEAR)[1].splitlines()[4:]
+    assert file.split()[1:] == ["spinning"]
+    assert function.split()[1:] == ["[.]", "hot"]
+    assert function.index("%") > file.index("%")
+    assert re.search(r"/spinning\n(  [0-9a-f]+-[0-9a-f]+ .*\n)*  [0-9a-f]+-[0-9a-f]+ hot\n", done.stderr)
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_end_it_at_once(number: int, status: int, spinning: subprocess.Popen[bytes]) -> None:
     command = [*TOP, "--json", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.1"]

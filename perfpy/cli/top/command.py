@@ -14,6 +14,9 @@ def run(options: TopCommandOptions) -> int:
         fail("--json excludes --stdio")
     if options.by and (options.sort or options.fields):
         fail("--by excludes --sort and --fields")
+    for name, is_given in (("--children", options.children), ("--json", options.json)):
+        if options.hierarchy and is_given:
+            fail(f"--hierarchy excludes {name}")
     if options.freq is not None and options.period is not None:
         fail("-F excludes -c")
     if options.off_cpu:

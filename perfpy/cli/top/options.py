@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfpy.capture.option_values import parse_branch_filter
 from perfpy.cli.line.filters import TaskOptions, parse_names, parse_widths, split_names
 from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, parse_unsigned
 from perfpy.cli.line.options import CommandOptions, option
@@ -14,12 +15,8 @@ _LONGEST_DELAY: Final = 1_000_000.0
 
 _BRANCHES: Final = "it needs a PMU with branch records; record -b and report -b read those of other machines"
 _LACKING: Final = {
-    "-b,--branch-any": _BRANCHES,
-    "-j,--branch-filter": _BRANCHES,
     "--branch-history": _BRANCHES,
     "--stitch-lbr": _BRANCHES,
-    "-D,--dump-symtab": "it prints perf's internal tables",
-    "-H,--hierarchy": "rows of a live view are flat; record, then report -H",
     "--ignore-callees": "use record -g, then report --ignore-callees",
     "--switch-on": "use record, then report --switch-on",
     "--switch-off": "use record, then report --switch-off",
@@ -84,6 +81,10 @@ class TopCallchainOptions(CommandOptions):
         "--call-graph", Value(), "show callchains: fp or dwarf[,bytes], print_type, order", metavar="<mode,print_type,...>"
     )
     children: bool | None = option("--children", Flag(default=None), "add callers' overhead (default with callchains)")
+    branch_any: bool = option("-b,--branch-any", Flag(), "sample taken branches; rows are their sources and targets")
+    branch_filter: int = option(
+        "-j,--branch-filter", Value(parse_branch_filter, default=0), "sample taken branches of these kinds", metavar="<filter,...>"
+    )
     max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
 
 
@@ -110,6 +111,7 @@ class TopRowOptions(CommandOptions):
         metavar="<kind>",
     )
     fields: str | None = option("--fields", Value(), "choose the columns", metavar="<key[,keys...]>")
+    hierarchy: bool = option("-H,--hierarchy", Flag(), "print a tree of rows, one level per sort key")
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
     show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")
     comms: tuple[str, ...] | None = option("--comms", Value(parse_names), "only these commands", metavar="<comm[,comm...]>")
@@ -135,6 +137,7 @@ class TopSymbolOptions(CommandOptions):
     kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
+    dump_symtab: bool = option("-D,--dump-symtab", Flag(), "print the symbols that were loaded, at the end, to stderr")
     demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle kernel names, too")
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from perfpy.analysis.entries.layout import ColumnOptions
 from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.capture.option_values import Callchain, parse_callchain, parse_pages
+from perfpy.analysis.sortkeys.sort_key import Mode
+from perfpy.capture.option_values import Callchain, parse_branch_filter, parse_callchain, parse_pages
 from perfpy.capture.record_options import BufferOptions, OffCpuOptions, RecordOptions, SamplingOptions, SideBandOptions
 from perfpy.capture.targets import TargetOptions, online_cpus
 from perfpy.cli.line.options import fail
@@ -53,6 +54,10 @@ class TopRequest:
         return parse_callchain(mode or self._config.get("call-graph.record-mode", "fp"))._replace(addresses=False)
 
     @property
+    def _has_branches(self) -> bool:
+        return bool(self._options.branch_any or self._options.branch_filter)
+
+    @property
     def _has_chains(self) -> bool:
         options = self._options
         return options.callchains or options.call_graph is not None or options.python
@@ -72,7 +77,12 @@ class TopRequest:
         options = self._options
         keys = f"{options.sort or _SORT_OF.get(options.by, '')},{options.fields or ''}"
         return RecordOptions(
-            sampling=SamplingOptions(freq=options.freq, period=options.period, callchain=self._chain),
+            sampling=SamplingOptions(
+                freq=options.freq,
+                period=options.period,
+                callchain=self._chain,
+                branch_filter=options.branch_filter or (parse_branch_filter("any") if options.branch_any else 0),
+            ),
             target=options.fill(
                 TargetOptions,
                 user=self._user,
@@ -99,7 +109,8 @@ class TopRequest:
         options = self._options
         is_requested = options.callchains or options.call_graph is not None or bool(options.children)
         shows_trees = self._has_chains and (is_screen or is_requested)
-        children = shows_trees and (self._config.flag("top.children", True) if options.children is None else options.children)
+        by_default = self._config.flag("top.children", True) and not options.hierarchy
+        children = shows_trees and (by_default if options.children is None else options.children)
         sample_filter = self._sample_filter()
         percentage = options.percentage or configured_percentage(self._config)
         return ReportOptions(
@@ -109,11 +120,12 @@ class TopRequest:
                 children=children,
                 raw_trace=options.raw_trace,
                 metrics=tuple(self._metrics()),
+                mode=Mode.BRANCH if self._has_branches else Mode.NORMAL,
                 hidden=tuple(key for key, _, _ in hidden_keys(sample_filter)),
             ),
             sample_filter=sample_filter,
             chains=ChainOptions(self._call_graph(children=children) if shows_trees else None, children, options.max_stack),
-            rows=RowOptions(relative_percentages=percentage == "relative", rows_filtered=True),
+            rows=RowOptions(hierarchy=options.hierarchy, relative_percentages=percentage == "relative", rows_filtered=True),
         )
 
     def _default_sort(self, *, of_tracepoints: bool) -> str | None:
@@ -122,6 +134,8 @@ class TopRequest:
             return None
         if options.off_cpu:
             return _WAIT_SORT
+        if self._has_branches:
+            return None  # the default of branches
         return "trace" if of_tracepoints else _PYTHON_SORT if options.python else _DEFAULT_SORT
 
     def _call_graph(self, *, children: bool) -> CallGraph:

@@ -18,6 +18,7 @@ from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
 from perfpy.cli.top.request import TopRequest, code_style
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
@@ -71,6 +72,8 @@ class TopRun:
                 retain=options.keep if self._is_screen or options.sym_annotate else 0,
             )
             stack.callback(monitor.close)
+            if options.dump_symtab:
+                stack.callback(_print_symbols, monitor)
             for event in rings.counters.events if options.verbose else ():
                 _tell(f"{event.name}: {len(rings.counters.ids(event))} counters, {event.attr!r}")
             if options.realtime:
@@ -88,8 +91,9 @@ class TopRun:
 
     @property
     def _is_screen(self) -> bool:
-        """Whether to show a screen with keys."""
-        return not self._options.json and not wants_plain(stdio=self._options.stdio) and sys.stdin.isatty()
+        """Whether to show a screen with keys; it has no trees of rows."""
+        options = self._options
+        return not (options.json or options.hierarchy or wants_plain(stdio=options.stdio)) and sys.stdin.isatty()
 
     def _output(self, subject: Subject) -> Output:
         return JsonLines(subject, self._options.entries) if self._options.json else PlainText(subject, self._options)
@@ -186,6 +190,14 @@ class JsonLines:
             **({"code": _code_rows(update.code)} if update.code else {}),
         }
         print(json.dumps(line), flush=True)
+
+
+def _print_symbols(monitor: LiveMonitor) -> None:
+    """Print the symbol tables that were loaded."""
+    for file, table in monitor.symbol_tables():
+        _tell(one_line(file))
+        for number in range(len(table)):
+            _tell(one_line(f"  {int(table.symbols.start[number]):x}-{int(table.symbols.end[number]):x} {table.name(number)}"))
 
 
 def _code_rows(code: AnnotatedFunction | str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.annotation.annotated import AnnotatedFunction
@@ -9,7 +10,7 @@ from perfpy.analysis.samples.wait_events import is_dummy
 from perfpy.untrusted.text import one_line
 from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
 from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.table_text import HistogramText
+from perfpy.views.report.text import table_lines
 from perfpy.views.top.rates import header_lines
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ class TopText:
         self, subject: Subject, *, columns: int, rows: int, entries: int = 0, percent_limit: float = 0.0, widths: tuple[int, ...] = ()
     ) -> None:
         self._subject = subject
+        self._most = entries or max(rows - _OTHER_ROWS, 1)
         self._options = TextOptions(
             quiet=True,
             percent_limit=percent_limit,
             widths=widths,
-            most_rows=entries or max(rows - _OTHER_ROWS, 1),
+            most_rows=self._most,
             most_columns=max(columns - _MARGIN, 1),
         )
 
@@ -61,4 +63,4 @@ class TopText:
             return
         first = next((table for table in report.histograms if not is_dummy(table.leader.event)), None)
         if first is not None and first.leader.samples:
-            yield from HistogramText(first, self._options).lines()
+            yield from islice(table_lines(first, self._options), self._most if first.options.rows.hierarchy else None)

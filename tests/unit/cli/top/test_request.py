@@ -7,6 +7,8 @@ import os
 import pytest
 
 from perfpy.analysis.entries.options import CallGraph, ReportOptions
+from perfpy.analysis.sortkeys.sort_key import Mode
+from perfpy.capture.option_values import parse_branch_filter
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.top import request as module
 from perfpy.cli.top.command import command
@@ -93,3 +95,20 @@ def test_users_without_privileges_watch_their_processes(level: int, words: list[
     notes: list[str] = []
     assert request(*words, notes=notes).record_options().target.user == user
     assert bool(notes) == (user == str(os.getuid()) and not words)
+
+
+def test_branches_are_sampled_and_their_ends_are_the_columns() -> None:
+    for words, kinds in ((["-b"], "any"), (["-j", "any_call,u"], "any_call,u")):
+        assert request(*words).record_options().sampling.branch_filter == parse_branch_filter(kinds)
+        columns = report(*words).columns
+        assert (columns.mode, columns.sort) == (Mode.BRANCH, None)
+
+
+def test_a_hierarchy_has_no_callers_shares() -> None:
+    options = report("-H", "-g")
+    assert (options.rows.hierarchy, options.columns.children) == (True, False)
+
+
+def test_waits_are_shown_by_command_and_state() -> None:
+    assert report("--off-cpu").columns.sort == "comm,state,symbol"
+    assert request("--off-cpu").record_options().off_cpu.enabled

@@ -77,7 +77,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 def root(ctx: click.Context) -> int | None:
     """Count, record and report what programs do on Linux: perf, in Python.
 
-    'perfpy ./program ARGS' records a program with the stacks it needs, and reports it.
+    'perfpy ./program ARGS' records a program with the stacks it needs, and reports it; 'perfpy PID' a running process.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

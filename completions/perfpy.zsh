@@ -36,6 +36,7 @@ _perfpy() {
         'sched:show delays and switches of threads'
         'lock:show waits for the kernels locks'
         'kwork:show interrupts and work queues of the kernel, and their delays'
+        'kmem:show the memory that the kernel allocates'
         'why:explain who waits for whom, and why a program takes its time'
         'mem:show memory accesses  latency, data, and what served them'
         'c2c:show cache lines that CPUs take from each other'
@@ -925,6 +926,32 @@ _perfpy() {
                 '1:action:(record report latency timehist top)' \
                 '*:file:_files'
             ;;
+        kmem)
+            _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*--slab[objects of the slab allocator]' \
+                '*--page[pages]' \
+                '*--alloc[one row per object or page]' \
+                '*--caller[one row per call site]' \
+                '*-s+[sort by  frag, hit, bytes, pingpong, ptr, callsite]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by  frag, hit, bytes, pingpong, ptr, callsite]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*-l+[show n rows of the last table named before]:value: ' \
+                '*--line=[show n rows of the last table named before]:value: ' \
+                '*--raw-ip[show addresses instead of functions]' \
+                '*--live[only pages that were not freed]' \
+                '*--time=[only this time  start,stop]:value: ' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '1:action:(record stat)' \
+                '*:file:_files'
+            ;;
         why)
             _arguments -s -S \
                 '*-i+[input file]:recording:_perfpy_recordings' \
@@ -1349,7 +1376,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks leaks report view annotate diff script sched lock kwork why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

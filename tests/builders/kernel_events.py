@@ -9,6 +9,7 @@ from tests.builders.tracepoint_events import POINTS, EventRecording
 WORK: Final = tuple(name for name in POINTS if name.startswith(("irq:", "workqueue:")))
 SWITCH: Final = "sched:sched_switch"
 _STEP: Final = 1_234_567  # nanoseconds
+_FLAGS: Final = (0xCC0, 0x820, 0x40DC0)  # of requests for memory
 
 
 def recording_of_work() -> bytes:
@@ -40,4 +41,40 @@ def recording_of_work() -> bytes:
             add("irq:irq_handler_exit", irq, 1, cpu=cpu, tid=0)
         add("irq:irq_handler_exit", 6, 1, cpu=cpu, tid=0)
         switch(0, 100, cpu)
+    return recording.file()
+
+
+def recording_of_allocations() -> bytes:
+    """Return objects and pages that are allocated and freed on two CPUs; some are freed twice, elsewhere, or never."""
+    names = [name for name in POINTS if name.startswith("kmem:")]
+    recording = EventRecording(names, comms={100: "alpha"}, with_chains=True)
+    time = 10**9
+
+    def add(name: str, *values: int | bytes, cpu: int = 0) -> None:
+        nonlocal time
+        time += _STEP
+        recording.event(f"kmem:{name}", time, *values, cpu=cpu, chain=(0x7000,))
+
+    for turn in range(24):
+        site, address, size = 0x1000 + turn % 5 * 0x10, 0xFFFF_8000 + turn % 7 * 0x100, 24 + turn % 4 * 20
+        add(
+            "kmalloc" if turn % 2 else "kmem_cache_alloc",
+            site,
+            address,
+            size,
+            -(-size // 32) * 32,
+            _FLAGS[turn % 3],
+            turn % 3 - 1,
+            cpu=turn % 2,
+        )
+        if turn % 3:
+            add("kfree" if turn % 2 else "kmem_cache_free", site + 1, address, cpu=turn // 3 % 2)
+        if turn % 11 == 0:
+            add("kfree", site + 2, address)
+        add("mm_page_alloc", 0x500 + turn // 2, turn // 2 % 4, _FLAGS[turn % 3], turn % 5, cpu=turn % 2)
+        if turn % 2 == 0 or turn % 3:
+            add("mm_page_free", 0x500 + turn // 2, turn // 2 % 4)
+        elif turn % 9 == 0:
+            add("mm_page_free", 0x900 + turn, 3)
+    add("mm_page_alloc", (1 << 64) - 1, 5, _FLAGS[0], 0)
     return recording.file()

@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm
+from perfpy.abi.records import Comm, Mmap
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import CpuCount, EventDesc
 from perfpy.perfdata.container.features import Feature
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _HEAD: Final = 8  # bytes of the fields that all tracepoints have
+_KERNEL: Final = 0xFFFF_FFFF_8100_0000  # its code
 _DYNAMIC: Final = "data"
 _VECTORS: Final = ("HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU")
 _GFP: Final = (("GFP_KERNEL", 0xCC0), ("GFP_ATOMIC", 0x820), ("__GFP_ZERO", 0x100), ("__GFP_COMP", 0x40000))
@@ -96,6 +97,8 @@ class EventRecording:
         self._places = {name: place for place, name in enumerate(names)}
         self._with_chains = with_chains
         self._built = PerfDataBuilder(attrs=attrs, ids=[(number,) for number in range(1, len(attrs) + 1)])
+        kernel = SampleId(pid=0, tid=0, time=1, cpu=0, identifier=1)
+        self._built.record(Mmap(1, -1 % (1 << 32), 0, _KERNEL, 1 << 24, _KERNEL, "[kernel.kallsyms]_text", kernel))
         for tid, comm in (comms or {}).items():
             self._built.record(Comm(0, tid, tid, comm, SampleId(pid=tid, tid=tid, time=1, cpu=0, identifier=1)))
         self._built.feature(Feature.NRCPUS, CpuCount(cpus, cpus))

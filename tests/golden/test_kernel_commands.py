@@ -15,11 +15,11 @@ from typing import Final
 import pytest
 
 from perfpy.cli import run
-from tests.builders.kernel_events import recording_of_work
+from tests.builders.kernel_events import recording_of_allocations, recording_of_work
 
 _ANSWERS: Final = Path(__file__).parent / "kernel" / "answers.txt"
 _PROMPT: Final = "$ perf "
-_RECORDINGS: Final = {"kwork": cache(recording_of_work)}
+_RECORDINGS: Final = {"kwork": cache(recording_of_work), "kmem": cache(recording_of_allocations)}
 
 
 def answers() -> dict[str, str]:
@@ -28,12 +28,18 @@ def answers() -> dict[str, str]:
     return {line: text + "\n" for line, _, text in (part.partition("\n") for part in parts)}
 
 
+def words_of(line: str) -> list[str]:
+    """Return the words of a line with the input; perf kmem reads options before the action only."""
+    first, *others = line.split()
+    return [first, "-i", "perf.data", *others] if first == "kmem" else [first, *others, "-i", "perf.data"]
+
+
 @pytest.mark.parametrize("line", answers())
 def test_the_text_is_perfs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]):
     monkeypatch.setenv("PERF_CONFIG", "/dev/null")
     monkeypatch.chdir(tmp_path)
     Path("perf.data").write_bytes(_RECORDINGS[line.split(maxsplit=1)[0]]())
-    run([*line.split(), "-i", "perf.data"])
+    run(words_of(line))
     output = capfdbinary.readouterr()
     assert (output.out + output.err).decode().rstrip("\n") == answers()[line].rstrip("\n")
 
@@ -44,8 +50,9 @@ def ask_perf() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for line in answers():
             (Path(folder) / "perf.data").write_bytes(_RECORDINGS[line.split()[0]]())
-            words = ["perf", *line.split(), "-i", "perf.data"]
-            done = subprocess.run(words, cwd=folder, capture_output=True, check=False, env={**os.environ, "PERF_CONFIG": "/dev/null"})
+            done = subprocess.run(
+                ["perf", *words_of(line)], cwd=folder, capture_output=True, check=False, env={**os.environ, "PERF_CONFIG": "/dev/null"}
+            )
             texts.append(f"{_PROMPT}{line}\n{(done.stdout + done.stderr).decode()}")
     _ANSWERS.write_text("".join(texts))
 

@@ -24,6 +24,7 @@ ON_STANDARD_OUTPUT: Final = ("mem", "c2c")  # perf's notes on symbols are on std
 #: a pattern on file and line -> why perf's answer is not ours
 UNLIKE_PERF: Final = {
     r"sched-(ls|pipe|messaging|rt)\.data 7\.3 sched latency ": "perf 7's table of a file of perf 6; ours is that of the recorder",
+    r" kmem .* -i ": "perf reads no options after the action",
     r"lock contention -o": "perf needs BPF for it; the refusal is ours",
     r"lock contention -v": "perf tells how it reads kallsyms",
     r"lock contention -k contended": "perf orders equal callers by a hash",

@@ -74,7 +74,10 @@ def test_the_version_is_the_package_s(args, capsys):
         (["recrod"], "perfpy: 'recrod' is not a perfpy command; did you mean 'record'?\n"),
         (["xyzzy"], "perfpy: 'xyzzy' is not a perfpy command; perfpy --help lists the commands\n"),
         (["bench"], "perfpy: perfpy does not have perf's command 'bench'; perfpy help compatibility tells why\n"),
-        (["kmem"], "perfpy: perfpy does not have perf's command 'kmem'; use perfpy record -a -g -e 'kmem:*' -- sleep 1 && perfpy report\n"),
+        (
+            ["daemon"],
+            "perfpy: perfpy does not have perf's command 'daemon'; use perfpy record -a --switch-output=1m --switch-max-files=60\n",
+        ),
         (["--frobnicate"], "perfpy: unknown option --frobnicate; perfpy --help lists the options\n"),
         (["version", "--bulid-options"], "perfpy version: unknown option --bulid-options; did you mean --build-options?\n"),
         (["version", "now"], "perfpy version: unexpected argument 'now'\n"),

@@ -45,6 +45,7 @@ COMMANDS = {
     "sched": Entry("perfpy.cli.sched.command", "show delays and switches of threads", pages=True),
     "lock": Entry("perfpy.cli.lock.command", "show waits for the kernel's locks"),
     "kwork": Entry("perfpy.cli.kwork.command", "show interrupts and work queues of the kernel, and their delays", pages=True),
+    "kmem": Entry("perfpy.cli.kmem.command", "show the memory that the kernel allocates", pages=True),
     "why": Entry("perfpy.cli.why.command", "explain who waits for whom, and why a program takes its time", pages=True),
     "mem": Entry("perfpy.cli.mem.command", "show memory accesses: latency, data, and what served them", pages=True),
     "c2c": Entry("perfpy.cli.c2c.command", "show cache lines that CPUs take from each other", pages=True),

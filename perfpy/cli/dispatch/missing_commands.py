@@ -13,7 +13,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "daemon": ("perfpy record -a --switch-output=1m --switch-max-files=60",),
     "iostat": ("perfpy record -a -e 'block:*' -- sleep 1", "perfpy script"),
     "kallsyms": (),
-    "kmem": ("perfpy record -a -g -e 'kmem:*' -- sleep 1", "perfpy report"),
     "test": (),
     "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
 }

@@ -32,6 +32,12 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "show the CPU time of tasks without interrupts", "perfpy kwork -k irq,softirq,sched record -- sleep 1", "perfpy kwork top"
         ),
     ),
+    "kmem": (
+        _example(
+            "record the kernel's allocations, and show who wastes memory", "perfpy kmem record -- make", "perfpy kmem --caller -l 20 stat"
+        ),
+        _example("show who holds pages", "perfpy kmem --page record -- make", "perfpy kmem --page --live --caller stat"),
+    ),
     "ftrace": (
         _example("print the calls of functions while a program runs", "perfpy ftrace trace -T 'vfs_*' -- ls"),
         _example("print what a function calls, three levels deep", "perfpy ftrace trace -G do_sys_openat2 --graph-opts depth=3 -- ls"),

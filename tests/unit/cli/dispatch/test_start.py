@@ -100,7 +100,7 @@ def test_words_that_name_no_program_stay_errors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "data.txt").write_text("")
-    for word in ("reprot", "kmem", str(tmp_path / "data.txt"), str(tmp_path / "absent"), str(tmp_path)):
+    for word in ("reprot", "daemon", str(tmp_path / "data.txt"), str(tmp_path / "absent"), str(tmp_path)):
         recorded = Recorded()
         monkeypatch.setattr(commands, "load", lambda _name, recorded=recorded: recorded)
         assert run([word]) == 129

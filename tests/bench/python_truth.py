@@ -32,7 +32,7 @@ from tests.builders.pythons import interpreter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-VERSIONS: Final = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+VERSIONS: Final = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 _SECONDS: Final = 3  # of processor time
 _LONGEST: Final = 90
 _RATE: Final = "997"

@@ -55,7 +55,7 @@ def start(python: str, folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.fixture(params=["3.12", "3.8", "3.13", "3.11", "3.14"])
+@pytest.fixture(params=["3.12", "3.8", "3.13", "3.11", "3.14", "3.15"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     python = interpreter(request.param)
     if not python:

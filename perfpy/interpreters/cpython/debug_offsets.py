@@ -36,7 +36,20 @@ _GROUPS_3_14: Final = (
     ("frame", (*_FRAME, "stackpointer", "tlbc_index")),
     ("code", (*_CODE, "co_tlbc")),
 )
-_GROUPS: Final = {(3, 13): _GROUPS_3_13, (3, 14): _GROUPS_3_14}
+_GROUPS_3_15: Final = (
+    *_GROUPS_3_14[:2],
+    (
+        "thread",
+        (
+            *("size", "prev", "next", "interp", "current_frame", "base_frame", "last_profiled_frame", "last_profiled_frame_seq"),
+            *("thread_id", "native_thread_id", "datastack_chunk", "status"),
+            *("holds_gil", "gil_requested", "current_exception", "exc_state"),
+        ),
+    ),
+    ("exception", ("exc_value",)),
+    *_GROUPS_3_14[3:],
+)
+_GROUPS: Final = {(3, 13): _GROUPS_3_13, (3, 14): _GROUPS_3_14, (3, 15): _GROUPS_3_15}
 _FRAME_FIELDS: Final = ("localsplus", "previous", "executable", "instr_ptr", "owner")
 _CODE_FIELDS: Final = ("size", "filename", "name", "qualname", "linetable", "firstlineno", "adaptive", "localsplusnames")
 _LARGEST: Final = 1 << 20  # of a structure

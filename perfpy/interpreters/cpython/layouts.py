@@ -104,7 +104,7 @@ class PythonLayout(NamedTuple):
     @property
     def shared_keys(self) -> int:
         """PyHeapTypeObject.ht_cached_keys: the keys that the instances of a class share."""
-        return 880 if self.version >= (3, 12) else 872
+        return 888 if self.version >= (3, 15) else 880 if self.version >= (3, 12) else 872
 
     @property
     def has_data_stack(self) -> bool:

@@ -17,7 +17,7 @@ TID = 77
 NO_WAKEUP, FORCE_WAKEUP = 1, 2
 
 
-@pytest.fixture(params=[*LAYOUTS, (3, 13), (3, 14)], ids=lambda version: "{}.{}".format(*version))
+@pytest.fixture(params=[*LAYOUTS, (3, 13), (3, 14), (3, 15)], ids=lambda version: "{}.{}".format(*version))
 def memory(request) -> PythonMemory:
     return memory_of(request.param)
 

@@ -10,7 +10,7 @@ from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.interpreters.cpython.process import PythonProcess
 from tests.builders.python_memory import PythonMemory, memory_of
 
-VERSIONS = [(3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13), (3, 14)]
+VERSIONS = [(3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15)]
 BEGAN = 1234.5  # seconds
 MOMENT = 1_234_900_000_000  # ns
 NAMES = ("self", "timeout", "end_time")

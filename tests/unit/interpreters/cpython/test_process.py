@@ -31,7 +31,7 @@ def process_of(memory: PythonMemory, clock=lambda: 0.0) -> PythonProcess:
     return PythonProcess(memory.heap, memory.runtime, memory.layout.version, clock)
 
 
-@pytest.fixture(params=[*OLD, *NEW, (3, 13), (3, 14)], ids=lambda version: "{}.{}".format(*version))
+@pytest.fixture(params=[*OLD, *NEW, (3, 13), (3, 14), (3, 15)], ids=lambda version: "{}.{}".format(*version))
 def memory(request) -> PythonMemory:
     return memory_of(request.param)
 
@@ -333,7 +333,7 @@ def test_descriptions_that_make_no_sense_are_refused():
         decode(bytes(SIZE))
 
 
-@pytest.mark.parametrize("version", [(3, 13), (3, 14)])
+@pytest.mark.parametrize("version", [(3, 13), (3, 14), (3, 15)])
 def test_a_description_with_any_number_changed_is_refused_or_read(version: tuple[int, int]):
     """Fields outside of their structures, structures without size, a lock at a negative offset."""
     for row in range(2, len(DESCRIPTIONS[version])):

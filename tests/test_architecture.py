@@ -92,6 +92,7 @@ MAY_IMPORT = {
         "capture",
         "counts",
         "analysis",
+        "tracing",
         "events",
         "unwind",
         "disassembly",

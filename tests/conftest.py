@@ -59,8 +59,8 @@ def _default_signals() -> Generator[None, None, None]:
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """Return the folder of recordings made elsewhere: PERFPY_CORPUS, or ../shared/corpus beside the checkout."""
-    named = os.environ.get("PERFPY_CORPUS")
-    folder = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
+    folder_name = os.environ.get("PERFPY_CORPUS")
+    folder = Path(folder_name) if folder_name else CHECKOUT.parent / "shared" / "corpus"
     if not (folder / "INDEX.tsv").exists():
         pytest.skip(f"{NO_CORPUS} in {folder}: set PERFPY_CORPUS")
     return folder
@@ -76,8 +76,8 @@ def perf(tmp_path_factory: pytest.TempPathFactory) -> str:
     if reason:
         pytest.skip(reason)
     path = shutil.which("perf") or ""
-    made = str(tmp_path_factory.mktemp("vdso") / "perf.data")
-    every_file = [path, "record", "-q", "--buildid-all", "-e", "task-clock", "-o", made, "true"]
+    probe_path = str(tmp_path_factory.mktemp("vdso") / "perf.data")
+    every_file = [path, "record", "-q", "--buildid-all", "-e", "task-clock", "-o", probe_path, "true"]
     subprocess.run(every_file, check=False, capture_output=True, timeout=60)
     return path
 
@@ -89,8 +89,8 @@ def _no_perf() -> str:
     if path is None:
         return "no perf in PATH (Debian: linux-perf)"
     answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
-    found = re.search(r"(\d+)\.(\d+)", answer)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST_PERF:
+    match = re.search(r"(\d+)\.(\d+)", answer)
+    if match is None or (int(match[1]), int(match[2])) < OLDEST_PERF:
         return f"{path} is {answer.strip() or 'not a perf'}; its text is compared from 6.12 on"
     return ""
 

@@ -362,7 +362,7 @@ def test_files_have_docstrings():
     assert_none((module for module in MODULES if not ast.get_docstring(syntax(module))), "modules without a docstring:")
 
 
-def test_module_names_say_their_contents():
+def test_module_names_describe_their_contents():
     assert_none((module for module in MODULES if set(module.split(".")) & FORBIDDEN_NAMES), "names that say nothing:")
 
 
@@ -426,7 +426,7 @@ def test_names_are_the_fields_words():
     assert_none(wrong, "names that the glossary has better words for:")
 
 
-def test_defaults_are_asked_of_named_tuples_not_of_their_classes():
+def test_defaults_are_read_from_named_tuples_not_from_their_classes():
     """`Options.width` is 7 of a dataclass and a descriptor of a named tuple, which neither mypy nor ruff tells."""
     classes = [node for path in MODULES.values() for node in nodes_of(path) if isinstance(node, ast.ClassDef)]
     fields = {

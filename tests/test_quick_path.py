@@ -41,7 +41,7 @@ def loaded_by(line: str, folder: Path) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("line", [*READING, *(pytest.param(line, marks=pytest.mark.live) for line in MEASURING)])
-def test_the_quick_commands_load_what_is_listed(line: str, tmp_path: Path) -> None:
+def test_the_quick_commands_load_the_listed_modules(line: str, tmp_path: Path) -> None:
     assert not loaded_by(line, tmp_path) - QUICK - REFUSED
 
 
@@ -72,12 +72,12 @@ def test_stat_and_list_import_no_slow_module_of_the_standard_library(line: str, 
         f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); from perfpy.cli import run; run(sys.argv[1:]); print('LOADED', *sys.modules)"
     )
     command = [sys.executable, "-S", "-c", start, *line.split()]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
+    process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
     slow = {"collections", "ctypes", "dataclasses", "enum", "functools", "inspect", "numpy", "re", "signal", "typing"}
-    assert not slow & {*done.stdout.split("LOADED", 1)[1].split()}
+    assert not slow & {*process.stdout.split("LOADED", 1)[1].split()}
 
 
-def test_only_what_is_listed_is_terse() -> None:
+def test_only_listed_modules_are_terse() -> None:
     """Elsewhere TYPE_CHECKING is that of typing. The plain dataclass and NamedTuple are for whatever a report or a listing loads."""
     terse = set()
     for path in (CHECKOUT / "perfpy").rglob("*.py"):

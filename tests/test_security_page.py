@@ -51,5 +51,5 @@ _OF_A_REPORT = f"perf maps of a report: {perf_map.MOST_FUNCTIONS >> 20} million 
         ),
     ],
 )
-def test_limits_are_those_of_the_code(row: str, promise: str) -> None:
+def test_limits_equal_the_codes(row: str, promise: str) -> None:
     assert f"| {row} | {promise} |" in PAGE

@@ -121,7 +121,7 @@ def writes(module: str) -> Iterator[tuple[str, int, str]]:
             yield module, call.lineno, flags
 
 
-def test_files_are_written_only_where_the_user_or_the_door_says():
+def test_files_are_written_only_to_paths_of_the_user_or_of_untrusted():
     check(places(match for module in MODULES for match in writes(module)), WRITERS)
 
 
@@ -396,6 +396,6 @@ def test_the_screen_console_is_the_only_one_of_rich() -> None:
     assert users == CONSOLES
 
 
-def _for_types(whole: ast.Module, wanted: ast.AST) -> bool:
+def _for_types(whole: ast.Module, expected: ast.AST) -> bool:
     blocks = [node for node in ast.walk(whole) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    return any(wanted is node for block in blocks for node in ast.walk(block))
+    return any(expected is node for block in blocks for node in ast.walk(block))

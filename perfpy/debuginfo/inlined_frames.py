@@ -223,7 +223,7 @@ class InlinedFrames:
         if self._symbolizer.dsos[number].kind is not DsoKind.FILE:
             return None
         files = self._symbolizer.files(number)
-        return files.once(lambda found: _finder_in(root, found.symbols, found.runtime, keeps=keeps), "inlined calls")
+        return files.once(lambda sources: _finder_in(root, sources.symbols, sources.runtime, keeps=keeps), "inlined calls")
 
 
 def _finder_in(root: str, *files: ElfFile | None, keeps: bool) -> InlineFinder | None:

@@ -2,7 +2,7 @@
 
 `read_tracepoints` takes only the fields that a command needs, in place, from the buffer that the file was read into: raw data are never
 copied. Samples are read in the order of the file and sorted once at the end. Rows come in order of delivery; `order` is the position among
-all wanted rows, by which the rows of several tracepoints can be merged.
+all these rows, by which the rows of several tracepoints can be merged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TracepointRows(NamedTuple):
         key: uint64[n], delivery keys.
         time: int64[n], nanoseconds.
         pid, tid, cpu: int32[n], of the sample; zeros if they were not asked for.
-        fields: a column for each wanted field that the tracepoint has: int32[n] for integers of up to 32 bits, int64[n] and uint64[n]
+        fields: a column for each requested field that the tracepoint has: int32[n] for integers of up to 32 bits, int64[n] and uint64[n]
             for longer ones and unsigned ones of 32 bits, bytes for texts.
         chains: callchains, if they were asked for.
     """
@@ -84,7 +84,7 @@ def tracepoints_of(source: SampleSource) -> dict[str, FileEvent]:
 
 def read_tracepoints(
     source: SampleSource,
-    wanted: Mapping[str, Sequence[str]],
+    fields_of: Mapping[str, Sequence[str]],
     *,
     with_chains: Collection[str] = (),
     columns: Collection[str] = TASK_COLUMNS,
@@ -93,7 +93,7 @@ def read_tracepoints(
 
     Args:
         source: the samples.
-        wanted: the fields of each tracepoint. Tracepoints that the source lacks are absent from the result.
+        fields_of: the fields of each tracepoint. Tracepoints that the source lacks are absent from the result.
         with_chains: the tracepoints whose callchains are kept.
         columns: which of pid, tid and cpu are read.
     """
@@ -103,9 +103,9 @@ def read_tracepoints(
     readers = {}
     for event in source.events:  # one tracepoint may be recorded by several events
         name = ":".join(event.tracepoint) if event.tracepoint else ""
-        if name in wanted and name in present:
+        if name in fields_of and name in present:
             form = source.tracing.formats[event.attr.config]
-            fields = [field for one in wanted[name] if (field := form.field(one))]
+            fields = [field for one in fields_of[name] if (field := form.field(one))]
             readers[event.index] = _FieldReader(name, fields, source.tracing.endian, name in with_chains)
     parts: dict[str, list[_EventPart]] = {reader.name: [] for reader in readers.values()}
     names = {*columns, "tid", "time", "raw", *(("callchain",) if set(with_chains) & set(parts) else ())}
@@ -116,7 +116,7 @@ def read_tracepoints(
             if part := reader.part(batch, key, index, count, columns):
                 parts[reader.name].append(part)
         count += len(batch.event)
-    return _in_order({name: _joined(rows, list(wanted[name]), with_chains=name in with_chains) for name, rows in parts.items()})
+    return _in_order({name: _joined(rows, list(fields_of[name]), with_chains=name in with_chains) for name, rows in parts.items()})
 
 
 class _EventPart(NamedTuple):
@@ -139,7 +139,7 @@ class _EventPart(NamedTuple):
 
 
 class _FieldReader(NamedTuple):
-    """The wanted fields of one event."""
+    """The requested fields of one event."""
 
     name: str
     fields: list[TraceField]

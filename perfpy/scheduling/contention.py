@@ -51,9 +51,9 @@ def pair_contentions(begins: LockEvents, ends: LockEvents) -> Contentions:
     starts = np.flatnonzero(is_begin & is_first)
     next_end = len(rows) - 1 - np.maximum.accumulate(np.where(~is_begin[::-1], np.arange(len(rows)), -1))[::-1]
     end = next_end[starts]  # len(rows) if there is none
-    known = end < len(rows)
-    end_row = rows[np.where(known, end, 0)] if len(rows) else end
+    has_end = end < len(rows)
+    end_row = rows[np.where(has_end, end, 0)] if len(rows) else end
     begin_row = rows[starts]
-    known &= (tid[end_row] == tid[begin_row]) & (lock[end_row] == lock[begin_row]) if len(rows) else known
+    has_end &= (tid[end_row] == tid[begin_row]) & (lock[end_row] == lock[begin_row]) if len(rows) else has_end
     order = np.argsort(begins.order[begin_row], kind="stable")
-    return Contentions(begin_row[order], np.where(known, end_row - count, -1)[order])
+    return Contentions(begin_row[order], np.where(has_end, end_row - count, -1)[order])

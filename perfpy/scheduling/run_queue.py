@@ -117,8 +117,8 @@ def count_wakeups(transitions: QueueTransitions, *, one_cpu: bool = False) -> in
     tid, kind = transitions.tid, transitions.kind
     first = np.ones(len(tid), bool)
     first[1:] = tid[1:] != tid[:-1]
-    kept = (kind != RAN) & (kind != CAME) | first
-    tid, kind, first = tid[kept], kind[kept], first[kept]
+    counted = (kind != RAN) & (kind != CAME) | first
+    tid, kind, first = tid[counted], kind[counted], first[counted]
     before = np.append(np.uint8(LEFT_READY), kind[:-1])
     return int(((kind == WOKEN) & (first | (before == LEFT_BLOCKED))).sum())
 

@@ -167,8 +167,8 @@ def _effective(rows: _Transitions) -> _Transitions:
     wakeups: Int64 = np.cumsum(is_wakeup)
     since = np.where(has_switch, last_switch, own_first - 1)
     earlier: Int64 = wakeups - np.where(since >= 0, wakeups[np.maximum(since, 0)], 0)
-    kept = ~is_wakeup | (blocked & (earlier == 1))
-    return _Transitions._make(column[kept] for column in rows)
+    is_effective = ~is_wakeup | (blocked & (earlier == 1))
+    return _Transitions._make(column[is_effective] for column in rows)
 
 
 def _with_first_states(rows: _Transitions, begin: int, *, has_wakeups: bool) -> _Transitions:
@@ -214,8 +214,8 @@ class SegmentIndex:
         if not self._count:
             return np.zeros(len(group), np.int64), np.zeros(len(group), np.int64)
         rank = np.searchsorted(self._groups, group)
-        found = self._groups[np.minimum(rank, len(self._groups) - 1)] == group
+        has_group = self._groups[np.minimum(rank, len(self._groups) - 1)] == group
         start = np.searchsorted(self._keys, rank * self._span)
         first = np.maximum(np.searchsorted(self._keys, rank * self._span + self._scaled(low)) - 1, start)
         last = np.searchsorted(self._keys, rank * self._span + self._scaled(high), side="right")
-        return np.where(found, first, 0), np.where(found, np.maximum(last - first, 0), 0)
+        return np.where(has_group, first, 0), np.where(has_group, np.maximum(last - first, 0), 0)

@@ -88,36 +88,36 @@ def switch_times(switches: Events, cpu: NDArray[np.int64], is_ready: NDArray[np.
 
 def _first_between(events: Events, switches: Events, after: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the time of the first event of each switch's thread after an order and before the switch; 0: none."""
-    found = np.zeros(len(switches.thread), np.int64)
-    if not len(events.thread) or not len(found):
-        return found
+    times = np.zeros(len(switches.thread), np.int64)
+    if not len(events.thread) or not len(times):
+        return times
     by_thread = np.lexsort((events.order, events.thread))
     ranks = _ranks(np.concatenate([events.thread, switches.thread]))
-    own, wanted = ranks[: len(events.thread)][by_thread], ranks[len(events.thread) :]
+    own, of_switches = ranks[: len(events.thread)][by_thread], ranks[len(events.thread) :]
     top = max(int(events.order.max()), int(switches.order.max())) + 2
-    index = np.searchsorted(own * top + events.order[by_thread] + 1, wanted * top + after + 2)
+    index = np.searchsorted(own * top + events.order[by_thread] + 1, of_switches * top + after + 2)
     inside = index < len(by_thread)
     row = by_thread[np.where(inside, index, 0)]
     inside &= (events.thread[row] == switches.thread) & (events.order[row] < switches.order)
-    found[inside] = events.time[row[inside]]
-    return found
+    times[inside] = events.time[row[inside]]
+    return times
 
 
 def _last_between(events: Events, switches: Events, before: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the time of the last event of each switch's thread between two orders; 0: none."""
-    found = np.zeros(len(switches.thread), np.int64)
-    if not len(events.thread) or not len(found):
-        return found
+    times = np.zeros(len(switches.thread), np.int64)
+    if not len(events.thread) or not len(times):
+        return times
     by_thread = np.lexsort((events.order, events.thread))
     ranks = _ranks(np.concatenate([events.thread, switches.thread]))
-    own, wanted = ranks[: len(events.thread)][by_thread], ranks[len(events.thread) :]
+    own, of_switches = ranks[: len(events.thread)][by_thread], ranks[len(events.thread) :]
     top = max(int(events.order.max()), int(switches.order.max())) + 2
-    index = np.searchsorted(own * top + events.order[by_thread] + 1, wanted * top + before + 1) - 1
+    index = np.searchsorted(own * top + events.order[by_thread] + 1, of_switches * top + before + 1) - 1
     inside = index >= 0
     row = by_thread[np.where(inside, index, 0)]
     inside &= (events.thread[row] == switches.thread) & (events.order[row] > after)
-    found[inside] = events.time[row[inside]]
-    return found
+    times[inside] = events.time[row[inside]]
+    return times
 
 
 def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -74,7 +74,7 @@ class _Plain(urllib.request.HTTPHandler):
         self._watch = watch
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(lambda *args, **named: _watch_connection(http.client.HTTPConnection(*args, **named), self._watch), req)
+        return self.do_open(lambda *args, **options: _watch_connection(http.client.HTTPConnection(*args, **options), self._watch), req)
 
 
 class _Secure(urllib.request.HTTPSHandler):
@@ -83,7 +83,7 @@ class _Secure(urllib.request.HTTPSHandler):
         self._watch = watch
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(lambda *args, **named: _watch_connection(http.client.HTTPSConnection(*args, **named), self._watch), req)
+        return self.do_open(lambda *args, **options: _watch_connection(http.client.HTTPSConnection(*args, **options), self._watch), req)
 
 
 def _watch_connection(connection: Any, watch: _Watch) -> Any:

@@ -44,10 +44,10 @@ class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
                 self._results[number] = None
                 yield self._work(part)
             else:
-                done = receive_result(stream)
-                if done is None:
+                message = receive_result(stream)
+                if message is None:
                     raise PerfError("a process was killed while it wrote its part of the output, which ends there; try again, or --jobs 1")
-                result, error = done[0]
+                result, error = message[0]
                 if error is not None:
                     raise error
                 yield result

@@ -186,13 +186,13 @@ def bench_cold(bench: Bench) -> Iterator[Row]:
     drop = Path("/proc/sys/vm/drop_caches")
     costs = Comparison([], [])
     for _ in range(3):
-        for command, kept in zip((PERFPY, [bench.perf]), costs, strict=True):
+        for command, runs in zip((PERFPY, [bench.perf]), costs, strict=True):
             try:
                 subprocess.run(["sync"], check=True)
                 drop.write_text("3")
             except OSError as error:
                 raise SkippedError(f"{drop}: {error.strerror}") from None
-            kept.append(run_once([*command, "report", "--stdio", "-i", path]))
+            runs.append(run_once([*command, "report", "--stdio", "-i", path]))
     yield Row(f"report, cold, {bench.samples:,}", costs, goal=0.6, measure="wall")
 
 
@@ -213,8 +213,8 @@ def bench_system(bench: Bench) -> Iterator[Row]:
     paths = [bench.inputs.folder / "ours.data", bench.inputs.folder / "theirs.data"]
     try:
         for _ in range(3):
-            for recorder, path, kept in zip((PERFPY, [bench.perf]), paths, costs, strict=True):
-                kept.append(run_once([*recorder, "record", "-q", "-a", "-F", "997", "-o", str(path), "--", "sleep", "3"]))
+            for recorder, path, runs in zip((PERFPY, [bench.perf]), paths, costs, strict=True):
+                runs.append(run_once([*recorder, "record", "-q", "-a", "-F", "997", "-o", str(path), "--", "sleep", "3"]))
     finally:
         for loop in loops:
             loop.kill()

@@ -89,6 +89,6 @@ def instructions(command: Sequence[str]) -> int | None:
         return None
     line = [valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null", *command]
     environment = quiet_environment() | {"PYTHONHASHSEED": "0"}
-    done = subprocess.run(line, capture_output=True, text=True, errors="replace", env=environment, timeout=600, check=False)
-    collected = re.search(r"Collected : (\d+)", done.stderr)
+    process = subprocess.run(line, capture_output=True, text=True, errors="replace", env=environment, timeout=600, check=False)
+    collected = re.search(r"Collected : (\d+)", process.stderr)
     return int(collected[1]) if collected else None

@@ -126,9 +126,9 @@ def last_of(history: list[dict[str, str]], case: str, version: str, machine: str
 def append_history(rows: list[Row], version: str, machine: str, path: Path = HISTORY) -> None:
     """Keep rows. A version that was measured before on the machine is measured anew: its rows of these cases are replaced."""
     cases = {row.case for row in rows}
-    kept = [row for row in read_history(path) if (row["version"], row["machine"]) != (version, machine) or row["case"] not in cases]
+    other_rows = [row for row in read_history(path) if (row["version"], row["machine"]) != (version, machine) or row["case"] not in cases]
     common = {"version": version, "date": date.today().isoformat(), "machine": machine}
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, _COLUMNS, delimiter="\t", lineterminator="\n")
         writer.writeheader()
-        writer.writerows([*kept, *(common | row.fields() for row in rows)])
+        writer.writerows([*other_rows, *(common | row.fields() for row in rows)])

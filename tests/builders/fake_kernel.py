@@ -124,20 +124,20 @@ class FakeKernel:
         values += [counter.lost] * bool(read_format & ReadFormat.LOST)
         return struct.pack(f"={len(values)}Q", *values)
 
-    def _times(self, counter: FakeCounter, wanted: int) -> list[int]:
-        return [counter.enabled] * bool(wanted & ReadFormat.TOTAL_TIME_ENABLED) + [counter.running] * bool(
-            wanted & ReadFormat.TOTAL_TIME_RUNNING
+    def _times(self, counter: FakeCounter, read_format: int) -> list[int]:
+        return [counter.enabled] * bool(read_format & ReadFormat.TOTAL_TIME_ENABLED) + [counter.running] * bool(
+            read_format & ReadFormat.TOTAL_TIME_RUNNING
         )
 
-    def _read_group(self, fd: int, wanted: int) -> bytes:
+    def _read_group(self, fd: int, read_format: int) -> bytes:
         members = self._group(fd, True)
-        values = [len(members), *self._times(members[0], wanted)]
+        values = [len(members), *self._times(members[0], read_format)]
         for member in members:
             if member.fd != fd:
                 self.counts(member)
             values.append(member.value)
-            values += [self.event_id(member.fd)] * bool(wanted & ReadFormat.ID)
-            values += [member.lost] * bool(wanted & ReadFormat.LOST)
+            values += [self.event_id(member.fd)] * bool(read_format & ReadFormat.ID)
+            values += [member.lost] * bool(read_format & ReadFormat.LOST)
         return struct.pack(f"={len(values)}Q", *values)
 
     def map_page(self, fd: int) -> bytearray:

@@ -47,10 +47,10 @@ def run(
     if words[: len(PERFPY)] != PERFPY:
         return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=env, cwd=cwd, timeout=timeout, check=check)
     status, out, errors = _run_prepared(words[len(PERFPY) :], dict(os.environ if env is None else env), cwd or Path.cwd(), timeout)
-    done = subprocess.CompletedProcess(words, status, out, errors)
+    completed_process = subprocess.CompletedProcess(words, status, out, errors)
     if check:
-        done.check_returncode()
-    return done
+        completed_process.check_returncode()
+    return completed_process
 
 
 def _run_prepared(words: list[str], env: dict[str, str], cwd: Path, timeout: float) -> tuple[int, bytes, bytes]:

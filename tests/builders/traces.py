@@ -27,10 +27,10 @@ _SPE_HEADS = (
 def trace(kind: int, seed: int, size: int = 3000) -> bytes:
     """Some bytes for a tracer; no multiple of anything."""
     random = Random(seed)
-    made = b"\xff\xff\xff\xff" if kind == HISI_PTT and seed % 2 else b""
-    while len(made) < size:
-        made += _pt(random) if kind == INTEL_PT else _spe(random) if kind == ARM_SPE else random.randbytes(7)
-    return made
+    result = b"\xff\xff\xff\xff" if kind == HISI_PTT and seed % 2 else b""
+    while len(result) < size:
+        result += _pt(random) if kind == INTEL_PT else _spe(random) if kind == ARM_SPE else random.randbytes(7)
+    return result
 
 
 def _pt(random: Random) -> bytes:

@@ -55,19 +55,19 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _again(number: int, wanted: argparse.Namespace) -> str:
-    target = f" --target '{wanted.target}'" if wanted.target else ""
-    return f"python -m tests.fuzz --seed {wanted.seed} --only {number}{target}"
+def _again(number: int, options: argparse.Namespace) -> str:
+    target = f" --target '{options.target}'" if options.target else ""
+    return f"python -m tests.fuzz --seed {options.seed} --only {number}{target}"
 
 
-def _tell(failure: Failure, wanted: argparse.Namespace) -> None:
-    print(f"FAILED {failure.outcome.signature}\n       {failure.case.command}\n       {_again(failure.number, wanted)}", flush=True)
-    if wanted.only is not None:
+def _tell(failure: Failure, options: argparse.Namespace) -> None:
+    print(f"FAILED {failure.outcome.signature}\n       {failure.case.command}\n       {_again(failure.number, options)}", flush=True)
+    if options.only is not None:
         print(failure.outcome.stderr[-4000:])
 
 
-def _print(tally: Tally, wanted: argparse.Namespace, seconds: float) -> None:
-    print(f"\nseed {wanted.seed}: {tally.runs:,} runs in {seconds:.0f} s")
+def _print(tally: Tally, options: argparse.Namespace, seconds: float) -> None:
+    print(f"\nseed {options.seed}: {tally.runs:,} runs in {seconds:.0f} s")
     print(f"  {tally.opened:,} of {tally.read:,} recordings got past their header")
     print("  " + ", ".join(f"{name} {times:,}" for name, times in sorted(tally.targets.items())))
     print(f"  peak {tally.memory // MEGABYTE} MB, {tally.largest_run}")
@@ -75,14 +75,14 @@ def _print(tally: Tally, wanted: argparse.Namespace, seconds: float) -> None:
     failed = sum(failure.times for failure in tally.failures.values())
     print(f"  failures: {failed} of {len(tally.failures)} causes")
     for signature, failure in sorted(tally.failures.items(), key=lambda entry: -entry[1].times):
-        print(f"  {failure.times:5} {signature}\n        {_again(failure.number, wanted)}")
+        print(f"  {failure.times:5} {signature}\n        {_again(failure.number, options)}")
 
 
-def _keep(server: Server, folder: Path, failure: Failure, wanted: argparse.Namespace) -> None:
+def _keep(server: Server, folder: Path, failure: Failure, options: argparse.Namespace) -> None:
     signature = failure.outcome.signature
     tries = 8 if failure.outcome.seconds > 1 else 300
     small = minimised(failure.case, lambda case: server.run(case).signature == signature, tries)
-    save(folder, f"{wanted.seed}-{failure.number}", small, signature)
+    save(folder, f"{options.seed}-{failure.number}", small, signature)
 
 
 def _replay(server: Server, folder: Path) -> int:

@@ -50,10 +50,10 @@ def ask_perf() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for line in answers():
             (Path(folder) / "perf.data").write_bytes(_RECORDINGS[line.split()[0]]())
-            done = subprocess.run(
+            process = subprocess.run(
                 ["perf", *words_of(line)], cwd=folder, capture_output=True, check=False, env={**os.environ, "PERF_CONFIG": "/dev/null"}
             )
-            texts.append(f"{_PROMPT}{line}\n{(done.stdout + done.stderr).decode()}")
+            texts.append(f"{_PROMPT}{line}\n{(process.stdout + process.stderr).decode()}")
     _ANSWERS.write_text("".join(texts))
 
 

@@ -35,11 +35,11 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def screen(own: Path, name: str, width: int) -> str:
     """Return the screen of a recording, as `perfpy report` shows it."""
     symbols = SymbolOptions(cache=False, symfs=str(own / "symfs"), kallsyms=str(own / "kallsyms.x86-64"))
-    made = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    report_options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
     file = io.StringIO()
     console = Console(file=file, width=width, height=HEIGHT, no_color=True, highlight=False, markup=False)
     with Recording(f"{name}.data") as recording:
-        report = recording.report(options=made, symbols=symbols)
+        report = recording.report(options=report_options, symbols=symbols)
         options = ScreenOptions(own_first=True, browser=True, verdict=profile_verdict(report, recording))
         show_report(report, recording, console, options)
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())

@@ -34,11 +34,11 @@ UNLIKE_PERF = {
 SMALL = 40_000  # bytes of a recording that is compared here; larger ones take too long for every run
 
 
-def script_text(path: Path, shown: frozenset[str]) -> bytes:
+def script_text(path: Path, output: frozenset[str]) -> bytes:
     out = io.BytesIO()
     with Recording(str(path)) as recording:
         symbols = SymbolOptions(symfs="/nonexistent", kallsyms="/dev/null")
-        ScriptRun(recording, ScriptOptions(symbols=symbols, side_band_types=shown)).write(out)
+        ScriptRun(recording, ScriptOptions(symbols=symbols, side_band_types=output)).write(out)
     return with_breaks(out.getvalue())
 
 
@@ -87,12 +87,12 @@ def answered(corpus: Path, kind: str) -> list[Path]:
     return results
 
 
-@pytest.mark.parametrize(("kind", "shown"), [("script", frozenset[str]()), ("events", ALL_EVENTS)])
-def test_lines_of_recordings_from_elsewhere_are_perfs(corpus: Path, kind: str, shown: frozenset[str]) -> None:
+@pytest.mark.parametrize(("kind", "output"), [("script", frozenset[str]()), ("events", ALL_EVENTS)])
+def test_lines_of_recordings_from_elsewhere_are_perfs(corpus: Path, kind: str, output: frozenset[str]) -> None:
     different = []
     for recording in answered(corpus, kind):
         expected = lines(gzip.decompress(recording.with_name(f"{recording.name}.{kind}.gz").read_bytes()))
-        if any(expected) and lines(script_text(recording, shown)) != expected:
+        if any(expected) and lines(script_text(recording, output)) != expected:
             different.append(recording.name)
     assert different == []
 

@@ -61,14 +61,14 @@ def test_text_is_that_of_perf(name, options, live, capsys):
 def calls_in(text: str) -> Iterator[tuple[str, str]]:
     """Yield the call and the line of each line."""
     for line in text.splitlines():
-        found = LINE.match(line)
-        if found:
-            yield found[1], line
+        match = LINE.match(line)
+        if match:
+            yield match[1], line
 
 
 @pytest.mark.parametrize("name", ["trace-ls.data", "trace-git.data"])
 @pytest.mark.parametrize("chosen", ["openat,close,read", "!mmap,mprotect,brk", "file"])
-def test_chosen_calls_are_those_lines_of_perf(name, chosen, live, capsys):
+def test_chosen_calls_have_perfs_lines(name, chosen, live, capsys):
     folder, answers = live
     selection = parse_selection([chosen], "x86_64")
 

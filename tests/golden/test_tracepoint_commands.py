@@ -35,8 +35,8 @@ UNLIKE_PERF: Final = {
 
 def folder() -> Path:
     """Return the folder of the recordings, which need not exist."""
-    named = os.environ.get("PERFPY_CORPUS")
-    return (Path(named) if named else CHECKOUT.parent / "shared" / "corpus") / "live"
+    names = os.environ.get("PERFPY_CORPUS")
+    return (Path(names) if names else CHECKOUT.parent / "shared" / "corpus") / "live"
 
 
 def rows() -> Iterator[dict[str, str]]:
@@ -59,10 +59,10 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the recordings as plain files; skips without them."""
     if not (folder() / "INDEX.tsv").exists():
         pytest.skip(f"no recordings of tracepoints in {folder()}: set PERFPY_CORPUS")
-    made = tmp_path_factory.mktemp("recordings")
+    mktemp = tmp_path_factory.mktemp("recordings")
     for name in {row["file"] for row in rows()} | {"kallsyms"}:
-        (made / name).write_bytes(gzip.decompress((folder() / f"{name}.gz").read_bytes()))
-    return made
+        (mktemp / name).write_bytes(gzip.decompress((folder() / f"{name}.gz").read_bytes()))
+    return mktemp
 
 
 def text(answer: bytes) -> list[bytes]:

@@ -61,7 +61,7 @@ def test_refresh_adds_overflows():
         assert counter.read().value == 5
 
 
-def test_poll_waits_for_as_many_records_as_asked():
+def test_poll_waits_for_the_requested_number_of_records():
     with faults(sample_period=1, wakeup_events=20, disabled=1) as counter:
         ring = counter.ring()
         assert not counter.poll(0)

@@ -243,7 +243,7 @@ def test_a_mount_over_a_map_is_read_with_the_rights_of_the_user(open_folder: Pat
         assert kept(pid) == {f"/tmp/perf-{pid}.map": SECRET}
 
 
-def test_a_jvm_is_asked_in_its_root_only(container: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_jvm_is_attached_in_its_root_only(container: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     results: list[str] = []
     real = os.open
 
@@ -278,7 +278,7 @@ def jvm() -> None:
         signal.pause()
 
 
-def test_a_jvm_of_another_user_in_a_container_is_asked_as_that_user(tmp_path: Path, open_folder: Path):
+def test_a_jvm_of_another_user_in_a_container_is_attached_as_that_user(tmp_path: Path, open_folder: Path):
     with child(tmp_path, work=jvm) as pid:
         end = time.monotonic() + 5
         while not live_process.catches(pid, signal.SIGQUIT) and time.monotonic() < end:

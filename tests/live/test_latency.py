@@ -55,7 +55,7 @@ def run(*args: str, folder: Path, status: int = 0) -> subprocess.CompletedProces
     return process
 
 
-def test_percentiles_are_those_that_the_program_measured(tmp_path: Path) -> None:
+def test_percentiles_equal_the_programs_own(tmp_path: Path) -> None:
     compiled(tmp_path, "app", "-O1 -g", SOURCE)
     answer = json.loads(run("latency", "-j", "work n", "--", "./app", folder=tmp_path, status=7).stdout)
     truth = sorted(int(line) for line in (tmp_path / "truth.txt").read_text().split())

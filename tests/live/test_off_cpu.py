@@ -103,7 +103,7 @@ def agree(found: dict[str, int], said: dict[str, int]) -> bool:
     ],
     ids=["frame pointers", "whole machine", "unwound", "stacks of waits alone", "unprivileged"],
 )
-def test_each_function_waited_as_long_as_the_program_says(tmp_path, request, program, args, script):
+def test_waits_of_functions_equal_the_programs_own(tmp_path, request, program, args, script):
     path = request.getfixturevalue(program)
     for _ in range(3):  # where neighbours take the CPU away in libc, frame pointers do not tell on whose behalf
         output = record(tmp_path, path, *args, script=script)

@@ -96,7 +96,7 @@ while time.time() < end: heavy(); middle(); light(); spin(random.randrange(1500)
 ENOUGH_SAMPLES = 2000  # a share of 60 % is then off by 3 points once in 150 runs
 
 
-def test_a_process_that_runs_is_asked_for_its_names_and_left_as_it_was(tmp_path: Path):
+def test_a_running_process_gives_its_names_and_stays_unchanged(tmp_path: Path):
     python = interpreter("3.14")
     if not python:
         pytest.skip("no Python 3.14 on this machine")

@@ -39,7 +39,7 @@ def test_reports_have_the_names_of_threads(version: str, tmp_path: Path) -> None
     commands = [[sys.executable, "-m", "perfpy"], *([["perf"]] if shutil.which("perf") else [])]
     for command in commands:
         report = [*command, "report", "-i", "perf.data", "--stdio", "--no-children", "-g", "none", "-s", "comm"]
-        done = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=True)
-        shares = {name: float(share) for share, name in re.findall(r"^ +([0-9.]+)%  (.*?) *$", done.stdout, re.MULTILINE)}
-        assert shares.get("worker-1", 0) > 10, done.stdout
-        assert shares.get("a name beyond the kernel's limit", 0) > 10, done.stdout
+        process = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=True)
+        shares = {name: float(share) for share, name in re.findall(r"^ +([0-9.]+)%  (.*?) *$", process.stdout, re.MULTILINE)}
+        assert shares.get("worker-1", 0) > 10, process.stdout
+        assert shares.get("a name beyond the kernel's limit", 0) > 10, process.stdout

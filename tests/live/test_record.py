@@ -71,7 +71,7 @@ def test_the_last_lines_are_perfs(tmp_path):
     assert float(errors[-1].split()[6]) * 1024 * 1024 < size
 
 
-def test_quiet_says_nothing(tmp_path):
+def test_quiet_prints_nothing(tmp_path):
     assert record(tmp_path, "-q").stderr == ""
 
 
@@ -220,7 +220,7 @@ def test_side_band_records_come_on_request(tmp_path):
     assert {Switch, Namespaces} <= set(kinds(tmp_path / "perf.data"))
 
 
-def test_build_ids_are_those_of_the_files_hit(tmp_path):
+def test_files_with_samples_have_build_ids(tmp_path):
     record(tmp_path, "-F", "5000")
     with PerfData(str(tmp_path / "perf.data")) as data:
         hit = {entry.filename for entry in data.features["build_id"]}
@@ -231,7 +231,7 @@ def test_build_ids_are_those_of_the_files_hit(tmp_path):
 
 
 @pytest.mark.parametrize("options", [["-z"], ["-z", "--buildid-all", "--switch-output=1h"]])
-def test_compressed_recordings_and_those_that_are_switched_have_build_ids_too(tmp_path, options):
+def test_compressed_and_switched_recordings_have_build_ids(tmp_path, options):
     record(tmp_path, *options)
     (path,) = tmp_path.glob("perf.data*")
     with PerfData(str(path)) as data:

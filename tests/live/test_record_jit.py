@@ -191,7 +191,7 @@ def test_functions_of_java_have_their_shares(tmp_path: Path, java: list[str]):
 
 
 @pytest.mark.thorough
-def test_running_java_is_asked(tmp_path: Path, java: list[str]):
+def test_running_java_gives_its_names(tmp_path: Path, java: list[str]):
     with subprocess.Popen([*java, "60"], stdout=subprocess.DEVNULL) as process:
         try:
             time.sleep(2)

@@ -54,7 +54,7 @@ def script(folder: Path, *words: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("options", "shown"),
+    ("options", "output"),
     [
         (["--self-contained", "-g"], ["--no-inline"]),  # lines and inlined calls stay where the debug information is
         (["--self-contained", "--call-graph", "dwarf,4096", "-F", "500"], ["--no-inline"]),
@@ -63,11 +63,11 @@ def script(folder: Path, *words: object) -> str:
     ],
     ids=["names", "unwound elsewhere", "binaries", "compressed, without build-ids"],
 )
-def test_a_machine_without_the_files_prints_the_same(tmp_path, program, options, shown):
+def test_a_machine_without_the_files_prints_the_same(tmp_path, program, options, output):
     errors = perfpy(tmp_path, "record", "-N", "-o", "perf.data", "-e", "task-clock", *options, "--", program).stderr
     assert "--self-contained stored the" in errors
     (tmp_path / "empty").mkdir()
-    here, elsewhere = script(tmp_path, *shown), script(tmp_path, *shown, "--symfs", tmp_path / "empty")
+    here, elsewhere = script(tmp_path, *output), script(tmp_path, *output, "--symfs", tmp_path / "empty")
     assert here == elsewhere
     assert "innermost" in elsewhere
 

@@ -162,7 +162,7 @@ def test_a_process_that_ends_ends_the_counting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said", "status"),
+    ("options", "message", "status"),
     [
         (["-I", "-5", "true"], "positive", 129),
         (["-x"], "requires a value", 129),
@@ -182,10 +182,10 @@ def test_a_process_that_ends_ends_the_counting() -> None:
         (["report", "-i", "/no/such/file"], "/no/such/file", 255),
     ],
 )
-def test_impossible_requests_are_one_line(options: list[str], said: str, status: int) -> None:
+def test_impossible_requests_are_one_line(options: list[str], message: str, status: int) -> None:
     """One clear line, perf's exit status for usage and failure."""
     run = stat(*options)
-    assert said in run.stderr
+    assert message in run.stderr
     assert len(run.stderr.splitlines()) == 1
     assert run.returncode == status
 

@@ -54,9 +54,9 @@ def top(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
 
 
 def updates(*words: str) -> list[dict[str, Any]]:
-    done = top("--json", *words)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    process = top("--json", *words)
+    assert process.returncode == 0, process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def rows(update: dict[str, Any]) -> dict[str, float]:
@@ -89,9 +89,9 @@ def test_callers_are_rows_with_callchains(spinning: subprocess.Popen[bytes]) -> 
 
 
 def test_the_text_is_perf_s_also_without_input(spinning: subprocess.Popen[bytes]) -> None:
-    done = top("--stdio", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.5", "--updates", "2", "-E", "1")
-    assert done.returncode == 0, done.stderr
-    _, first, second = done.stdout.split(CLEAR)
+    process = top("--stdio", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.5", "--updates", "2", "-E", "1")
+    assert process.returncode == 0, process.stderr
+    _, first, second = process.stdout.split(CLEAR)
     for text in (first, second):
         lines = text.splitlines()
         assert lines[0] == ""
@@ -182,11 +182,11 @@ def test_names_of_processes_are_data(program: Path, tmp_path: Path) -> None:
     hostile.symlink_to(program)
     with subprocess.Popen([hostile]) as target:
         arguments = ("-e", "task-clock:u", "-p", str(target.pid), "-d", "0.3", "--updates", "1", "-s", "comm,dso,symbol")
-        done = top("--json", *arguments)
+        process = top("--json", *arguments)
         target.kill()
-    update = json.loads(done.stdout)
+    update = json.loads(process.stdout)
     assert update["events"][0]["rows"][0]["keys"]["comm"].startswith("p\33[2J")
-    assert "\33" not in done.stdout
+    assert "\33" not in process.stdout
 
 
 WAITING = """
@@ -240,17 +240,17 @@ def screen(*words: str, keys: list[str], pid: int, columns: int = 80, lines: int
 
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 60), (40, 8)])
 def test_the_screen_shows_rows_and_leaves_the_terminal_as_it_was(columns: int, lines: int, spinning: subprocess.Popen[bytes]) -> None:
-    shown = screen(keys=["\33[B", "s", "q"], pid=spinning.pid, columns=columns, lines=lines)
-    assert shown.status == 0
-    assert "hot" in shown.text
-    assert shown.text.rstrip().endswith(LEAVE)
-    assert "Traceback" not in shown.text
+    terminal = screen(keys=["\33[B", "s", "q"], pid=spinning.pid, columns=columns, lines=lines)
+    assert terminal.status == 0
+    assert "hot" in terminal.text
+    assert terminal.text.rstrip().endswith(LEAVE)
+    assert "Traceback" not in terminal.text
 
 
 def test_w_writes_what_was_seen(spinning: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = screen(keys=["\33[B", "w", "q"], pid=spinning.pid)
-    assert "to perf.data; perfpy report" in shown.text
+    terminal = screen(keys=["\33[B", "w", "q"], pid=spinning.pid)
+    assert "to perf.data; perfpy report" in terminal.text
     with perfpy.open("perf.data") as recording:
         rows = {row.texts["symbol"]: row.percent for row in recording.report(by="symbol")}
         assert rows["[.] hot"] > 60
@@ -259,9 +259,9 @@ def test_w_writes_what_was_seen(spinning: subprocess.Popen[bytes], tmp_path: Pat
 
 
 def test_a_process_is_chosen_and_left(spinning: subprocess.Popen[bytes]) -> None:
-    shown = screen("--by", "process", keys=["\33[B", "\r", "\33", "\33", "q"], pid=spinning.pid)
-    assert shown.status == 0
-    assert f"[process {spinning.pid}]" in shown.text
+    terminal = screen("--by", "process", keys=["\33[B", "\r", "\33", "\33", "q"], pid=spinning.pid)
+    assert terminal.status == 0
+    assert f"[process {spinning.pid}]" in terminal.text
 
 
 @pytest.mark.thorough
@@ -275,17 +275,17 @@ def test_a_shows_the_code_of_a_function_and_q_returns(spinning: subprocess.Popen
         length[0] = len(text)
         return todo.pop(0)[1].encode()
 
-    shown = on_terminal("top", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", watch=watch, columns=100)
-    assert (shown.status, todo) == (0, [])
-    assert "<hot+0x" in shown.text  # the target of the loop's jump
+    terminal = on_terminal("top", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", watch=watch, columns=100)
+    assert (terminal.status, todo) == (0, [])
+    assert "<hot+0x" in terminal.text  # the target of the loop's jump
 
 
 def test_the_code_of_a_function_is_printed_as_annotate_prints_it(spinning: subprocess.Popen[bytes]) -> None:
     words = ("-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", "--updates", "1", "--sym-annotate")
-    done = top("--stdio", *words, "hot")
-    assert done.returncode == 0, done.stderr
-    assert "Source code & Disassembly of spinning for task-clock:u" in done.stdout
-    assert sum(float(share) for share in re.findall(r"^ +([\d.]+) :", done.stdout, re.MULTILINE)) == pytest.approx(100, abs=0.5)
+    process = top("--stdio", *words, "hot")
+    assert process.returncode == 0, process.stderr
+    assert "Source code & Disassembly of spinning for task-clock:u" in process.stdout
+    assert sum(float(share) for share in re.findall(r"^ +([\d.]+) :", process.stdout, re.MULTILINE)) == pytest.approx(100, abs=0.5)
     (update,) = updates(*words, "no_function")
     assert update["code"] == {"error": "no_function: no samples in this function itself in the last minute"}
 
@@ -300,9 +300,9 @@ def test_a_signal_restores_the_terminal(number: int, spinning: subprocess.Popen[
             os.kill(pid, signal.SIGWINCH)
             os.kill(pid, number)
 
-    shown = on_terminal("top", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", watch=watch)
-    assert shown.status == 128 + number
-    assert shown.text.rstrip().endswith(LEAVE)
+    terminal = on_terminal("top", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", watch=watch)
+    assert terminal.status == 128 + number
+    assert terminal.text.rstrip().endswith(LEAVE)
 
 
 def test_a_terminal_that_is_closed_ends_it(spinning: subprocess.Popen[bytes]) -> None:

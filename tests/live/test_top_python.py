@@ -50,9 +50,9 @@ def spinning(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subproc
 
 
 def updates(*words: str) -> list[dict[str, Any]]:
-    done = subprocess.run([*TOP, "--json", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    process = subprocess.run([*TOP, "--json", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
+    assert process.returncode == 0, process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def rows(update: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
@@ -62,19 +62,19 @@ def rows(update: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
 def test_rows_are_functions_with_their_share(spinning: subprocess.Popen[bytes]) -> None:
     first, last = updates("-p", str(spinning.pid), "-F", "997", "-d", "1", "--updates", "2")
     assert rows(first, "pyfunc")["hot"]["overhead"] > 60
-    found = rows(last, "pyfunc")
-    assert found["hot"]["overhead"] > 75
-    assert 1 < found["cool"]["overhead"] < 25
-    assert sum(row["overhead"] for name, row in found.items() if name not in ("hot", "cool", "work", "late", "<module>")) < 10
+    row_of = rows(last, "pyfunc")
+    assert row_of["hot"]["overhead"] > 75
+    assert 1 < row_of["cool"]["overhead"] < 25
+    assert sum(row["overhead"] for name, row in row_of.items() if name not in ("hot", "cool", "work", "late", "<module>")) < 10
 
 
 @pytest.mark.thorough
 def test_rows_are_lines_and_have_callers(spinning: subprocess.Popen[bytes]) -> None:
     (update,) = updates("-p", str(spinning.pid), "-F", "997", "-d", "1", "--updates", "1", "--sort", "pyline", "--children")
-    found = {row["keys"]["pyline"].strip(): row for row in update["events"][0]["rows"]}
-    (calls,) = (row for text, row in found.items() if text.startswith("work") and text.endswith("program.py:7"))
+    results = {row["keys"]["pyline"].strip(): row for row in update["events"][0]["rows"]}
+    (calls,) = (row for text, row in results.items() if text.startswith("work") and text.endswith("program.py:7"))
     assert calls["overhead_children"] > 60
-    (hot,) = (row for text, row in found.items() if text.startswith("hot") and text.endswith("program.py:5"))
+    (hot,) = (row for text, row in results.items() if text.startswith("hot") and text.endswith("program.py:5"))
     assert hot["overhead"] > 60
 
 
@@ -83,9 +83,9 @@ def test_rows_are_lines_and_have_callers(spinning: subprocess.Popen[bytes]) -> N
 def test_without_permission_to_load_programs_frames_are_read(spinning: subprocess.Popen[bytes]) -> None:
     launcher = ["setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-all", "--"]
     words = [*TOP, "--json", "-p", str(spinning.pid), "-F", "499", "-d", "2", "--updates", "1"]
-    done = subprocess.run([*launcher, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr
-    assert rows(json.loads(done.stdout), "pyfunc")["hot"]["overhead"] > 60
+    process = subprocess.run([*launcher, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
+    assert process.returncode == 0, process.stderr
+    assert rows(json.loads(process.stdout), "pyfunc")["hot"]["overhead"] > 60
 
 
 def test_the_screen_sorts_by_self_and_writes_names(
@@ -98,15 +98,15 @@ def test_the_screen_sorts_by_self_and_writes_names(
         is_due = keys and "hot " in text and (keys[0] == "w" or "perfpy report" in text)
         return keys.pop(0).encode() if is_due else None
 
-    shown = on_terminal("top", "--python", "-e", "task-clock", "-p", str(spinning.pid), "-d", "0.5", watch=watch)
-    assert shown.status == 0
+    terminal = on_terminal("top", "--python", "-e", "task-clock", "-p", str(spinning.pid), "-d", "0.5", watch=watch)
+    assert terminal.status == 0
     with perfpy.open("perf.data") as recording:
-        found = {row.texts["pyfunc"].split(" ")[0]: row.percent for row in recording.report(by="pyfunc")}
-        assert found["hot"] > 60
+        results = {row.texts["pyfunc"].split(" ")[0]: row.percent for row in recording.report(by="pyfunc")}
+        assert results["hot"] > 60
         assert recording.warnings == []
 
 
 def test_fp_callchains_are_refused_with_a_remedy() -> None:
-    done = subprocess.run([*TOP, "--call-graph", "fp", "-p", str(os.getpid())], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 255 or done.returncode == 129
-    assert "leave out --call-graph fp" in done.stderr
+    process = subprocess.run([*TOP, "--call-graph", "fp", "-p", str(os.getpid())], capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == 255 or process.returncode == 129
+    assert "leave out --call-graph fp" in process.stderr

@@ -23,9 +23,9 @@ def _tracepoints():
 
 
 def trace(*words: str, timeout: float = 60) -> list[str]:
-    done = subprocess.run([*TRACE, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stderr.splitlines()
+    process = subprocess.run([*TRACE, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stderr.splitlines()
 
 
 def test_the_calls_of_a_program_are_printed_from_its_exec_to_its_exit():
@@ -130,8 +130,10 @@ def test_tables_have_the_time_on_a_cpu():
 
 def test_a_limit_of_frames_below_the_minimum_is_refused():
     """--min-stack beyond --max-stack prints nothing, so it is an error."""
-    done = subprocess.run([*TRACE, "--min-stack", "5", "--max-stack", "2", "true"], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, len(done.stderr.splitlines())) == (129, 1)
+    process = subprocess.run(
+        [*TRACE, "--min-stack", "5", "--max-stack", "2", "true"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (process.returncode, len(process.stderr.splitlines())) == (129, 1)
 
 
 def test_a_table_by_file_counts_what_was_read():

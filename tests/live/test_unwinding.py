@@ -240,7 +240,7 @@ def test_a_full_disk_is_reported(tmp_path, busy):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--unwind", "--call-graph", "fp"], "--unwind requires --call-graph dwarf"),
         (["--unwind", "--overwrite"], "excludes --overwrite"),
@@ -250,7 +250,7 @@ def test_a_full_disk_is_reported(tmp_path, busy):
         (["--unwind", "--keep-stacks", "--switch-output=1s"], "excludes --switch-output"),
     ],
 )
-def test_excluded_options_are_reported_in_a_line(tmp_path, words, said):
+def test_excluded_options_are_reported_in_a_line(tmp_path, words, message):
     output = record(tmp_path, *words, "--", "true", status=129)
-    assert said in output
+    assert message in output
     assert len(output.splitlines()) == 1

@@ -37,9 +37,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def why(*args: str, folder: Path) -> str:
-    done = subprocess.run([*PERFPY, "why", *args], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([*PERFPY, "why", *args], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -78,7 +78,7 @@ SEEN = {"mutex": "for a lock (futex", "pipe": "for a pipe (read)", "sleep": "sle
 @pytest.mark.parametrize("cause", SEEN)
 def test_without_tracepoints_the_kind_of_the_wait_is_named(cause: str, program: Path, tmp_path: Path):
     line = [sys.executable, "-c", AS_USER, "why", "--", str(program), cause]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
-    assert SEEN[cause] in done.stdout.splitlines()[0], done.stdout
-    assert "watched through /proc" in done.stderr
+    process = subprocess.run(line, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert process.returncode == 0, process.stderr
+    assert SEEN[cause] in process.stdout.splitlines()[0], process.stdout
+    assert "watched through /proc" in process.stderr

@@ -178,7 +178,7 @@ def test_help_of_a_command_is_its_own_help(capsys):
     assert "--build-options" in through_help
 
 
-def test_build_options_say_which_libraries_are_there(capsys):
+def test_build_options_list_the_installed_libraries(capsys):
     assert cli.run(["version", "--build-options"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any("click: [ on  ]" in line for line in lines)

@@ -108,7 +108,7 @@ def test_conversions_that_are_none_are_not_tried(conversion: str) -> None:
     assert printed(f'"{conversion}", REC->a')[0][0].startswith("[FAILED TO PARSE]")
 
 
-def test_widths_that_the_data_say_have_a_limit() -> None:
+def test_widths_from_the_data_have_a_limit() -> None:
     (text,) = printed('"%*d", 2147483647, REC->a', rows=1)[0]
     assert text.strip() == "7"
     assert len(text) < 5000

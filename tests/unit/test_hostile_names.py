@@ -115,7 +115,7 @@ def obeyed(output: bytes) -> list[str]:
 
 @pytest.mark.parametrize("line", COMMAND_LINES)
 @pytest.mark.slow
-def test_a_terminal_obeys_nothing_that_a_recording_says(line: str, room: Path) -> None:
+def test_texts_of_a_recording_do_not_control_the_terminal(line: str, room: Path) -> None:
     output = on_terminal(line_of(line), room)
     assert not obeyed(output)
     assert b"\x1b[8m" not in output

@@ -38,7 +38,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "words", [["report", "-i", "perf.data", "--html=page.html"], ["diff", "--html=page.html", "perf.data", "after.data"]]
 )
 @pytest.mark.slow
-def test_nothing_that_a_recording_says_runs_in_its_page(words: list[str], room: Path) -> None:
+def test_texts_of_a_recording_do_not_run_in_its_page(words: list[str], room: Path) -> None:
     command = [sys.executable, "-m", "perfpy", *words, "--symfs", "root"]
     process = subprocess.run(
         command, cwd=room, env={**os.environ, "HOME": str(room)}, capture_output=True, text=True, check=False, timeout=120

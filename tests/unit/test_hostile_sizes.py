@@ -60,7 +60,7 @@ def bomb(size: int) -> bytes:
     return user_records.encode(user_records.Compressed(0, zstd.compress(one * (size // len(one)), zstd.FLUSH_BLOCK)), "<")
 
 
-def test_a_record_unpacks_to_no_more_than_the_file_says(tmp_path: Path) -> None:
+def test_a_record_unpacks_to_its_stated_size_at_most(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     builder = simple_recording(3)
     builder.feature(Feature.COMPRESSED, Compression(1, 1, 1, 5, 65536))
@@ -73,7 +73,7 @@ def test_a_record_unpacks_to_no_more_than_the_file_says(tmp_path: Path) -> None:
     assert before
 
 
-def test_a_zstd_bomb_ends_soon_where_the_file_does_not_say_how_much_is_in_it(tmp_path: Path) -> None:
+def test_a_zstd_bomb_without_a_size_ends_soon(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(3).raw(bomb(1 << 27)).file())
     result = run("script", "-i", str(path))

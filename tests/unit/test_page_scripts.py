@@ -92,8 +92,8 @@ def form(kind: str) -> Any:
     """The nodes of a form of CATEGORISED with weight, as [depth, name, sum]; all other functions are the kernel's."""
     part = stacks(CATEGORISED)
     part = dataclasses.replace(part, categories=[CATEGORY_OF.get(function.name, KERNEL) for function in part.functions])
-    made = f"formOf(profile.tree, profile.names, '{kind}', endsOf(profile))"
-    tree = f"(f => weighed(f, regrouped(collect(profile, {CHOICE}).own, f.of, f.n), 'one'))({made})"
+    text = f"formOf(profile.tree, profile.names, '{kind}', endsOf(profile))"
+    tree = f"(f => weighed(f, regrouped(collect(profile, {CHOICE}).own, f.of, f.n), 'one'))({text})"
     return node(lines(tree), profile_data([[part]]))
 
 
@@ -249,14 +249,14 @@ def test_a_search_finds_the_time_of_its_stacks() -> None:
     assert result == [0, 0, 0, 0, 10, 0, 0, 0, 0, 0]
 
 
-def test_of_very_many_threads_those_with_most_are_tracks() -> None:
+def test_the_busiest_of_many_threads_are_tracks() -> None:
     samples = [At("a;f", number * MS, 1000 + number, 1, number, 0) for number in range(1, 501)]
     data = profile_data([[timed_stacks(samples)]])
     result = node(f"{activity('thread', 10)}.tracks.map(track => profile.threads[track.lane][1])", data)
     assert result == list(range(500, 200, -1))
 
 
-def test_idle_processes_are_those_with_little() -> None:
+def test_processes_with_few_samples_are_idle() -> None:
     samples = [
         At("a;f", 10 * MS, 1000 * MS, 1, 1),
         At("b;f", 20 * MS, MS, 2, 2),

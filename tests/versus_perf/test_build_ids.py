@@ -65,7 +65,7 @@ def test_build_ids_of_files_and_of_the_kernel_are_the_same(options: list[str]):
 
 @pytest.mark.live
 @pytest.mark.usefixtures("home")
-def test_a_recording_keeps_the_same_files_and_says_where_its_symbols_were(tmp_path: Path):
+def test_a_recording_keeps_the_same_files_and_the_places_of_its_symbols(tmp_path: Path):
     listings = []
     for tool in (PERF, PERFPY):
         path = str(tmp_path / f"{tool[-1]}.data")

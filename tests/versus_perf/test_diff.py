@@ -128,7 +128,7 @@ def test_noise_adds_a_column_and_nothing_else(recordings: list[Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("-c cycles", "branch records"),
         ("-c wdiff:0,1", "two weights"),
@@ -137,7 +137,7 @@ def test_noise_adds_a_column_and_nothing_else(recordings: list[Path]) -> None:
         ("--stream", "--stream"),
     ],
 )
-def test_incomparable_recordings_are_refused(options: str, said: str, recordings: list[Path]) -> None:
+def test_incomparable_recordings_are_refused(options: str, message: str, recordings: list[Path]) -> None:
     process = run([*PERFPY, "diff", *options.split(), *recordings[:2]])
     assert (process.returncode, process.stdout) == (129, b"")
-    assert said in process.stderr.decode()
+    assert message in process.stderr.decode()

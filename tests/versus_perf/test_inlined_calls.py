@@ -94,7 +94,7 @@ def addresses_of(path: Path) -> list[int]:
     return sorted({chance.randrange(text.addr, text.addr + text.size) for _ in range(1500)})
 
 
-def test_calls_are_those_of_addr2line(program: Path) -> None:
+def test_calls_equal_addr2lines(program: Path) -> None:
     need("addr2line")
     addresses = addresses_of(program)
     pairs = zip(addresses, our_calls(program, addresses), their_calls(program, addresses), strict=True)

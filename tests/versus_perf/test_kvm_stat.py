@@ -28,7 +28,7 @@ def test_the_table_is_perfs(options, recording, perf):
     tables = []
     for program in ([perf], [sys.executable, "-m", "perfpy"]):
         words = [*program, "kvm", "-i", str(recording), "stat", "report", *options.split()]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        assert done.returncode == 0
-        tables.append(done.stderr.splitlines())
+        process = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        assert process.returncode == 0
+        tables.append(process.stderr.splitlines())
     assert tables[1] == tables[0]

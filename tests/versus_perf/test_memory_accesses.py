@@ -45,12 +45,12 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answers(perf: str, words: list[str], path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
     monkeypatch.setenv("HOME", str(path.parent))
-    shown = []
+    output = []
     for program in ([perf], [sys.executable, "-m", "perfpy"]):
-        done = subprocess.run([*program, *words, "-i", str(path)], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        assert done.returncode == 0, done.stderr
-        shown.append([line for line in done.stdout.splitlines() if "(Tip" not in line])
-    return shown[0], shown[1]
+        process = subprocess.run([*program, *words, "-i", str(path)], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        assert process.returncode == 0, process.stderr
+        output.append([line for line in process.stdout.splitlines() if "(Tip" not in line])
+    return output[0], output[1]
 
 
 @pytest.mark.parametrize("options", C2C)

@@ -38,9 +38,9 @@ SEARCH = re.compile(r"vmlinux_path|inconsistency|^Using |not found, continuing|^
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("recordings")
-    unpack(made)
-    return made
+    path = tmp_path_factory.mktemp("recordings")
+    unpack(path)
+    return path
 
 
 def answer(command: list[str], line: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
@@ -82,11 +82,11 @@ def test_a_missing_socket(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted", "unwanted"), [("stat -h interval", "--interval-print", "--repeat"), ("stat -h -I", "-I,", "--table")]
+    ("line", "expected", "unwanted"), [("stat -h interval", "--interval-print", "--repeat"), ("stat -h -I", "-I,", "--table")]
 )
-def test_help_about_a_word(line: str, wanted: str, unwanted: str, folder: Path, perf: str) -> None:
+def test_help_about_a_word(line: str, expected: str, unwanted: str, folder: Path, perf: str) -> None:
     theirs, ours = answer([perf], line, folder), answer(PERFPY, line, folder)
-    assert wanted in ours.stdout.decode()
+    assert expected in ours.stdout.decode()
     assert unwanted not in ours.stdout.decode()
     assert ours.returncode == theirs.returncode == 129
 

@@ -61,7 +61,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("words", [(), ("-z0",), ("--call-graph", "dwarf,16384")])
-def test_callchains_are_those_that_perf_makes_of_the_stacks(tmp_path, program, words):
+def test_callchains_equal_perfs_of_the_stacks(tmp_path, program, words):
     record(tmp_path, "--unwind", "--keep-stacks", *words, "--", program)
     plain, raw = chains(tmp_path, "perf.data"), chains(tmp_path, "perf.data.stacks")
     assert plain.keys() == raw.keys()

@@ -72,7 +72,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-def test_lines_are_those_of_addr2line(program: Path) -> None:
+def test_lines_equal_addr2lines(program: Path) -> None:
     need("addr2line")
     file, chance = ElfFile(str(program)), random.Random(1)
     code = [section for section in file.sections[1:] if section.flags & 4 and section.size]

@@ -56,7 +56,7 @@ def test_a_pipe_is_named_as_pipe(perf: str, writer: str, tmp_path: Path) -> None
     assert "Performance counter stats for 'pipe':" in ours
 
 
-def test_intervals_are_those_that_perf_shows(perf: str, tmp_path: Path) -> None:
+def test_intervals_equal_perfs(perf: str, tmp_path: Path) -> None:
     """perf's report shows counts since the start beside each time; perfpy's shows each interval's, as both do while counting."""
     for writer in (PERFPY, [perf]):
         path = str(tmp_path / "counts.data")

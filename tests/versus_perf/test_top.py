@@ -75,9 +75,9 @@ def perf(options: str, pid: int) -> str:
 
 def perfpy(options: str, pid: int) -> str:
     words = ["top", "--stdio", "-d", "1", "-E", "2", "-p", str(pid), "--updates", "2", *options.split()]
-    done = subprocess.run([*PERFPY, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split(CLEAR)[-1]
+    process = subprocess.run([*PERFPY, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.split(CLEAR)[-1]
 
 
 @pytest.mark.slow

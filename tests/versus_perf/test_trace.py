@@ -25,9 +25,9 @@ NUMBERS = (
 
 
 def lines(command: list[str], words: str) -> list[str]:
-    done = subprocess.run([*command, "trace", *words.split(), "--", "true"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    texts = done.stderr.splitlines()
+    process = subprocess.run([*command, "trace", *words.split(), "--", "true"], capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == 0, process.stderr
+    texts = process.stderr.splitlines()
     for pattern, replacement in NUMBERS:
         texts = [pattern.sub(replacement, text) for text in texts]
     return texts

@@ -79,14 +79,14 @@ def guest_durations(data: SampleSource, event: str, *, vcpu: int = -1, pids: Col
 
     event: one of EVENTS; vcpu: only this virtual CPU; pids: only these processes.
     """
-    found: dict[str, Durations] = {}
+    durations_of: dict[str, Durations] = {}
     name_of = _names(data)
     for thread in _events_by_thread(data, event, pids):
         for name, duration in _pairs(thread, event, vcpu, name_of):
-            if name not in found:
-                found[name] = Durations(name)
-            found[name].add(duration)
-    return list(found.values())
+            if name not in durations_of:
+                durations_of[name] = Durations(name)
+            durations_of[name].add(duration)
+    return list(durations_of.values())
 
 
 def sorted_durations(durations: list[Durations], key: str) -> list[Durations]:

@@ -77,8 +77,8 @@ def find_callers(
         rows = np.flatnonzero(counts > level)
         matrix[rows, level] = ids[starts[rows] + level]
     distinct, which = np.unique(matrix, axis=0, return_inverse=True)
-    found = [_caller(row, symbolizer, lock_text, skip) for row in distinct.tolist()]
-    return Callers(which.ravel().astype(np.int64), [one[0] for one in found], [one[1] for one in found], [one[2] for one in found])
+    callers = [_caller(row, symbolizer, lock_text, skip) for row in distinct.tolist()]
+    return Callers(which.ravel().astype(np.int64), [one[0] for one in callers], [one[1] for one in callers], [one[2] for one in callers])
 
 
 def _caller(row: Sequence[int], symbolizer: Symbolizer, lock_text: LockText, skip: int) -> tuple[str, int, list[tuple[int, str]]]:

@@ -80,9 +80,9 @@ def make_rows(waits: LockWaits, keys: Sequence[int] | NDArray[np.uint64] | NDArr
         np.minimum.reduceat(np.where(ended, duration, np.iinfo(np.int64).max), begins),
     )
     values = zip(own[order[begins]].tolist(), order[begins].tolist(), *(column.tolist() for column in columns), strict=True)
-    made = [LockRow(*row) for row in values]
-    made = [row._replace(shortest=row.shortest if row.acquired else 0) for row in made]
-    return sorted(made, key=lambda row: row.first)
+    lock_rows = [LockRow(*row) for row in values]
+    lock_rows = [row._replace(shortest=row.shortest if row.acquired else 0) for row in lock_rows]
+    return sorted(lock_rows, key=lambda row: row.first)
 
 
 def in_order_of_locks(rows: Iterable[LockRow]) -> list[LockRow]:

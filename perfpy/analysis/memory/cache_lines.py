@@ -104,15 +104,15 @@ def physical_memory(
     physical: NDArray[np.uint64], group: NDArray[np.int64], groups: int, nodes: MemoryNodes
 ) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
     """Return the nodes of each group's memory, and how often its physical address changed from one access to the next."""
-    known = np.flatnonzero(physical)
-    order = known[np.argsort(group[known], kind="stable")]
+    rows = np.flatnonzero(physical)
+    order = rows[np.argsort(group[rows], kind="stable")]
     sorted_group, sorted_address = group[order], physical[order]
     is_change = np.ones(len(order), bool)
     is_change[1:] = (sorted_group[1:] != sorted_group[:-1]) | (sorted_address[1:] != sorted_address[:-1])
     changes = np.bincount(sorted_group[is_change], minlength=groups)
     node = nodes.of_memory(physical)
-    known = np.flatnonzero((physical != 0) & (node != NO_NODE))
-    return sets_of(group[known], node[known], groups), changes
+    rows = np.flatnonzero((physical != 0) & (node != NO_NODE))
+    return sets_of(group[rows], node[rows], groups), changes
 
 
 def sets_of(group: NDArray[np.int64], number: NDArray[np.int32], groups: int) -> list[tuple[int, ...]]:

@@ -83,8 +83,8 @@ def line_rows(
     group, first = group_rows(keys)
     counts = KindCounts(part.kinds, group, len(first))
     sets, changes = physical_memory(part.physical, group, len(first), nodes)
-    known = np.flatnonzero(part.cpu >= 0)
-    cpus = sets_of(group[known], part.cpu[known], len(first))
+    has_cpu = np.flatnonzero(part.cpu >= 0)
+    cpus = sets_of(group[has_cpu], part.cpu[has_cpu], len(first))
     first_line, first_offset = line[first], offset[first]
     chosen_counts = displayed(counts, display)
     others = counts.hitm - chosen_counts if display in ("rmt", "lcl") else np.zeros(len(first), np.int64)

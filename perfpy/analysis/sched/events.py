@@ -70,10 +70,10 @@ def read_events(
         raise UsageError(_NO_SWITCHES.format(path=source.path))
     waking = WAKING if WAKING in present else WAKEUP
     names = [SWITCH, waking, NEW, MIGRATE, *((RUNTIME,) if runtimes else ())]
-    wanted = {name: _FIELDS[name] for name in names}
+    fields_of = {name: _FIELDS[name] for name in names}
     if comms:
-        wanted[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
-    rows = read_tracepoints(source, wanted, with_chains=(SWITCH,) if chains else (), columns=columns)
+        fields_of[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
+    rows = read_tracepoints(source, fields_of, with_chains=(SWITCH,) if chains else (), columns=columns)
     rows = {name: table.with_numbers(_FIELDS[name]) for name, table in rows.items()}
     wakeups = [rows[name] for name in (waking, NEW) if name in rows]
     none = _without_rows()

@@ -83,8 +83,8 @@ def problems(events: SchedEvents, transitions: QueueTransitions, source: SampleS
     """Return what makes the delays of a recording doubtful. transitions: of the events."""
     switches = events.switches
     before = previous_of(switches.cpu.astype(np.int64))
-    known = before >= 0
-    wrong = switches.fields["next_pid"][before[known]] != switches.fields["prev_pid"][known]
+    has_earlier = before >= 0
+    wrong = switches.fields["next_pid"][before[has_earlier]] != switches.fields["prev_pid"][has_earlier]
     lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
     records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) if lost else 0
     wakeups = count_wakeups(transitions, one_cpu=one_cpu)

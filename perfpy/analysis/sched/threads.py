@@ -94,9 +94,9 @@ class _HashTable:
         if not self._bits:
             return
         bucket = self._buckets[self._bucket(tid)]
-        kept = [thread for thread in bucket if thread.tid != tid]
-        self._count -= len(bucket) - len(kept)
-        bucket[:] = kept
+        others = [thread for thread in bucket if thread.tid != tid]
+        self._count -= len(bucket) - len(others)
+        bucket[:] = others
 
     def find(self, tid: int) -> KnownThread | None:
         if not self._bits:

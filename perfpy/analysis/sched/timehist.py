@@ -209,8 +209,8 @@ def _named_as(events: TaskEvents, switches: Switches) -> TaskEvents:
     top = max(int(switches.order.max(initial=0)), int(events.order.max(initial=0))) + 2
     ranks = distinct(np.concatenate([switches.task.thread, events.by.thread]))
     keys = np.searchsorted(ranks, switches.task.thread[order]) * top + switches.order[order]
-    wanted = np.searchsorted(ranks, events.by.thread) * top + events.order
-    index = np.searchsorted(keys, wanted) - 1
+    searched_keys = np.searchsorted(ranks, events.by.thread) * top + events.order
+    index = np.searchsorted(keys, searched_keys) - 1
     row = order[np.maximum(index, 0)] if len(order) else np.zeros(len(index), np.int64)
     is_known = (index >= 0) & (switches.task.thread[row] == events.by.thread) if len(order) else np.zeros(len(index), bool)
     comm = events.by.comm.copy()

@@ -188,8 +188,8 @@ def _last_calls(events: WhyEvents, segments: Segments, machine: str) -> tuple[In
     first, count = index.overlapping(segments.tid, segments.begin, segments.begin)
     last = np.maximum(first + count - 1, 0)
     row = by_thread[np.minimum(last, len(by_thread) - 1)]
-    known = (count > 0) & (calls.time[row] <= segments.begin) & (calls.tid[row] == segments.tid) & (segments.departure >= 0)
-    return np.where(known, reason_of[row], reasons.OTHER), np.where(known, first_arguments(calls)[row], np.uint64(0))
+    has_call = (count > 0) & (calls.time[row] <= segments.begin) & (calls.tid[row] == segments.tid) & (segments.departure >= 0)
+    return np.where(has_call, reason_of[row], reasons.OTHER), np.where(has_call, first_arguments(calls)[row], np.uint64(0))
 
 
 def _wakers(

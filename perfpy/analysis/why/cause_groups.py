@@ -78,7 +78,7 @@ class CauseGroups:
 
     def causes(self) -> list[Cause]:
         """Return what the time of the main thread was spent with, the ends of threads explained by what those did."""
-        found: dict[tuple[int, str, str, int], Cause] = {}
+        cause_of: dict[tuple[int, str, str, int], Cause] = {}
         left = self.children([ROOT])
         while left:
             cause = left.pop()
@@ -87,9 +87,9 @@ class CauseGroups:
             rest = cause._replace(time=cause.time - sum(one.time for one in inner))
             if rest.time > 0:
                 key = (rest.kind, rest.comm, rest.function, rest.lock)
-                before = found.get(key)
-                found[key] = rest if before is None else before._replace(time=before.time + rest.time, nodes=before.nodes + rest.nodes)
-        return sorted(found.values(), key=lambda cause: -cause.time)
+                before = cause_of.get(key)
+                cause_of[key] = rest if before is None else before._replace(time=before.time + rest.time, nodes=before.nodes + rest.nodes)
+        return sorted(cause_of.values(), key=lambda cause: -cause.time)
 
     def function(self, number: int) -> str:
         """Return the name of a function; "" for none."""

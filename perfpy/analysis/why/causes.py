@@ -197,11 +197,11 @@ class CauseTree:
         function = np.where((kind == RUNNING) | (kind == reasons.CPU), NO_FUNCTION, activities.function[rows])
         keys = np.stack([pieces.node, kind, self._comm_of[rows], function, activities.lock[rows].view(np.int64)], axis=1)
         distinct, which = np.unique(keys, axis=0, return_inverse=True)
-        known = len(self.labels)
+        count_before = len(self.labels)
         numbers = np.array([self._number(*key) for key in distinct.tolist()], np.int64)
         is_parent = numbers == distinct[:, 0] if len(numbers) else np.zeros(0, bool)
         self.__dict__.pop("children", None)
-        self.times += [0] * (len(self.labels) - known)
+        self.times += [0] * (len(self.labels) - count_before)
         which = which.ravel()
         nodes = numbers[which] if len(numbers) else which.astype(np.int64)
         self._add_times(pieces._replace(node=nodes), ~is_parent[which])
@@ -239,8 +239,8 @@ class CauseTree:
         }
         for name, column in columns.items():
             values = column[pieces.row]
-            known = values >= 0
-            self._weights[name].add(pieces.node[known], values[known], length[known])
+            has_value = values >= 0
+            self._weights[name].add(pieces.node[has_value], values[has_value], length[has_value])
         self._add_runners(pieces.take(activities.kind[pieces.row] == reasons.CPU))
         self._add_samples(pieces.take(activities.kind[pieces.row] == RUNNING))
 

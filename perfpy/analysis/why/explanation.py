@@ -143,21 +143,21 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     machine = str(source.features.get("arch") or "x86_64")
     present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
     command_line = [str(word) for word in source.features.get("cmdline") or ()]
-    wanted = list(pids) or [pid for pid in workloads_of(command_line, tasks, recorder) if pid in present][:1]
-    if wanted:
-        family = family_of(wanted, tasks)
+    target_pids = list(pids) or [pid for pid in workloads_of(command_line, tasks, recorder) if pid in present][:1]
+    if target_pids:
+        family = family_of(target_pids, tasks)
         activities = make_activities(events, symbolizer, machine, [tid for tid in present if tasks.pid_of.get(tid, tid) in family])
     else:
         activities = make_activities(events, symbolizer, machine)
-        wanted = [_busiest(activities, tasks)]
-        family = family_of(wanted, tasks)
+        target_pids = [_busiest(activities, tasks)]
+        family = family_of(target_pids, tasks)
     if not any(tasks.pid_of.get(tid, tid) in family for tid in present):
         names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
-        raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, wanted)), names=names))
-    found = Explanation(activities, tasks, family, _main_thread(activities, tasks, wanted[0], family), lost)
+        raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, target_pids)), names=names))
+    explanation = Explanation(activities, tasks, family, _main_thread(activities, tasks, target_pids[0], family), lost)
     chains = chains_of_locks(activities.lock, activities.chain, activities.meanings.chains)
-    found.path.lock_names = found.waits.lock_names = name_locks(chains, symbolizer)
-    return found
+    explanation.path.lock_names = explanation.waits.lock_names = name_locks(chains, symbolizer)
+    return explanation
 
 
 def _busiest(activities: Activities, tasks: Tasks) -> int:

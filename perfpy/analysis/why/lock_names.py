@@ -75,15 +75,15 @@ class _Variables:
             return ""
         for vaddr, _, filesz, begin in self._segments:
             if begin <= offset < begin + filesz:
-                wanted = (lock - ip + offset - begin + vaddr) & _ADDRESS
+                file_address = (lock - ip + offset - begin + vaddr) & _ADDRESS
                 break
         else:
             return ""
-        row = int(np.searchsorted(self._table["value"], np.uint64(wanted), side="right")) - 1
+        row = int(np.searchsorted(self._table["value"], np.uint64(file_address), side="right")) - 1
         if row < 0:
             return ""
         value, size = int(self._table["value"][row]), int(self._table["size"][row])
-        if not value <= wanted < value + max(size, 1):
+        if not value <= file_address < value + max(size, 1):
             return ""
         begin = int(self._table["name"][row])
         return bytes(self._strings[begin : begin + _LONGEST]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")

@@ -114,8 +114,8 @@ class StackMeanings:
         bits, lock, call, best, rank = 0, "", "", NO_FUNCTION, 9
         order = {OWN: 0, LIBRARY: 1, INTERPRETER: 2, UNKNOWN: 4, KERNEL: 5}
         for frame in chain:
-            found, kind, number, name = self._function(frame)
-            bits |= found
+            function_bits, kind, number, name = self._function(frame)
+            bits |= function_bits
             lock = lock or _kind_of_lock(name)
             call = call or _system_call(name)
             if number != NO_FUNCTION and order.get(kind, 3) < rank and not _SCHEDULER.fullmatch(name):
@@ -129,21 +129,21 @@ class StackMeanings:
         """Return the bits of a frame's function, its category, its number and its name."""
         frames = self._symbolizer.frames
         symbol, dso = int(frames.symbol[frame]), int(frames.dso[frame])
-        known = self._symbols.get((symbol, dso))
-        if known is not None:
-            return known
+        stored = self._symbols.get((symbol, dso))
+        if stored is not None:
+            return stored
         name = self._symbolizer.symbols.name(symbol) if symbol >= 0 else ""
         kind = category(self._symbolizer.dsos[dso] if dso >= 0 else None, name)
         plain = name.partition("@")[0]
         bits = sum(bit for bit, pattern in self._patterns if plain and pattern.fullmatch(plain))
         number = NO_FUNCTION
         if name:
-            shown = name.removeprefix(_INTERNAL)
-            number = self._numbers.setdefault(shown, len(self.functions))
+            plain_name = name.removeprefix(_INTERNAL)
+            number = self._numbers.setdefault(plain_name, len(self.functions))
             if number == len(self.functions):
-                self.functions.append(shown)
-        found = self._symbols[symbol, dso] = (bits, kind, number, plain)
-        return found
+                self.functions.append(plain_name)
+        properties = self._symbols[symbol, dso] = (bits, kind, number, plain)
+        return properties
 
     def names_of(self, chain: int) -> list[str]:
         """Return the functions of a callchain, the innermost first; "[unknown]" without a symbol."""

@@ -27,7 +27,7 @@ class _Condition(NamedTuple):
     """A filter: its option, the noun for its values, its field, the sort key of the recorded values, and the conversion of a row's text."""
 
     option: str
-    what: str
+    noun: str
     field: str
     key: str
     value: Callable[[str], Any]
@@ -103,10 +103,10 @@ def _describe_unmatched(condition: _Condition, values: Collection[Any], recorded
 
         similar = list(dict.fromkeys(name_ for name in values for name_ in nearest(name, recorded)))
         if similar:
-            return f"{condition.option} {names}: no {condition.what} of this name; did you mean {', '.join(similar[:_SHOWN])}?"
+            return f"{condition.option} {names}: no {condition.noun} of this name; did you mean {', '.join(similar[:_SHOWN])}?"
     others = f" and {len(recorded) - _SHOWN:,} more" if len(recorded) > _SHOWN else ""
     return (
-        f"{condition.option} {names}: no such {condition.what} in this recording; it has {', '.join(map(str, recorded[:_SHOWN]))}{others}"
+        f"{condition.option} {names}: no such {condition.noun} in this recording; it has {', '.join(map(str, recorded[:_SHOWN]))}{others}"
     )
 
 

@@ -37,11 +37,11 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def can_record() -> bool:
     """Whether this user may record the scheduler's tracepoints of all CPUs."""
     try:
-        known = Tracefs().event_id("sched", "sched_switch") is not None
+        has_switch_event = Tracefs().event_id("sched", "sched_switch") is not None
     except KernelRefusedError:
         return os.geteuid() == 0  # tracefs may only not be mounted: record explains it
     level = ProcFs().setting("kernel.perf_event_paranoid")
-    return os.geteuid() == 0 or (known and level is not None and level < 0)
+    return os.geteuid() == 0 or (has_switch_event and level is not None and level < 0)
 
 
 def watch(options: WhyCommandOptions, pids: list[int]) -> int:
@@ -57,10 +57,10 @@ def watch(options: WhyCommandOptions, pids: list[int]) -> int:
         if workload is not None:
             workload.start()
         main = workload.pid if workload is not None else pids[0]
-        seen = ThreadWatch([main] if workload is not None else pids)
-        _look(seen, workload, pids, signals, options.duration)
-    threads = seen.times()
-    waits = {thread.tid: _waits(seen, thread.tid, thread.columns) for thread in threads}
+        thread_watch = ThreadWatch([main] if workload is not None else pids)
+        _look(thread_watch, workload, pids, signals, options.duration)
+    threads = thread_watch.times()
+    waits = {thread.tid: _waits(thread_watch, thread.tid, thread.columns) for thread in threads}
     if options.as_json:
         print(watched_json(main, threads, waits))
     else:

@@ -81,14 +81,14 @@ def choose_memory_events(events: Sequence[MemoryEvent], names: Sequence[str], ki
             " machines seldom have (perfpy list pmu shows this machine's); perfpy record -d -e page-faults samples addresses without"
         )
     if names:
-        known = {event.tag: event.text for event in events}
+        text_of = {event.tag: event.text for event in events}
         for name in names:
-            if name not in known:
-                raise UsageError(f"-e {name}: unknown memory event; expected {', '.join(known)}")
-        return [known[name] for name in names]
-    wanted = set(kinds)
-    both = [event for event in events if wanted <= set(event.kinds)]
+            if name not in text_of:
+                raise UsageError(f"-e {name}: unknown memory event; expected {', '.join(text_of)}")
+        return [text_of[name] for name in names]
+    kinds_needed = set(kinds)
+    both = [event for event in events if kinds_needed <= set(event.kinds)]
     if both:
-        exact = [event for event in both if set(event.kinds) == wanted] or both
+        exact = [event for event in both if set(event.kinds) == kinds_needed] or both
         return [event.text for event in exact]
-    return [event.text for event in events if wanted & set(event.kinds)]
+    return [event.text for event in events if kinds_needed & set(event.kinds)]

@@ -50,10 +50,10 @@ def distribution_lines(kind: str, latencies: KernelLatencies, *, all_groups: boo
     rest = len(latencies.groups) - len(groups)
     if rest:
         yield f"{rest} more {plural(rest, 'group')} (-v shows all)"
-    shown: list[tuple[str, NDArray[np.int64]]] = [("", durations)]
+    distributions: list[tuple[str, NDArray[np.int64]]] = [("", durations)]
     if all_groups:
-        shown = [(visible(group.name), group.durations) for group in groups]
-    for name, some in shown:
+        distributions = [(visible(group.name), group.durations) for group in groups]
+    for name, some in distributions:
         yield ""
         if name:
             yield name

@@ -129,5 +129,5 @@ def short_stack(names: Sequence[str]) -> list[str]:
     ['futex_do_wait', 'hold', 'main']
     """
     left_out = ("__schedule", "schedule", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64_after_hwframe", "try_to_wake_up", "wake_up_q")
-    kept = [name for name in names if name not in left_out]
-    return kept if len(kept) <= _FRAMES else [*kept[: _FRAMES - 1], "..."]
+    frames = [name for name in names if name not in left_out]
+    return frames if len(frames) <= _FRAMES else [*frames[: _FRAMES - 1], "..."]

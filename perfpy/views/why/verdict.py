@@ -91,14 +91,14 @@ def _further(explanation: Explanation, cause: Cause) -> str:
 
 def resource_of(groups: CauseGroups, cause: Cause) -> Cause | None:
     """Return the wait for a lock, a CPU or a device that explains most of a wait for another thread or process."""
-    found = cause
+    resource = cause
     for _ in range(_DEEPEST):
-        if found.kind not in FOR_OTHERS:
-            return found if found.kind in FOR_RESOURCES else None
-        inner = [one for one in groups.children(found.nodes) if one.time >= 0.5 * cause.time]
+        if resource.kind not in FOR_OTHERS:
+            return resource if resource.kind in FOR_RESOURCES else None
+        inner = [one for one in groups.children(resource.nodes) if one.time >= 0.5 * cause.time]
         if not inner:
             return None
-        found = inner[0]
+        resource = inner[0]
     return None
 
 

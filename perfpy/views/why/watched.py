@@ -96,10 +96,10 @@ def _activity(kind: int, call: str, lock: int, amount: str) -> str:
     if kind in VERBS:
         verb, _, rest = VERBS[kind].partition(" ")
         return f"{verb} {amount}{f' {rest}' if rest else ''}"
-    wanted = (
+    awaited = (
         f"{'a lock' if kind == reasons.LOCK else 'a lock or another thread'} (futex {lock:#x})" if lock else OBJECTS.get(kind, NAMES[kind])
     )
-    return f"waits {amount} for {wanted}{f' ({visible(call)})' if call and not lock else ''}"
+    return f"waits {amount} for {awaited}{f' ({visible(call)})' if call and not lock else ''}"
 
 
 def watched_json(main: int, threads: Sequence[ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]]) -> str:

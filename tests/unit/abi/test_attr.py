@@ -69,7 +69,7 @@ def test_union_names_are_the_same_field() -> None:
     assert (attr.sample_period, attr.config1, attr.config2) == (99, 0x1000, 8)
 
 
-def test_copy_changes_only_what_is_named() -> None:
+def test_copy_changes_only_the_named_fields() -> None:
     attr = full()
     other = attr.copy(exclude_kernel=1, config=5)
     assert other.config == 5

@@ -36,7 +36,7 @@ def test_delays_on_the_run_queue_last_from_the_wakeup():
 
 
 @pytest.mark.parametrize("kind", ["block", "locks", "softirq", "irq"])
-def test_missing_tracepoints_are_told_with_the_line_to_type(kind):
+def test_missing_tracepoints_are_reported_with_the_command_to_type(kind):
     with pytest.raises(UsageError, match=f"perfpy record -a -c 1 -e {KINDS[kind][0]}"):
         latencies(recording_of_switches(3, 5), kind)
 

@@ -52,7 +52,7 @@ def printed(recording: perfpy.Recording, fields: str, own: Path, capfd: pytest.C
     return [text.split() for text in capfd.readouterr().out.splitlines() if text.strip()]
 
 
-def test_names_are_those_that_script_prints(recording: perfpy.Recording, own: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_names_equal_the_output_of_script(recording: perfpy.Recording, own: Path, capfd: pytest.CaptureFixture[str]) -> None:
     if "callchain" in recording.samples:
         lines = printed(recording, "comm,tid", own, capfd)
         assert recording.samples["comm"].tolist() == [" ".join(line[:-1]) for line in lines]

@@ -49,7 +49,7 @@ def test_padding_of_a_piece_is_no_data(path: Path) -> None:
         assert trace_of(recording).to_dict()["count"][-1] == pmcu.value_of(19, 7, 0x12)
 
 
-def test_as_many_samples_as_were_asked_for(path: Path) -> None:
+def test_the_number_of_samples_is_the_requested_one(path: Path) -> None:
     path.write_bytes(pmcu.recording(pmcu.aux_data(EVENTS, 20), config=2 << 32 | 15))
     with perfpy.open(path) as recording:
         assert len(trace_of(recording)) == 15

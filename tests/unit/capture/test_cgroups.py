@@ -33,7 +33,7 @@ def test_a_cgroup_is_meant_that_one_of_the_patterns_matches(patterns: str, found
     assert matching(patterns, root) == found
 
 
-@pytest.mark.parametrize(("patterns", "said"), [("none.*,nobody", "no cgroup below"), ("[", "unterminated")])
-def test_patterns_that_mean_none(patterns: str, said: str, root: str) -> None:
-    with pytest.raises(UsageError, match=said):
+@pytest.mark.parametrize(("patterns", "message"), [("none.*,nobody", "no cgroup below"), ("[", "unterminated")])
+def test_patterns_that_mean_none(patterns: str, message: str, root: str) -> None:
+    with pytest.raises(UsageError, match=message):
         matching(patterns, root)

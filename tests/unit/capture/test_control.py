@@ -34,7 +34,7 @@ def fifos(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "done", "told"),
+    ("line", "done", "messages"),
     [
         ("enable", ["on"], ["Events enabled"]),
         ("disable", ["off"], ["Events disabled"]),
@@ -52,10 +52,10 @@ def fifos(tmp_path):
         ("bogus", [], []),
     ],
 )
-def test_commands_do_and_say(line, done, told):
+def test_commands_act_and_answer(line, done, messages):
     controlled = Controlled()
     Command(line).obey(controlled)
-    assert (controlled.done, controlled.told) == (done, told)
+    assert (controlled.done, controlled.told) == (done, messages)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_page_is_mapped_once() -> None:
     assert kernel.counters[0].closed
 
 
-def test_a_pinned_counter_that_lost_the_pmu_says_so_from_the_page_too() -> None:
+def test_the_page_reports_a_pinned_counter_without_pmu() -> None:
     kernel = FakeKernel(page=page(index=0))
     counter = cycles(kernel, pinned=1)
     kernel.counters[0].gone = True

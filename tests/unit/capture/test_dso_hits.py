@@ -29,9 +29,9 @@ def sample(ip: int, pid: int = 5, time: int = 100, mode: int = MISC_USER) -> byt
 
 
 def hits(*records: bytes, attr: EventAttr = TIMED) -> DsoHits:
-    found = DsoHits([attr])
-    found.scan(memoryview(b"".join(records)))
-    return found
+    dso_hits = DsoHits([attr])
+    dso_hits.scan(memoryview(b"".join(records)))
+    return dso_hits
 
 
 def names(found: DsoHits) -> list[str]:
@@ -128,7 +128,7 @@ def test_many_samples_without_times_are_counted():
     assert (names(actual_hits), actual_hits.samples, actual_hits.last_time) == (["/a"], 500, 0)
 
 
-def test_files_are_those_of_a_search_page_by_page():
+def test_files_equal_a_search_page_by_page():
     """Overlapping mappings of several processes, some forked from others, against the plain search."""
     draw = random.Random(27)
     parents = {pid: pid - 1 for pid in (6, 7, 9)}
@@ -140,15 +140,15 @@ def test_files_are_those_of_a_search_page_by_page():
     draw.shuffle(records)
 
     def owners(page: int, pid: int | None) -> set[str]:
-        found = {f"/{number}" for number, (first, owner) in enumerate(mappings) if owner == pid and first <= page < first + 2}
-        return found if found or pid is None else owners(page, parents.get(pid))
+        results = {f"/{number}" for number, (first, owner) in enumerate(mappings) if owner == pid and first <= page < first + 2}
+        return results if results or pid is None else owners(page, parents.get(pid))
 
     assert set(names(hits(*records))) == set().union(*(owners(page, pid) for page, pid in pages))
 
 
 def test_the_last_of_overlapping_files_is_the_one_at_an_address():
-    found = hits(mapped("/old", 0x1000), mapped("/new", 0x2000), encode(Fork(0, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN))
-    files = [found.file_of(pid, address) for pid, address in ((5, 0x1000), (6, 0x2000), (5, 0x4000), (7, 0x1000))]
+    hit_files = hits(mapped("/old", 0x1000), mapped("/new", 0x2000), encode(Fork(0, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN))
+    files = [hit_files.file_of(pid, address) for pid, address in ((5, 0x1000), (6, 0x2000), (5, 0x4000), (7, 0x1000))]
     assert [file and file.name for file in files] == ["/old", "/new", None, None]
 
 

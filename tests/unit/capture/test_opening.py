@@ -66,8 +66,8 @@ def cycles(**fields: int) -> Event:
     return Event("cycles:P", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES, **fields), precise_max=bool(fields))
 
 
-def opener(kernel: FakeKernel, told: list[str] | None = None, rules: Strict | None = None, **options) -> Opener:
-    return Opener(kernel, rules or Strict(), on_cpus=False, tell=(told if told is not None else []).append, **options)
+def opener(kernel: FakeKernel, messages: list[str] | None = None, rules: Strict | None = None, **options) -> Opener:
+    return Opener(kernel, rules or Strict(), on_cpus=False, tell=(messages if messages is not None else []).append, **options)
 
 
 def test_the_next_event_starts_with_the_last_ones_fallback():
@@ -84,10 +84,10 @@ def test_the_next_event_starts_with_the_last_ones_fallback():
 
 def test_the_requested_attr_stays_unchanged():
     """Less is asked with another attr; whoever holds the first one sees no change."""
-    asked = EventAttr(type=PerfType.SOFTWARE, mmap2=1)
-    opened = OpenEvent(Event("a", asked))
+    event_attr = EventAttr(type=PerfType.SOFTWARE, mmap2=1)
+    opened = OpenEvent(Event("a", event_attr))
     opener(Picky(lambda attr, _pid, _open: errno.EINVAL if attr.mmap2 else 0)).open(opened, TASKS)
-    assert (asked.mmap2, opened.event.attr.mmap2, opened.attr.mmap2) == (1, 1, 0)
+    assert (event_attr.mmap2, opened.event.attr.mmap2, opened.attr.mmap2) == (1, 1, 0)
 
 
 def test_the_counters_of_one_call_are_alike():
@@ -110,7 +110,7 @@ def test_counters_of_an_earlier_call_stay_unchanged():
     assert [counter.closed for counter in kernel.counters] == [False]
 
 
-def test_user_space_alone_is_asked_for_as_precisely_as_it_goes():
+def test_user_space_alone_gets_the_highest_precision():
     """Who may not look into the kernel gets :u, and of that the best that the PMU has, not the best there is."""
 
     def why(attr: EventAttr, _pid: int, _open: int) -> int:

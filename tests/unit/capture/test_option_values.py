@@ -71,7 +71,7 @@ def test_branch_filters_without_a_kind_mean_any_branch():
     assert values.parse_branch_filter("any_call,k") == BranchSample.ANY_CALL | BranchSample.KERNEL
 
 
-def test_unknown_words_are_reported_with_those_that_are_known():
+def test_unknown_words_are_reported_with_the_known_ones():
     with pytest.raises(UsageError, match="any_call"):
         values.parse_branch_filter("foo")
     with pytest.raises(UsageError, match="unknown register 'foo'"):

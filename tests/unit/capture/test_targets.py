@@ -120,7 +120,7 @@ def test_topology_of_a_tree(tmp_path: Path) -> None:
     assert topology.part("CACHE", 1, 3) == (1, 0, 3, -1)
 
 
-def test_without_sysfs_the_online_cpus_are_those_of_proc_stat(monkeypatch, tmp_path):
+def test_without_sysfs_online_cpus_come_from_proc_stat(monkeypatch, tmp_path):
     (tmp_path / "stat").write_text("cpu  9 8 7\ncpu0 1 2 3\ncpu2 1 2 3\nintr 5\n")
     monkeypatch.setattr(targets, "_ONLINE", str(tmp_path / "online"))
     monkeypatch.setattr(targets, "_STAT", str(tmp_path / "stat"))

@@ -119,15 +119,17 @@ def test_a_file_of_another_build_is_omitted(recorded: Path, capsys: pytest.Captu
     assert BuildIdCache(str(recorded.parent / "here")).entries() == []
 
 
-@pytest.mark.parametrize(("content", "said"), [(b"", "empty"), (b"no archive", "perf.data.tar.bz2"), (None, "name the archive to unpack")])
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"", "empty"), (b"no archive", "perf.data.tar.bz2"), (None, "name the archive to unpack")]
+)
 def test_an_invalid_archive_is_reported_in_a_line(
-    content: bytes | None, said: str, recorded: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes | None, message: str, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is not None:
         recorded.write_bytes(content)
     assert cli.run(["archive", "--unpack"]) == 255
     errors = capsys.readouterr().err
-    assert said in errors
+    assert message in errors
     assert len(errors.splitlines()) == 1
 
 

@@ -61,7 +61,7 @@ def test_standard_output(recording: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "message"),
     [
         ("convert --to-json there", 255, "--force"),
         ("convert", 255, "--to-json"),
@@ -73,11 +73,11 @@ def test_standard_output(recording: Path, capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_refused(
-    line: str, status: int, said: str, recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: str, status: int, message: str, recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(recording.parent)
     (recording.parent / "there").write_text("mine")
     assert cli.run(["data", *line.split()]) == status
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (recording.parent / "new").exists()
     assert (recording.parent / "there").read_text() == "mine"

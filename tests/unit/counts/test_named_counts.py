@@ -12,14 +12,14 @@ CYCLES = Count("cycles:u", 1000, 1000.0, "", 5, 5)
 CLOCK = Count("task-clock", 2_500_000, 2.5, "msec", 5, 5)
 
 
-def test_an_event_is_found_by_the_name_asked_for_and_by_the_one_counted():
+def test_an_event_is_found_by_its_requested_and_its_counted_name():
     counts = Counts(["cycles", "task-clock"], [CYCLES, CLOCK])
     assert counts["cycles"] is counts["cycles:u"] is CYCLES
     assert list(counts) == ["cycles", "task-clock"]
     assert len(counts) == 2
 
 
-def test_a_name_that_was_not_counted_is_reported_with_those_that_were():
+def test_an_uncounted_name_is_reported_with_the_counted_ones():
     with pytest.raises(KeyError, match="faults: not among the events counted: cycles"):
         Counts(["cycles"], [CYCLES])["faults"]
 

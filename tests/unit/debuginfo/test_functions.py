@@ -11,9 +11,9 @@ from tests.builders.dies import Die, Dies, block, code, function, inlined, unit
 
 def functions_of(*dies: Die) -> UnitFunctions:
     file = Dies(code(unit(*dies, low_pc=None), (0x1000, 0x1300)))
-    found = UnitIndex(DebugSections(ElfFile("memory", file.elf().build()))).unit(0)
-    assert found is not None
-    return UnitFunctions(found)
+    first_unit = UnitIndex(DebugSections(ElfFile("memory", file.elf().build()))).unit(0)
+    assert first_unit is not None
+    return UnitFunctions(first_unit)
 
 
 def test_a_call_knows_the_code_that_contains_it() -> None:

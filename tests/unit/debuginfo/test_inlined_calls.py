@@ -80,7 +80,7 @@ def test_the_linkage_name_is_preferred_in_any_die() -> None:
 
 
 @pytest.mark.parametrize("sibling", [False, True])
-def test_addresses_may_be_asked_for_one_after_the_other(sibling: bool) -> None:
+def test_addresses_can_be_looked_up_one_by_one(sibling: bool) -> None:
     scope = Die(dwarf.TAG_NAMESPACE, children=[function("inside", (0x1110, 0x1120))], sibling=sibling)
     root = program(sibling=sibling)
     root.children = [scope, *root.children, function("last", (0x1120, 0x1130))]

@@ -44,7 +44,7 @@ def test_a_mark_before_the_function_holds() -> None:
 
 
 @pytest.mark.parametrize(("code", "thumb", "said"), [(THUMB[:8], True, ["push", "adds", "ldr", "bx"]), (ARM, False, ["add", "bx"])])
-def test_without_marks_the_functions_address_says_it(code: bytes, thumb: bool, said: list[str]) -> None:
+def test_without_marks_the_functions_address_selects_thumb(code: bytes, thumb: bool, said: list[str]) -> None:
     assert words(file_of(code, {}, thumb=thumb), code) == said
 
 

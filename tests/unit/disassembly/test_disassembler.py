@@ -33,17 +33,17 @@ def annotation(folder: Path, machine: int = 62, function: str = "spin", *, there
         (folder / "bin" / "spin").write_bytes(program(machine, above).build())
     (folder / "perf.data").write_bytes(recording())
     with Recording(str(folder / "perf.data")) as opened:
-        found = opened.annotate(function, symbols=SymbolOptions(symfs=str(folder), cache=False))
-        list(found.functions(style=CodeStyle(program="/nonexistent")))  # files are searched for while it is open
-        found.without_code.clear()
-        return found
+        annotate = opened.annotate(function, symbols=SymbolOptions(symfs=str(folder), cache=False))
+        list(annotate.functions(style=CodeStyle(program="/nonexistent")))  # files are searched for while it is open
+        annotate.without_code.clear()
+        return annotate
 
 
 def asked(folder: Path) -> list[str]:
     return (folder / "asked.txt").read_text().splitlines()
 
 
-def test_objdump_is_asked_as_perf_asks_it(tmp_path: Path) -> None:
+def test_objdump_gets_perfs_arguments(tmp_path: Path) -> None:
     style = CodeStyle(program=str(stand_in(tmp_path)))
     (function,) = annotation(tmp_path).functions(style=style)
     path = str(tmp_path / "bin" / "spin")
@@ -70,8 +70,8 @@ def test_code_alone_needs_no_source_lines_of_a_file_that_has_them(tmp_path: Path
             (folder / "bin" / "spin").write_bytes(program().build())
             (folder / "perf.data").write_bytes(recording())
         with Recording(str(folder / "perf.data")) as opened:
-            found = opened.annotate("spin", symbols=SymbolOptions(symfs=str(folder), cache=False))
-            list(found.functions(style=CodeStyle(program=str(stand_in(folder)), code_only=True)))
+            annotate = opened.annotate("spin", symbols=SymbolOptions(symfs=str(folder), cache=False))
+            list(annotate.functions(style=CodeStyle(program=str(stand_in(folder)), code_only=True)))
     assert "-S" in asked(tmp_path / "without")
     assert "-S" not in asked(tmp_path / "with")
     assert "-C" in asked(tmp_path / "with")
@@ -90,7 +90,7 @@ def test_capstone_reads_code_where_there_is_no_objdump(tmp_path: Path, monkeypat
     assert [row.samples for row in function.rows()] == [1, 6, 2, 1]
 
 
-def test_capstone_writes_as_intel_does_and_shows_bytes_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capstone_writes_intel_syntax_and_bytes_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     (function,) = annotation(tmp_path).functions(style=CodeStyle(raw=True, syntax="intel"))
     assert [row.text.split() for row in function.rows()][1] == ["48", "ff", "cf", "dec", "rdi"]
@@ -130,7 +130,7 @@ def test_without_both_the_message_names_the_packages(tmp_path: Path, monkeypatch
     assert "pip install 'perfpy[annotate]'" in reason
 
 
-def test_an_objdump_that_is_not_there_or_says_nothing_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_silent_objdump_is_named(tmp_path: Path) -> None:
     result = annotation(tmp_path)
     assert "cannot run /nonexistent" in next(iter(reasons(result, CodeStyle(program="/nonexistent"))))
     result.without_code.clear()
@@ -163,7 +163,7 @@ def test_code_of_power_is_shown_with_its_bytes(tmp_path: Path) -> None:
     assert "--no-show-raw-insn" not in asked(tmp_path)
 
 
-def test_code_in_the_upper_half_of_addresses_as_the_kernels_is_asked_for_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_found_for_code_in_the_upper_half_of_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     above = 0xFFFF800008000000
     (function,) = annotation(tmp_path, above=above).functions()

@@ -98,12 +98,12 @@ def test_cycles_without_a_pmu_become_a_clock(errno: int, on_cpus: bool, clock: i
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("cs", "cs:u"), ("cs:H", "cs:Hu"), ("cpu/event=1/", "cpu/event=1/u"), ("mem:0x1000:w", "mem:0x1000:wu")]
+    ("name", "output"), [("cs", "cs:u"), ("cs:H", "cs:Hu"), ("cpu/event=1/", "cpu/event=1/u"), ("mem:0x1000:w", "mem:0x1000:wu")]
 )
-def test_users_without_access_to_the_kernel_count_user_space_under_a_name_with_u(name: str, shown: str) -> None:
+def test_users_without_access_to_the_kernel_count_user_space_under_a_name_with_u(name: str, output: str) -> None:
     result = replacement(name, EventAttr(type=1, config=3), EACCES, on_cpus=False, paranoid=2)
     assert result is not None
-    assert (result.name, result.attr.exclude_kernel, result.attr.exclude_hv) == (shown, 1, 1)
+    assert (result.name, result.attr.exclude_kernel, result.attr.exclude_hv) == (output, 1, 1)
 
 
 def test_there_is_no_other_event_for_the_rest() -> None:

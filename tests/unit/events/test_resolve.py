@@ -109,7 +109,7 @@ def test_modifiers_of_an_event_start_from_a_clean_attr(modifiers: str, left_out:
         ("{cs,faults}:D", ["G", "G"]),
     ],
 )
-def test_modifiers_of_a_group_add_to_those_of_its_events(text: str, left_out: list[str], machine: Machine) -> None:
+def test_modifiers_of_a_group_add_to_its_events_modifiers(text: str, left_out: list[str], machine: Machine) -> None:
     assert [excluded(event) for event in parse_events(text, machine=machine)] == left_out
 
 
@@ -156,7 +156,7 @@ def test_a_group_over_pmus_falls_apart_in_the_order_of_their_names(machine: Mach
         ("1:1:u", "1:1:u"),
     ],
 )
-def test_names_are_those_that_perf_prints(text: str, name: str, machine: Machine) -> None:
+def test_names_equal_perfs(text: str, name: str, machine: Machine) -> None:
     assert one(text, machine).name == name
 
 
@@ -319,7 +319,7 @@ def test_tracepoints_that_may_not_be_read_are_distinguished_from_absent_ones(tmp
         parse_events("sched:sched_swich", machine=machine)
 
 
-def test_tracefs_that_is_not_mounted_says_how_to_mount_it(tmp_path: Path) -> None:
+def test_the_error_without_tracefs_has_the_mount_command(tmp_path: Path) -> None:
     from perfpy.kernel.tracefs import Tracefs
 
     machine = Machine(software_only(tmp_path).machine().sysfs, Tracefs([str(tmp_path / "nowhere")]))
@@ -340,7 +340,7 @@ def test_a_number_without_a_value_is_one(text: str, field: str, machine: Machine
 
 
 @pytest.mark.parametrize("text", ["r12345678901234567", "cycles,r0x12345678901234567:u", "cpu/r12345678901234567/"])
-def test_a_raw_code_of_17_digits_is_told_to_have_more_than_64_bits(text: str, tmp_path: Path) -> None:
+def test_a_raw_code_of_17_digits_is_refused_as_too_large(text: str, tmp_path: Path) -> None:
     with pytest.raises(EventSyntaxError, match="a raw code of more than 64 bits") as caught:
         parse_events(text, machine=power9(tmp_path).machine())
     assert caught.value.column == text.index("r1" if "r1" in text else "r0")

@@ -82,7 +82,7 @@ def test_there_is_a_note_of_several_builds(hosts):
     assert not any("prog" in note for note in hosts.report(by="host").notes)
 
 
-def test_lines_are_those_of_each_build(hosts):
+def test_each_build_has_its_own_lines(hosts):
     """Both builds have code at one address, from different lines."""
     results = {(name.removeprefix("[.] "), line): count for (name, line), count in rows(hosts.report(by="symbol,srcline")).items()}
     old = {("main", "a.c:2"): 1, ("work", "a.c:3"): 2}

@@ -15,7 +15,7 @@ from tests.builders import bpf_programs
 CODE_LENGTH_AT, CODE_AT, LINES_AT = 16, 24, 148
 
 
-def test_counts_and_places_are_those_of_the_arrays_that_are_there():
+def test_counts_and_places_come_from_the_present_arrays():
     """The kernel counts what it was not asked for, too; a reader would follow its empty pointers."""
     info = bytearray(232)
     struct.pack_into("=IIQ", info, CODE_LENGTH_AT, 5, 0, 0x7FFF0000)

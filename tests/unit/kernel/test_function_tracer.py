@@ -68,12 +68,12 @@ def test_settings_are_put_back_after_an_error(root):
 
 
 def test_settings_are_put_back_after_sigkill(root):
-    ready, told = os.pipe()
+    ready, messages = os.pipe()
     pid = os.fork()
     if not pid:
         with FunctionTracer(str(root), GRAPH) as tracer:
             change_everything(tracer)
-            os.write(told, b"x")
+            os.write(messages, b"x")
             time.sleep(60)
         os._exit(0)
     os.read(ready, 1)

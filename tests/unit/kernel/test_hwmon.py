@@ -101,7 +101,7 @@ def test_they_are_listed(machine: Machine) -> None:
     assert len(offers) == 8
 
 
-def test_values_among_those_of_the_tool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_equal_the_tools(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hwmon.reading, "__defaults__", (str(root),))
     machine_values = tool_values.machine_values(["hwmon1/temp1/", "hwmon9/temp1/", "num_cpus_online", "duration_time"], on_cpus=True)
     assert machine_values == {"hwmon1/temp1/": -3000, "hwmon9/temp1/": 0, "num_cpus_online": os.sysconf("SC_NPROCESSORS_ONLN")}

@@ -85,7 +85,7 @@ def test_times_go_on_from_the_page_s_last_update():
 
 
 @runs_here
-def test_a_clock_of_the_cpu_s_is_asked():
+def test_the_cpu_clock_is_read():
     buffer = page(times=(90, 50), can=RDPMC | capability(3))
     one, other = (reader(buffer).read() for _ in range(2))
     assert (other.enabled or 0) > (one.enabled or 0) > 90
@@ -129,7 +129,7 @@ def test_a_counter_that_was_set_to_0_may_have_less_than_before():
 
 
 @runs_here
-def test_a_child_that_was_forked_has_no_such_page():
+def test_a_forked_child_has_no_page():
     page_reader = reader(page(), value=77)
     page_reader.read()
     receiving, sending = os.pipe()

@@ -61,18 +61,18 @@ def test_what_lies_before_the_interval_is_cut_off() -> None:
 
 
 def test_kernel_threads_that_sleep_wait_for_work() -> None:
-    given = [(9, 1, "S", KERNEL_ONLY), (9, 2, "I", KERNEL_ONLY), (9, 3, "D", KERNEL_ONLY), (9, 4, "S", WITH_USER), (9, 5, "S", -1)]
-    assert without_idle(waits(*given)).rows["duration"].tolist() == [3, 4, 5]
+    arguments = [(9, 1, "S", KERNEL_ONLY), (9, 2, "I", KERNEL_ONLY), (9, 3, "D", KERNEL_ONLY), (9, 4, "S", WITH_USER), (9, 5, "S", -1)]
+    assert without_idle(waits(*arguments)).rows["duration"].tolist() == [3, 4, 5]
 
 
 def test_threads_that_wait_already_are_known_by_their_state() -> None:
     """Their address is the one at which they entered the kernel."""
     with waiting() as tid:
-        found = waiting_threads([(os.getpid(), tid), (os.getpid(), 1 << 30)], 7, own=-1)
-    assert found.rows["kind"].tolist() == [STACK, OUT]
-    assert set(found.rows["tid"].tolist()) == {tid}
-    assert set(map(chr, found.rows["detail"].tolist())) <= set("SD")
-    chain = found.stacks[0].tolist()
+        threads = waiting_threads([(os.getpid(), tid), (os.getpid(), 1 << 30)], 7, own=-1)
+    assert threads.rows["kind"].tolist() == [STACK, OUT]
+    assert set(threads.rows["tid"].tolist()) == {tid}
+    assert set(map(chr, threads.rows["detail"].tolist())) <= set("SD")
+    chain = threads.stacks[0].tolist()
     assert chain == [] or (chain[0] == USER and 0 < chain[1] < 1 << 63)
 
 
@@ -92,9 +92,9 @@ def nothing(window: LiveWindow) -> OrderedChunk:
 
 def test_a_wait_without_end_has_samples_in_each_interval() -> None:
     """No record arrives; the samples have the length of the interval, and leave nothing for the next one."""
-    given: list[Any] = events()
-    live = LiveWaits(WaitPlan(0, -1, -1, None, None, SECOND, without_kernel=False), given, own=-1)
-    window = LiveWindow(given, {})
+    event_list: list[Any] = events()
+    live = LiveWaits(WaitPlan(0, -1, -1, None, None, SECOND, without_kernel=False), event_list, own=-1)
+    window = LiveWindow(event_list, {})
     with waiting() as tid:
         live.begin([(os.getpid(), tid)], 5 * SECOND)
     for until in (7, 8, 12):

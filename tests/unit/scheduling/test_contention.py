@@ -14,8 +14,8 @@ def events(*rows: tuple[int, int, int]) -> LockEvents:
 
 
 def pairs(begins: LockEvents, ends: LockEvents) -> list[tuple[int, int]]:
-    found = pair_contentions(begins, ends)
-    return list(zip(found.begin.tolist(), found.end.tolist(), strict=True))
+    matches = pair_contentions(begins, ends)
+    return list(zip(matches.begin.tolist(), matches.end.tolist(), strict=True))
 
 
 def test_a_wait_lasts_until_the_next_end():

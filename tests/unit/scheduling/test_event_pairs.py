@@ -10,8 +10,8 @@ from perfpy.scheduling.event_pairs import numbers_of_keys, pair_events
 def pairs(begins: list[tuple[int, int]], ends: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], int]:
     """Return the pairs of rows, and the number of open begins; rows: (key, order)."""
     columns = [np.array([row[number] for row in rows], np.int64) for rows in (begins, ends) for number in (0, 1)]
-    found = pair_events(*columns)
-    return sorted(zip(found.begin.tolist(), found.end.tolist(), strict=True)), found.open_count
+    matches = pair_events(*columns)
+    return sorted(zip(matches.begin.tolist(), matches.end.tolist(), strict=True)), matches.open_count
 
 
 def test_begins_and_ends_of_the_same_key_are_paired():

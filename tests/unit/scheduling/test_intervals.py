@@ -30,17 +30,17 @@ def transitions(*given: tuple[int, int, int, int]) -> Transitions:
 
 def seen(waits: Intervals) -> list[tuple[int, int, int, str, list[int]]]:
     """Thread, end, duration, state and stack of each, in order of time."""
-    found = []
+    results = []
     for row in np.sort(waits.rows, order="end"):
         stack = waits.stacks[int(row["stack"])].tolist() if row["stack"] >= 0 else []
-        found.append((int(row["tid"]), int(row["end"]), int(row["duration"]), chr(int(row["state"])), stack))
-    return found
+        results.append((int(row["tid"]), int(row["end"]), int(row["duration"]), chr(int(row["state"])), stack))
+    return results
 
 
 def test_an_interval_lasts_from_out_to_in_with_the_stack_of_out():
     pairing = IntervalPairing()
-    found = pairing.take_ended(NEVER, transitions((11, 99, STACK, ASLEEP), (11, 100, OUT, UNKNOWN_STATE), (11, 350, IN, 0)))
-    assert seen(found) == [(11, 350, 250, "S", [11, 99])]
+    take_ended = pairing.take_ended(NEVER, transitions((11, 99, STACK, ASLEEP), (11, 100, OUT, UNKNOWN_STATE), (11, 350, IN, 0)))
+    assert seen(take_ended) == [(11, 350, 250, "S", [11, 99])]
 
 
 def test_intervals_of_threads_are_separate():
@@ -50,13 +50,20 @@ def test_intervals_of_threads_are_separate():
 
 @pytest.mark.parametrize("cut", range(1, 7))
 def test_the_partition_into_pieces_does_not_matter(cut):
-    given = [(11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 350, IN, 0), (11, 400, STACK, ASLEEP), (11, 401, OUT, 0), (11, 500, IN, 0)]
+    arguments = [
+        (11, 99, STACK, ASLEEP),
+        (11, 100, OUT, 0),
+        (11, 350, IN, 0),
+        (11, 400, STACK, ASLEEP),
+        (11, 401, OUT, 0),
+        (11, 500, IN, 0),
+    ]
     pairing = IntervalPairing()
-    found = []
-    for piece in (given[:cut], given[cut:], []):
+    results = []
+    for piece in (arguments[:cut], arguments[cut:], []):
         bound = max([time for _, time, _, _ in piece], default=NEVER)
-        found += seen(pairing.take_ended(bound, transitions(*piece)))
-    assert found == [(11, 350, 250, "S", [11, 99]), (11, 500, 99, "S", [11, 400])]
+        results += seen(pairing.take_ended(bound, transitions(*piece)))
+    assert results == [(11, 350, 250, "S", [11, 99]), (11, 500, 99, "S", [11, 400])]
 
 
 def test_an_end_read_before_its_begin_is_paired():
@@ -71,14 +78,14 @@ def test_a_thread_that_never_left_has_no_interval():
 
 def test_the_last_wakeup_of_an_interval_has_its_waker():
     by = WOKEN_BY_THREAD << NOTE_SHIFT
-    given = transitions((11, 50, WOKEN, by | 3), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 200, WOKEN, by | 77), (11, 210, IN, 0))
-    (row,) = IntervalPairing().take_ended(NEVER, given).rows
+    rows_in = transitions((11, 50, WOKEN, by | 3), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 200, WOKEN, by | 77), (11, 210, IN, 0))
+    (row,) = IntervalPairing().take_ended(NEVER, rows_in).rows
     assert (row["waker"], row["note"]) == (77, WOKEN_BY_THREAD)
 
 
 def test_a_wakeup_before_out_belongs_to_an_earlier_interval():
-    given = transitions((11, 50, WOKEN, WOKEN_BY_INTERRUPT << NOTE_SHIFT), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 210, IN, 0))
-    (row,) = IntervalPairing().take_ended(NEVER, given).rows
+    rows_in = transitions((11, 50, WOKEN, WOKEN_BY_INTERRUPT << NOTE_SHIFT), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 210, IN, 0))
+    (row,) = IntervalPairing().take_ended(NEVER, rows_in).rows
     assert (row["waker"], row["note"]) == (0, 0)
 
 

@@ -27,8 +27,8 @@ def transitions(*rows: tuple[int, int, int]) -> QueueTransitions:
 
 
 def delays(*rows: tuple[int, int, int], one_cpu: bool = False) -> list[tuple[int, int, int]]:
-    found = run_queue_delays(sorted_by_thread(transitions(*rows)), one_cpu=one_cpu)
-    return list(zip(found.tid.tolist(), found.begin.tolist(), found.end.tolist(), strict=True))
+    queue_delays = run_queue_delays(sorted_by_thread(transitions(*rows)), one_cpu=one_cpu)
+    return list(zip(queue_delays.tid.tolist(), queue_delays.begin.tolist(), queue_delays.end.tolist(), strict=True))
 
 
 @pytest.mark.parametrize(

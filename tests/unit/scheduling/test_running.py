@@ -23,7 +23,7 @@ def ran(*pieces: list[tuple[int, int, int]], first: int = 100, newest: int = 100
             row["tid"], row["pid"], row["time"], row["kind"] = tid, 7 if kind == OUT else -1, time, kind
         running.add(rows)
     data = read_records(running.totals(newest), newest, 55)
-    found = {}
+    time_of = {}
     for offset in range(0, len(data), 72):
         record = records.decode(RecordType.READ, 0, data[offset + 8 : offset + 72], IdLayout.of(TIME_ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
         assert isinstance(record, records.Read)
@@ -31,8 +31,8 @@ def ran(*pieces: list[tuple[int, int, int]], first: int = 100, newest: int = 100
         assert record.sample_id is not None
         assert (ident, record.sample_id.time, record.sample_id.tid) == (55, newest, record.tid)
         assert record.pid in (0, 7)  # a thread that comes to a CPU is told without its process where that has ended
-        found[record.tid] = value
-    return found
+        time_of[record.tid] = value
+    return time_of
 
 
 def test_a_thread_runs_from_switch_in_to_switch_out():

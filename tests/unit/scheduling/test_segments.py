@@ -20,38 +20,40 @@ def segments(
     """Return thread -> (kind, begin, end). Switches: (order, time, cpu, prev, state, next); wakeups: (order, time, thread, is new)."""
     order, time, cpu, prev, state, following = (np.array(column, np.int64) for column in zip(*switches, strict=True))
     rows = [np.array(column, np.int64) for column in zip(*wakeups, strict=True)] or [np.zeros(0, np.int64)] * 4
-    found = make_segments(
+    segments_of = make_segments(
         SwitchColumns(time, order, cpu, prev, following, state), WakeupColumns(rows[1], rows[0], rows[2], rows[3] > 0), begin, end
     )
     table: dict[int, list[tuple[int, int, int]]] = {}
-    for tid, first, last, kind in zip(*(column.tolist() for column in found[:4]), strict=True):
+    for tid, first, last, kind in zip(*(column.tolist() for column in segments_of[:4]), strict=True):
         table.setdefault(tid, []).append((kind, first, last))
     return table
 
 
 def test_a_wait_ends_with_the_wakeup_and_the_thread_is_ready_until_it_runs():
-    found = segments([(1, 10, 0, 5, SLEEP, 0), (3, 40, 0, 0, READY_STATE, 5), (4, 60, 0, 5, DEAD, 0)], [(2, 30, 5, 0)])
-    assert found == {5: [(RUNNING, 0, 10), (BLOCKED, 10, 30), (READY, 30, 40), (RUNNING, 40, 60)]}
+    segments_of = segments([(1, 10, 0, 5, SLEEP, 0), (3, 40, 0, 0, READY_STATE, 5), (4, 60, 0, 5, DEAD, 0)], [(2, 30, 5, 0)])
+    assert segments_of == {5: [(RUNNING, 0, 10), (BLOCKED, 10, 30), (READY, 30, 40), (RUNNING, 40, 60)]}
 
 
 def test_a_preempted_thread_is_ready():
-    found = segments([(1, 10, 0, 5, READY_STATE, 6), (2, 30, 0, 6, SLEEP, 5)])
-    assert found[5] == [(RUNNING, 0, 10), (READY, 10, 30), (RUNNING, 30, 100)]
+    segments_of = segments([(1, 10, 0, 5, READY_STATE, 6), (2, 30, 0, 6, SLEEP, 5)])
+    assert segments_of[5] == [(RUNNING, 0, 10), (READY, 10, 30), (RUNNING, 30, 100)]
 
 
 def test_only_the_first_wakeup_of_a_blocked_thread_counts():
-    found = segments([(1, 10, 0, 5, SLEEP, 0), (5, 50, 0, 0, READY_STATE, 5)], [(0, 5, 5, 0), (2, 20, 5, 0), (3, 30, 5, 0), (6, 60, 5, 0)])
-    assert found[5] == [(BLOCKED, 0, 5), (READY, 5, 10), (BLOCKED, 10, 20), (READY, 20, 50), (RUNNING, 50, 100)]
+    segments_of = segments(
+        [(1, 10, 0, 5, SLEEP, 0), (5, 50, 0, 0, READY_STATE, 5)], [(0, 5, 5, 0), (2, 20, 5, 0), (3, 30, 5, 0), (6, 60, 5, 0)]
+    )
+    assert segments_of[5] == [(BLOCKED, 0, 5), (READY, 5, 10), (BLOCKED, 10, 20), (READY, 20, 50), (RUNNING, 50, 100)]
 
 
 def test_a_new_thread_begins_with_its_first_wakeup():
-    found = segments([(2, 40, 1, 0, READY_STATE, 7), (3, 60, 1, 7, DEAD, 0)], [(1, 30, 7, 1)])
-    assert found == {7: [(READY, 30, 40), (RUNNING, 40, 60)]}
+    segments_of = segments([(2, 40, 1, 0, READY_STATE, 7), (3, 60, 1, 7, DEAD, 0)], [(1, 30, 7, 1)])
+    assert segments_of == {7: [(READY, 30, 40), (RUNNING, 40, 60)]}
 
 
 def test_a_number_that_a_second_thread_gets_does_not_join_both():
-    found = segments([(1, 10, 0, 7, DEAD, 0), (3, 40, 1, 0, READY_STATE, 7)], [(2, 30, 7, 1)])
-    assert found[7] == [(RUNNING, 0, 10), (READY, 30, 40), (RUNNING, 40, 100)]
+    segments_of = segments([(1, 10, 0, 7, DEAD, 0), (3, 40, 1, 0, READY_STATE, 7)], [(2, 30, 7, 1)])
+    assert segments_of[7] == [(RUNNING, 0, 10), (READY, 30, 40), (RUNNING, 40, 100)]
 
 
 def test_without_wakeups_a_wait_lasts_until_the_thread_runs():
@@ -59,8 +61,8 @@ def test_without_wakeups_a_wait_lasts_until_the_thread_runs():
 
 
 def test_times_that_go_back_make_no_negative_durations():
-    found = segments([(1, 50, 0, 5, SLEEP, 0), (3, 20, 0, 0, READY_STATE, 5), (4, 90, 0, 5, SLEEP, 0)], [(2, 10, 5, 0)])
-    assert all(first <= last for rows in found.values() for _, first, last in rows)
+    segments_of = segments([(1, 50, 0, 5, SLEEP, 0), (3, 20, 0, 0, READY_STATE, 5), (4, 90, 0, 5, SLEEP, 0)], [(2, 10, 5, 0)])
+    assert all(first <= last for rows in segments_of.values() for _, first, last in rows)
 
 
 def test_the_idle_thread_has_no_segments():

@@ -27,9 +27,9 @@ def test_a_thread_ran_since_the_last_switch_on_its_cpu():
 
 
 def test_the_delay_lasts_from_the_first_wakeup_to_the_cpu():
-    found = times([(1, 100, 0), (2, 140, 3), (1, 170, 4)], [0, 0, 0], wakeups=[(1, 110, 1), (1, 120, 2)])
-    assert found.delay.tolist() == [0, 0, 30]
-    assert found.waited.tolist() == [0, 0, 40]
+    switch_times = times([(1, 100, 0), (2, 140, 3), (1, 170, 4)], [0, 0, 0], wakeups=[(1, 110, 1), (1, 120, 2)])
+    assert switch_times.delay.tolist() == [0, 0, 30]
+    assert switch_times.waited.tolist() == [0, 0, 40]
 
 
 def test_a_preempted_thread_is_ready_at_once():
@@ -37,8 +37,8 @@ def test_a_preempted_thread_is_ready_at_once():
 
 
 def test_the_last_migration_before_the_cpu_counts():
-    found = times([(1, 100, 0), (2, 140, 4), (1, 170, 5)], [0, 0, 0], wakeups=[(1, 110, 1)], migrations=[(1, 120, 2), (1, 130, 3)])
-    assert found.before_migration.tolist() == [0, 0, 20]
+    switch_times = times([(1, 100, 0), (2, 140, 4), (1, 170, 5)], [0, 0, 0], wakeups=[(1, 110, 1)], migrations=[(1, 120, 2), (1, 130, 3)])
+    assert switch_times.before_migration.tolist() == [0, 0, 20]
 
 
 def test_a_wakeup_after_the_thread_came_gives_no_delay():
@@ -46,5 +46,5 @@ def test_a_wakeup_after_the_thread_came_gives_no_delay():
 
 
 def test_clocks_that_go_back_give_no_negative_times():
-    found = times([(1, 500, 0), (2, 140, 1), (1, 100, 2)], [0, 0, 0], ready=[0])
-    assert min(found.ran.min(), found.delay.min(), found.waited.min()) >= 0
+    switch_times = times([(1, 500, 0), (2, 140, 1), (1, 100, 2)], [0, 0, 0], ready=[0])
+    assert min(switch_times.ran.min(), switch_times.delay.min(), switch_times.waited.min()) >= 0

@@ -34,7 +34,7 @@ def test_new_ids_come_with_the_places_where_they_were_first_seen(before, batch):
 
 
 @given(KEYS)
-def test_first_occurrences_are_those_that_no_equal_key_stands_before(keys):
+def test_a_first_occurrence_has_no_equal_key_before_it(keys):
     expected = [key not in keys[:at] for at, key in enumerate(keys)]
     assert first_occurrences(np.array(keys, np.uint64)).tolist() == expected
 

@@ -161,7 +161,7 @@ def test_the_build_id_cache_can_be_named(root: Path, tmp_path: Path):
     assert frames(mapped(build_id=ID), (1, 0x401004, 1), options=options)[0].symbol == "f"
 
 
-def test_names_stay_mangled_when_asked(root: Path):
+def test_names_stay_mangled_on_request(root: Path):
     put(root, "/opt/prog", program("_Z1fv").build())
     assert symbol(root, mapped()) == "f()"
     assert frames(mapped(), (1, 0x401000, 1), options=SymbolOptions(symfs=str(root), demangle=False))[0].symbol == "_Z1fv"
@@ -295,7 +295,7 @@ def test_vmlinux_counts_only_with_the_build_id_of_the_recorded_kernel(tmp_path: 
     assert result == [("start_kernel", "v"), ("-", "!")]
 
 
-def test_trampolines_of_the_kernel_are_named_as_it_says():
+def test_trampolines_of_the_kernel_have_its_names():
     source = timeline((0, ksymbol(0xC000, 0x100, "ftrace_trampoline")), (0, ksymbol(0xD000, 0x100, "bpf_trampoline_6442")))
     actual_frames = frames(source, (1, 0xC010, 1), (1, 0xD0FF, 1), (1, 0xD100, 1), mode=MISC_KERNEL)
     assert [(frame.symbol, frame.offset) for frame in actual_frames] == [
@@ -455,7 +455,7 @@ def test_a_server_that_is_down_is_passed_over(root: Path, tmp_path: Path, monkey
     assert fetched(True, root) == "-"
 
 
-def test_a_server_that_cannot_be_reached_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unreachable_server_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:9")
     monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
     client = Client()

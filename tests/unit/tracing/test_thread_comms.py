@@ -37,16 +37,16 @@ def test_a_thread_loses_its_comm_at_its_end():
 
 
 def test_the_comm_of_an_unknown_thread_is_read_once():
-    asked: list[int] = []
+    tids_read: list[int] = []
 
     def read_comm(tid: int) -> str:
-        asked.append(tid)
+        tids_read.append(tid)
         return "cat"
 
     names = FollowedComms(read_comm)
 
     assert comms_of(names, (7, 1), (7, 2), (7, 3)) == ["cat"] * 3
-    assert asked == [7]
+    assert tids_read == [7]
 
 
 def test_changes_are_forgotten_with_their_batch():

@@ -77,7 +77,7 @@ def test_percentiles_are_within_three_percent():
         assert call.percentile(share) == pytest.approx(np.quantile(times, share, method="inverted_cdf"), rel=0.03)
 
 
-def test_sums_of_two_parts_are_those_of_the_whole():
+def test_sums_of_two_parts_equal_the_whole():
     one, two = (totals_of(durations(*times)).by_thread()[1][0] for times in ((100, 200, 900), (50, 4000)))
     whole = totals_of(durations(100, 200, 900, 50, 4000)).by_thread()[1][0]
     joined: CallTotals = one.plus(two)

@@ -176,7 +176,7 @@ def test_a_file_system_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch):
     ("ids", "uid"),
     [("1000\t1000\t1000\t1000", 1000), ("1000\t0\t0\t0", 1000), ("0\t65534\t0\t65534", 65534), ("0\t0\t0\t0", 0)],
 )
-def test_the_rights_are_those_of_the_first_id_that_is_not_root(ids: str, uid: int):
+def test_rights_come_from_the_first_id_that_is_not_root(ids: str, uid: int):
     status = f"Name:\tx\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t4 27 \n".encode()
     assert other_user.rights_of(status) == (uid, uid, (4, 27))
 

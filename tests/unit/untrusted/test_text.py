@@ -11,7 +11,7 @@ from perfpy.untrusted.text import lines, one_line, one_line_bytes, visible
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "output"),
     [
         ("main", "main"),
         ("größe 漢字 ✓", "größe 漢字 ✓"),
@@ -24,8 +24,8 @@ from perfpy.untrusted.text import lines, one_line, one_line_bytes, visible
         ("\U000e0041", "\\U000e0041"),
     ],
 )
-def test_invisible_characters_are_escaped(name: str, shown: str) -> None:
-    assert visible(name) == shown
+def test_invisible_characters_are_escaped(name: str, output: str) -> None:
+    assert visible(name) == output
 
 
 def test_no_format_characters_remain() -> None:

@@ -101,7 +101,7 @@ def test_batches_have_complete_callchains(recording, tmp_path):
 
 
 @pytest.mark.parametrize("corrupt", [False, True])
-def test_frames_in_their_own_column_equal_those_of_complete_chains(recording, tmp_path, corrupt):
+def test_frames_in_their_own_column_equal_complete_chains(recording, tmp_path, corrupt):
     with perfpy.open(recording) as opened:
         symbolizer = opened.symbolizer(no_files(tmp_path))
         together, apart = user_callchains(opened.data, symbolizer), user_callchains(opened.data, symbolizer, apart=True)
@@ -169,10 +169,10 @@ def test_user_frames_follow_kernel_frames():
     assert [row.tolist() for row in result] == [[CONTEXT_KERNEL, 1, 2, CONTEXT_USER, 7, 8], [9]]
 
 
-@pytest.mark.parametrize(("callers_first", "kept"), [(False, [CONTEXT_KERNEL, 1, 2]), (True, [CONTEXT_KERNEL, 2, 3])])
-def test_a_truncated_chain_keeps_the_frames_that_are_read_first(callers_first, kept):
+@pytest.mark.parametrize(("callers_first", "remaining"), [(False, [CONTEXT_KERNEL, 1, 2]), (True, [CONTEXT_KERNEL, 2, 3])])
+def test_a_truncated_chain_keeps_the_frames_that_are_read_first(callers_first, remaining):
     chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 3, 9], np.uint64), np.array([0, 4, 5]))
-    assert [row.tolist() for row in limit_frames(chains, 2, callers_first=callers_first)] == [kept, [9]]
+    assert [row.tolist() for row in limit_frames(chains, 2, callers_first=callers_first)] == [remaining, [9]]
 
 
 @pytest.mark.parametrize(("order", "kernel"), [("callee", "k1"), ("caller", "k2")])

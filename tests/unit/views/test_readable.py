@@ -8,7 +8,7 @@ from perfpy.views.readable import readable, source_file
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "output"),
     [
         ("py::main:/srv/app.py", "main (app.py)"),
         ("py::Parser.<locals>.<lambda>:app.py", "Parser.<locals>.<lambda> (app.py)"),
@@ -24,8 +24,8 @@ from perfpy.views.readable import readable, source_file
         ("main", "main"),
     ],
 )
-def test_the_function_comes_first_and_then_its_file(name: str, shown: str):
-    assert readable(name) == shown
+def test_the_function_comes_first_and_then_its_file(name: str, output: str):
+    assert readable(name) == output
 
 
 def test_the_file_is_reported_whole():

@@ -117,12 +117,12 @@ def is_alive(pid):
 
 
 @pytest.mark.parametrize(
-    ("asked", "size", "jobs"),
+    ("requested", "size", "jobs"),
     [(1, 10**9, 1), (4, 199, 1), (4, 200, 2), (4, 350, 3), (4, 10**9, 4), (0, 10**9, available_cores()), (0, 0, 1)],
 )
-def test_small_tasks_get_fewer_processes(asked, size, jobs, monkeypatch):
+def test_small_tasks_get_fewer_processes(requested, size, jobs, monkeypatch):
     monkeypatch.setattr("perfpy.workers.jobs.can_fork", lambda: True)
-    assert jobs_for(asked, size, 100) == jobs
+    assert jobs_for(requested, size, 100) == jobs
 
 
 def test_a_process_with_threads_does_not_fork():

@@ -109,12 +109,12 @@ def main() -> int:
         )
         for name in names(options.scripts, options.words):
             theirs, _ = run(options.scripts / name, perf)
-            ours, said = run(options.scripts / name, perfpy)
+            ours, message = run(options.scripts / name, perfpy)
             verdict = "same" if theirs.split()[0] == ours.split()[0] else "better" if ours == "passes" else "differs"
             counted[verdict] += 1
             print(f"{verdict:9}{name:40} perf {theirs}, perfpy {ours}", flush=True)
             if options.verbose and verdict == "differs":
-                print("".join(f"      {line}\n" for line in said.splitlines()[-25:]), flush=True)
+                print("".join(f"      {line}\n" for line in message.splitlines()[-25:]), flush=True)
     print(", ".join(f"{number} {verdict}" for verdict, number in sorted(counted.items())))
     return int(bool(counted["differs"]))
 

@@ -21,7 +21,7 @@ _FEW = SampleType.IP | SampleType.TID | SampleType.PERIOD | SampleType.CALLCHAIN
         (0, 0, 1),
     ],
 )
-def test_a_word_comes_after_those_before_it_that_are_there(sample_type, field, words):
+def test_a_word_follows_the_present_words_before_it(sample_type, field, words):
     assert words_before(sample_type, field) == words
 
 

@@ -36,7 +36,7 @@ def test_an_event_without_a_frequency_that_the_kernel_counts_itself_is_sampled_e
     assert is_sampled_each_time(attr) is expected
 
 
-def test_dummies_have_no_say() -> None:
+def test_dummies_do_not_set_the_pace() -> None:
     assert are_sampled_each_time([FAULTS, DUMMY])
     assert not are_sampled_each_time([FAULTS, CLOCK])
     assert not are_sampled_each_time([DUMMY])

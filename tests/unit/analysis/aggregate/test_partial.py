@@ -66,10 +66,10 @@ def text(path, options, jobs):
         return lines, missing, report.notes, recording.warnings
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("requested", ASKED)
 @pytest.mark.slow
-def test_reports_are_the_same(path, asked, parts):
-    assert text(path, ASKED[asked], 3) == text(path, ASKED[asked], 1)
+def test_reports_are_the_same(path, requested, parts):
+    assert text(path, ASKED[requested], 3) == text(path, ASKED[requested], 1)
     assert 1 < parts[0] <= 3
     assert parts[1] == 1
 
@@ -149,12 +149,12 @@ def spilled(path, monkeypatch):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("requested", ASKED)
 @pytest.mark.slow
-def test_reports_beyond_memory_are_the_same(path, asked, jobs, parts, spilled):
-    expected = text(path, ASKED[asked], 1)
+def test_reports_beyond_memory_are_the_same(path, requested, jobs, parts, spilled):
+    expected = text(path, ASKED[requested], 1)
     here, others = spilled()
-    assert text(path, ASKED[asked], jobs) == expected
+    assert text(path, ASKED[requested], jobs) == expected
     assert len(here) > 1
     assert bool(others.read_bytes()) == (jobs > 1)
 

@@ -89,9 +89,9 @@ def in_two_functions(folder: Path) -> tuple[Path, SymbolOptions]:
 def test_places_in_one_function_are_one_row(tmp_path: Path, options: dict[str, Any]) -> None:
     """Whether or not the chains are separated by address, because addresses are shown."""
     path, symbols = in_two_functions(tmp_path)
-    wanted = report_options(children=True, columns=ColumnOptions(sort="symbol"), **{"call_graph": CallGraph(), **options})
+    chosen_options = report_options(children=True, columns=ColumnOptions(sort="symbol"), **{"call_graph": CallGraph(), **options})
     with Recording(path) as opened:
-        table = opened.report(options=wanted, symbols=symbols).histograms[0]
+        table = opened.report(options=chosen_options, symbols=symbols).histograms[0]
     outer, inner = table.rows()
     assert (outer.values["children"], outer.values["samples"]) == ([10], [0])
     assert (inner.values["children"], inner.values["samples"]) == ([10], [10])

@@ -87,12 +87,12 @@ def shown(path: Path, options: ReportOptions, jobs: int, symbols: SymbolOptions 
         return lines, [(item.dso.name, item.samples) for item in report.missing], report.notes, recording.warnings, report.truncated
 
 
-@pytest.mark.parametrize(("asked", "inline"), [*((asked, "none") for asked in ASKED), ("callers", "as perf"), ("lines", "all")])
-def test_reports_are_the_same(path: Path, asked: str, inline: str, parts: list[int]):
+@pytest.mark.parametrize(("requested", "inline"), [*((requested, "none") for requested in ASKED), ("callers", "as perf"), ("lines", "all")])
+def test_reports_are_the_same(path: Path, requested: str, inline: str, parts: list[int]):
     symbols = SYMBOLS._replace(inline=INLINES[inline])
-    together = shown(path, ASKED[asked], 3, symbols)
-    assert together == shown(path, ASKED[asked], 1, symbols)
-    assert any("--" in line for line in together[0]) == (ASKED[asked].chains.call_graph is not None)
+    together = shown(path, ASKED[requested], 3, symbols)
+    assert together == shown(path, ASKED[requested], 1, symbols)
+    assert any("--" in line for line in together[0]) == (ASKED[requested].chains.call_graph is not None)
     assert 1 < parts[0] <= 3
     assert parts[1] == 1
 

@@ -35,7 +35,7 @@ def shares(files: Path, function: str | None = None) -> SourceShares:
         return result
 
 
-def test_a_line_has_its_own_samples_and_those_of_inlined_calls(files: Path) -> None:
+def test_a_line_has_its_own_samples_and_its_inlined_calls(files: Path) -> None:
     first, second = shares(files).files
     assert first.path == f"{files}/a.c"
     assert [(line.line, line.samples) for line in first.lines] == [(2, 1), (3, 1)]

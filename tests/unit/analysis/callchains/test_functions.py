@@ -35,7 +35,7 @@ def test_frames_without_a_symbol_stay_themselves() -> None:
     assert firsts(Functions(), Names(-1, -1)) == [0, 1]
 
 
-def test_frames_that_come_later_join_those_that_are_known() -> None:
+def test_later_frames_join_the_known_functions() -> None:
     functions = Functions()
     assert firsts(functions, Names(2, 2)) == [0, 0]
     assert firsts(functions, Names(2, 2, 0, 2, 3, 0, -1)) == [0, 0, 2, 0, 4, 2, 6]

@@ -60,8 +60,8 @@ def test_branches_of_rows_that_are_not_chosen_are_no_call_stacks() -> None:
 def test_beyond_the_recorded_calls_come_the_callers_of_the_stack() -> None:
     whole = chains_of([CONTEXT_KERNEL, 1, CONTEXT_USER, 0x100, 0x204, 0x304, 0x404, 0x504])
     branches = branches_of([(0x200, 0x100), (0x300, 0x200)])
-    called = with_callstacks(whole, branches)
-    result = with_callers_beyond(called, branches, whole, np.array([True]))
+    columns = with_callstacks(whole, branches)
+    result = with_callers_beyond(columns, branches, whole, np.array([True]))
     assert as_lists(result) == [[CONTEXT_KERNEL, 1, CONTEXT_USER, 0x100, 0x200, 0x300, 0x404, 0x504]]
 
 

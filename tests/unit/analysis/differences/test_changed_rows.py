@@ -69,7 +69,7 @@ def test_a_recording_without_samples_has_an_equal_baseline_share() -> None:
     assert baseline_share(Amount(0, 0), Amount(10, 100)) == 0.5
 
 
-def test_equal_amounts_are_marked_as_often_as_the_level_says() -> None:
+def test_equal_amounts_are_marked_at_the_rate_of_the_level() -> None:
     random = np.random.default_rng(1)
     for mean, share in ((30, 0.5), (200, 0.2), (5000, 0.5)):
         pairs = zip(random.poisson(mean * share, 2000).tolist(), random.poisson(mean * (1 - share), 2000).tolist(), strict=True)

@@ -103,7 +103,7 @@ def test_labels_are_dealt_where_a_deal_can_be_rare_enough(before, after, same, t
     assert len(np.unique(labels, axis=1).T) == labels.shape[1] == design.size
 
 
-def test_errors_are_those_of_the_definition():
+def test_chances_equal_the_definition():
     """The sum of squares of each host's contribution to the difference, for any labels."""
     from perfpy.analysis.differences.host_differences import _Deal
 

@@ -74,7 +74,7 @@ def test_keys_newer_than_perf_612_take_no_abbreviation_away():
 
 
 @pytest.mark.parametrize(
-    ("sort", "said"),
+    ("sort", "message"),
     [
         ("symblo", "Unknown --sort key: `symblo'; similar keys: symbol"),
         ("qqqq", "Unknown --sort key: `qqqq'; keys: overhead, "),
@@ -83,10 +83,10 @@ def test_keys_newer_than_perf_612_take_no_abbreviation_away():
         ("mem", "Invalid --sort key: `mem' needs --mem-mode"),
     ],
 )
-def test_errors_name_alternatives(sort, said):
+def test_errors_name_alternatives(sort, message):
     with pytest.raises(UsageError) as caught:
         make_layout(ColumnOptions(sort=sort))
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_fields_are_refused_alike():

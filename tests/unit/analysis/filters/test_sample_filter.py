@@ -112,7 +112,7 @@ def test_report_script_and_stacks_choose_the_same_samples(recording: Recording, 
         (SampleFilter(dsos=("two",), addresses=AddressRanges(((0x1000, 0x3004),))), {2, 4}),
     ],
 )
-def test_addresses_are_those_that_script_prints(recording: Recording, keep: SampleFilter, seconds: set[int]) -> None:
+def test_addresses_equal_the_output_of_script(recording: Recording, keep: SampleFilter, seconds: set[int]) -> None:
     with recording:
         assert printed(recording, keep) == seconds
 

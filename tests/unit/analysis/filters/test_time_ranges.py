@@ -57,7 +57,7 @@ def test_the_end_of_a_single_range_is_in_and_times_of_zero_are() -> None:
     assert TimeRanges(((5, 10), (10, 20))).mask(times).tolist() == [False, True, True, True, False]
 
 
-def test_the_header_says_when_a_recording_began_and_ended_or_else_its_samples_do(tmp_path: Path) -> None:
+def test_begin_and_end_come_from_the_header_or_else_from_samples(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     for built, times in ((simple_recording(2), None), (simple_recording(2).feature(Feature.SAMPLE_TIME, SampleTime(5, 9)), (5, 9))):
         path.write_bytes(built.file())

@@ -17,8 +17,8 @@ def durations(tmp_path, built, event="vmexit", **choice):
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())
     with perfpy.open(path) as recording:
-        found = guest_durations(recording.data, event, **choice)
-    return {one.name: (one.count, one.total, one.shortest, one.longest) for one in found}
+        durations_of = guest_durations(recording.data, event, **choice)
+    return {one.name: (one.count, one.total, one.shortest, one.longest) for one in durations_of}
 
 
 def test_an_exit_lasts_until_the_entry(tmp_path):

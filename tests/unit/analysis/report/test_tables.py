@@ -39,7 +39,7 @@ def counts(found: Report) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("sample_filter", "kept"),
+    ("sample_filter", "remaining"),
     [
         (SampleFilter(pids=(SECOND,)), 2),
         (SampleFilter(tids=(FIRST,)), 3),
@@ -47,9 +47,9 @@ def counts(found: Report) -> list[int]:
         (SampleFilter(comms=("first", "second")), 5),
     ],
 )
-def test_a_row_has_the_samples_that_filters_leave(sample_filter: SampleFilter, kept: int, tmp_path: Path) -> None:
+def test_a_row_has_the_samples_that_filters_leave(sample_filter: SampleFilter, remaining: int, tmp_path: Path) -> None:
     result = report(tmp_path, sample_filter)
-    assert counts(result) == [kept]
+    assert counts(result) == [remaining]
     assert list(filtered_rows_notes(result)) == []
 
 

@@ -57,11 +57,11 @@ def two_threads() -> PerfDataBuilder:
     return built
 
 
-def report(built: PerfDataBuilder, folder: Path, wanted: ColumnOptions, sample_filter: SampleFilter | None = None) -> Report:
+def report(built: PerfDataBuilder, folder: Path, columns: ColumnOptions, sample_filter: SampleFilter | None = None) -> Report:
     path = folder / "perf.data"
     path.write_bytes(built.file())
     with Recording(path) as recording:
-        return recording.report(options=ReportOptions(columns=wanted, sample_filter=sample_filter or SampleFilter()))
+        return recording.report(options=ReportOptions(columns=columns, sample_filter=sample_filter or SampleFilter()))
 
 
 def rows(found: Report, *metrics: str) -> list[tuple[Any, ...]]:

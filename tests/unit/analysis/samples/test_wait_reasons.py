@@ -86,15 +86,15 @@ def test_both_kinds_of_time_are_one_event_on_request(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"events": ("cpu-clock", "other")}, "--off-cpu"),
         ({"clock": CLOCK.copy(type=0)}, "task-clock"),
         ({"clock": CLOCK.copy(sample_type=CLOCK.sample_type & ~SampleType.PERIOD)}, "have no period"),
     ],
 )
-def test_recordings_that_cannot_be_merged_raise_errors(tmp_path, changes, said):
-    with perfpy.open(recording(tmp_path / "a", **changes)) as opened, pytest.raises(PerfError, match=said):
+def test_recordings_that_cannot_be_merged_raise_errors(tmp_path, changes, message):
+    with perfpy.open(recording(tmp_path / "a", **changes)) as opened, pytest.raises(PerfError, match=message):
         opened.merge_off_cpu()
 
 

@@ -74,7 +74,7 @@ def test_data_are_shown_with_the_offset_in_them(kernel):
 
 @pytest.mark.parametrize("key", [location_columns.symbol, location_columns.dso], ids=["symbol", "dso"])
 @pytest.mark.parametrize("verbose", [False, True])
-def test_many_texts_are_those_of_each(kernel, key, verbose):
+def test_texts_of_many_equal_single_texts(kernel, key, verbose):
     column = key(kernel._replace(style=KeyStyle(verbose=verbose)), np.arange(5 << ROLE_BITS))  # every frame in every role
     numbers = np.array([19, 3, 3, 16, 0, 8, 12, 1, 2, 7])
     assert column.texts_of(numbers) == [column.text(number) for number in numbers.tolist()]

@@ -51,7 +51,7 @@ def test_filters_omit_samples(recording: Recording, timed: bool) -> None:
     assert lines(recording, SampleFilter(parallelism=(2,)), timed=timed) == ["first;[unknown] 100", "second;[unknown] 100"]
 
 
-def test_the_single_samples_are_those_of_the_filters(recording: Recording) -> None:
+def test_single_samples_pass_the_filters(recording: Recording) -> None:
     (part,) = recording.stacks(sample_filter=SampleFilter(comms=("second",)), timed=True)
     assert part.timed is not None
     assert part.timed.time.tolist() == [50]

@@ -28,36 +28,36 @@ def explained(data: bytes, *pids: int) -> Explanation:
 
 
 def test_the_thread_that_woke_another_one_is_followed():
-    found = explained(recording_of_switches(3, 30), 101)
-    cause = found.path.causes()[0]
-    assert found.path.largest("wakers", cause.nodes)[0] == 100
+    explanation = explained(recording_of_switches(3, 30), 101)
+    cause = explanation.path.causes()[0]
+    assert explanation.path.largest("wakers", cause.nodes)[0] == 100
 
 
 def test_times_of_threads_add_up():
-    found = explained(recording_of_switches(5, 60, one_process=True), 100)
-    assert len(found.threads) == 5
-    assert all(sum(thread.columns.values()) == thread.wall for thread in found.threads)
+    explanation = explained(recording_of_switches(5, 60, one_process=True), 100)
+    assert len(explanation.threads) == 5
+    assert all(sum(thread.columns.values()) == thread.wall for thread in explanation.threads)
 
 
 @pytest.mark.parametrize("time_of", [lambda turn: 10**10 + (turn * 1000 if turn % 7 else -turn * 10**6), lambda turn: turn << 52])
 def test_clocks_that_jump_make_no_negative_times(time_of):
-    found = explained(recording_of_switches(5, 200, time_of=time_of, one_process=True), 100)
-    assert all(value >= 0 for thread in found.threads for value in thread.columns.values())
-    assert all(cause.time >= 0 for cause in found.path.causes())
+    explanation = explained(recording_of_switches(5, 200, time_of=time_of, one_process=True), 100)
+    assert all(value >= 0 for thread in explanation.threads for value in thread.columns.values())
+    assert all(cause.time >= 0 for cause in explanation.path.causes())
 
 
 def test_without_wakeups_waits_have_no_waker():
-    found = explained(recording_of_switches(3, 30, with_wakeups=False), 101)
-    assert found.path.largest("wakers", found.path.causes()[0].nodes) == (-1, 0)
+    explanation = explained(recording_of_switches(3, 30, with_wakeups=False), 101)
+    assert explanation.path.largest("wakers", explanation.path.causes()[0].nodes) == (-1, 0)
 
 
 def test_three_thousand_threads_of_one_process_take_little_time():
     data = recording_of_switches(3_000, 6_000, one_process=True)
     begin = time.process_time()
-    found = explained(data, 100)
-    lines = list(why_lines(found))
+    explanation = explained(data, 100)
+    lines = list(why_lines(explanation))
     assert time.process_time() - begin < 5
-    assert len(found.threads) == 3_000
+    assert len(explanation.threads) == 3_000
     assert len(lines) < 100
 
 

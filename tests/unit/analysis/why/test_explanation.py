@@ -26,8 +26,8 @@ def tree(explanation: Explanation, nodes: Sequence[int] = (ROOT,)) -> list[tuple
     return [(one.kind, one.comm, one.time, tree(explanation, one.nodes)) for one in groups.children(nodes)]
 
 
-def test_a_wait_is_explained_by_what_the_waker_did_meanwhile():
-    found = explained(
+def test_a_wait_is_explained_by_its_wakers_activity():
+    explanation = explained(
         [
             Part(1, 0, 10),
             Part(1, 10, 100, reasons.LOCK, "hold", 2, "hold", MUTEX),
@@ -37,12 +37,12 @@ def test_a_wait_is_explained_by_what_the_waker_did_meanwhile():
         ]
     )
     running: tuple[Any, ...] = (RUNNING, "t2", 30, [])
-    assert tree(found) == [(reasons.LOCK, "t1", 90, [(reasons.DISK, "t2", 60, []), running]), (RUNNING, "t1", 10, [])]
+    assert tree(explanation) == [(reasons.LOCK, "t1", 90, [(reasons.DISK, "t2", 60, []), running]), (RUNNING, "t1", 10, [])]
 
 
-def test_what_the_waker_did_before_the_wait_does_not_count():
-    found = explained([Part(1, 0, 90), Part(1, 90, 100, reasons.PIPE, "", 2), Part(2, 0, 95, reasons.SLEEP), Part(2, 95, 100)])
-    assert tree(found)[1] == (reasons.PIPE, "t1", 10, [(reasons.SLEEP, "t2", 5, []), (RUNNING, "t2", 5, [])])
+def test_the_wakers_activity_before_the_wait_does_not_count():
+    explanation = explained([Part(1, 0, 90), Part(1, 90, 100, reasons.PIPE, "", 2), Part(2, 0, 95, reasons.SLEEP), Part(2, 95, 100)])
+    assert tree(explanation)[1] == (reasons.PIPE, "t1", 10, [(reasons.SLEEP, "t2", 5, []), (RUNNING, "t2", 5, [])])
 
 
 def test_waits_for_the_same_lock_one_after_the_other_are_one():
@@ -52,44 +52,44 @@ def test_waits_for_the_same_lock_one_after_the_other_are_one():
         Part(2, 50, 100),
         Part(3, 0, 50),
     ]
-    found = explained(parts, comms={1: "w", 2: "w", 3: "w"})
-    assert tree(found) == [(reasons.LOCK, "w", 100, [(RUNNING, "w", 100, [])])]
+    explanation = explained(parts, comms={1: "w", 2: "w", 3: "w"})
+    assert tree(explanation) == [(reasons.LOCK, "w", 100, [(RUNNING, "w", 100, [])])]
 
 
-def test_the_end_of_a_thread_is_replaced_by_what_the_thread_did():
-    found = explained([Part(1, 0, 100, reasons.JOIN, "main", 2), Part(2, 0, 70, reasons.SLEEP, "nap"), Part(2, 70, 95)])
-    assert [(one.kind, one.time) for one in found.path.causes()] == [(reasons.SLEEP, 70), (RUNNING, 25), (reasons.JOIN, 5)]
+def test_the_end_of_a_thread_is_replaced_by_its_activity():
+    explanation = explained([Part(1, 0, 100, reasons.JOIN, "main", 2), Part(2, 0, 70, reasons.SLEEP, "nap"), Part(2, 70, 95)])
+    assert [(one.kind, one.time) for one in explanation.path.causes()] == [(reasons.SLEEP, 70), (RUNNING, 25), (reasons.JOIN, 5)]
 
 
 def test_samples_divide_running_from_spinning():
     samples = [(1, time, "spin" if time < 30 else "work", time < 30) for time in range(0, 100, 10)]
-    found = explained([Part(1, 0, 100)], samples=samples)
-    assert tree(found) == [(RUNNING, "t1", 70, []), (SPINNING, "t1", 30, [])]
+    explanation = explained([Part(1, 0, 100)], samples=samples)
+    assert tree(explanation) == [(RUNNING, "t1", 70, []), (SPINNING, "t1", 30, [])]
 
 
 def test_threads_that_ran_on_the_cpu_meanwhile_are_named():
-    found = explained([Part(1, 0, 60, reasons.CPU, cpu=3), Part(1, 60, 100, cpu=3), Part(2, 0, 60, cpu=3), Part(9, 0, 60, cpu=2)])
-    ready = found.path.children([ROOT])[0]
-    assert (ready.kind, found.path.largest("runners", ready.nodes)) == (reasons.CPU, (2, 60))
+    explanation = explained([Part(1, 0, 60, reasons.CPU, cpu=3), Part(1, 60, 100, cpu=3), Part(2, 0, 60, cpu=3), Part(9, 0, 60, cpu=2)])
+    ready = explanation.path.children([ROOT])[0]
+    assert (ready.kind, explanation.path.largest("runners", ready.nodes)) == (reasons.CPU, (2, 60))
 
 
 def test_waits_in_a_circle_end():
     parts = [Part(tid, 0, 100, reasons.PIPE, "", 3 - tid) for tid in (1, 2)]
-    found = explained(parts)
-    assert found.path.tree.total == 100
-    assert len(found.path.tree.labels) <= causes.DEEPEST
+    explanation = explained(parts)
+    assert explanation.path.tree.total == 100
+    assert len(explanation.path.tree.labels) <= causes.DEEPEST
 
 
-def test_what_does_not_fit_is_counted(monkeypatch):
+def test_omitted_causes_are_counted(monkeypatch):
     monkeypatch.setattr(causes, "MOST_PIECES", 3)
     parts = [Part(1, 10 * turn, 10 * turn + 10, reasons.PIPE, "", 2) for turn in range(10)] + [Part(2, 0, 100)]
-    found = explained(parts)
-    assert found.path.tree.cut == 100
+    explanation = explained(parts)
+    assert explanation.path.tree.cut == 100
 
 
 def test_the_times_of_a_thread_are_divided_by_column():
-    found = explained([Part(1, 0, 10), Part(1, 10, 40, reasons.CPU), Part(1, 40, 100, reasons.FILE_LOCK)])
-    (thread,) = found.threads
+    explanation = explained([Part(1, 0, 10), Part(1, 10, 40, reasons.CPU), Part(1, 40, 100, reasons.FILE_LOCK)])
+    (thread,) = explanation.threads
     assert {name: time for name, time in thread.columns.items() if time} == {"running": 10, "runnable": 30, "lock": 60}
     assert thread.wall == 100
 
@@ -98,6 +98,6 @@ def test_many_threads_that_wait_for_one_are_bounded():
     count = 2000
     parts = [Part(1, 0, 100, reasons.JOIN, "", 2)]
     parts += [Part(tid, 0, 100, reasons.LOCK, "f", 1, "f", tid) for tid in range(2, count)]
-    found = explained(parts)
-    assert found.waits.tree.total == 100 * (count - 1)
-    assert np.isfinite(found.waits.tree.cut)
+    explanation = explained(parts)
+    assert explanation.waits.tree.total == 100 * (count - 1)
+    assert np.isfinite(explanation.waits.tree.cut)

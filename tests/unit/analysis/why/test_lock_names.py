@@ -59,5 +59,5 @@ def test_files_that_are_missing_give_no_names():
 
 def test_each_lock_has_one_callchain():
     chains = [np.array([1], np.int32), np.array([2], np.int32)]
-    found = chains_of_locks(np.array([7, 0, 7, 9], np.uint64), np.array([1, 0, 0, -1]), chains)
-    assert {lock: frames.tolist() for lock, frames in found.items()} == {7: [2]}
+    locks = chains_of_locks(np.array([7, 0, 7, 9], np.uint64), np.array([1, 0, 0, -1]), chains)
+    assert {lock: frames.tolist() for lock, frames in locks.items()} == {7: [2]}

@@ -67,10 +67,10 @@ FUTEX = ("kernel:schedule", "kernel:futex_wait", "kernel:do_futex", "kernel:__x6
         (("app:main",), reasons.OTHER, "", ""),
     ],
 )
-def test_the_functions_tell_the_reason(frames, reason, lock, call):
-    found = meaning(*frames)
-    assert (found.reason, found.lock, found.call) == (reason, lock, call)
-    assert found.is_own
+def test_functions_determine_the_reason(frames, reason, lock, call):
+    meaning_of = meaning(*frames)
+    assert (meaning_of.reason, meaning_of.lock, meaning_of.call) == (reason, lock, call)
+    assert meaning_of.is_own
 
 
 def test_the_innermost_own_function_is_named():

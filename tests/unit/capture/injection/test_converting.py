@@ -30,12 +30,12 @@ def recording(name: str, folder: Path) -> Path:
 
 
 def converted(path: Path) -> Path:
-    made = path.with_suffix(".made")
+    output = path.with_suffix(".made")
     with perfpy.open(str(path)) as old:
         callchains = user_callchains(old.data, old.symbolizer(SymbolOptions(symfs=SYMFS)))
         assert callchains is not None
-        inject(old.data, str(made), converter=CallchainConverter(old.data, callchains))
-    return made
+        inject(old.data, str(output), converter=CallchainConverter(old.data, callchains))
+    return output
 
 
 def text_of(path: Path, capfd: pytest.CaptureFixture[str], *options: str) -> str:

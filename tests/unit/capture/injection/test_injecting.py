@@ -104,7 +104,7 @@ def test_a_recording_is_not_written_over_itself(recording: Recording, tmp_path: 
         inject(recording.data, str(tmp_path / "perf.data"))
 
 
-def test_times_have_to_be_those_of_the_jit(tmp_path: Path, recording: Recording):
+def test_times_must_have_the_clock_of_the_jit(tmp_path: Path, recording: Recording):
     require_monotonic_times(recording.data)
     (tmp_path / "other.data").write_bytes(PerfDataBuilder().file())
     with pytest.raises(PerfError, match="record with -k mono"):
@@ -119,7 +119,7 @@ def test_times_do_not_matter_where_no_code_was_made(tmp_path: Path):
     assert (injector.functions, (tmp_path / "out.data").exists()) == (0, True)
 
 
-def test_hit_files_are_those_with_samples(recording: Recording):
+def test_files_with_samples_are_hit(recording: Recording):
     from perfpy.analysis.samples.hit_dsos import hit_dsos
 
     assert [dso.name for dso in hit_dsos(recording.data, recording.symbolizer())] == ["/tmp/perf-77.map"]
@@ -132,8 +132,8 @@ def mapped(recording: Recording) -> list[tuple[str, bytes]]:
     return [(record.filename, getattr(record, "build_id", b"")) for record in results]
 
 
-@pytest.mark.parametrize(("only_these", "kept"), [(True, ["/lib/hit", "/lib/nameless", "[kernel.kallsyms]_text"]), (False, None)])
-def test_mappings_get_build_ids_and_those_of_other_files_may_go(tmp_path: Path, only_these: bool, kept: list[str] | None):
+@pytest.mark.parametrize(("only_these", "remaining"), [(True, ["/lib/hit", "/lib/nameless", "[kernel.kallsyms]_text"]), (False, None)])
+def test_mappings_get_build_ids_and_unhit_files_can_be_dropped(tmp_path: Path, only_these: bool, remaining: list[str] | None):
     builder = PerfDataBuilder(attrs=[usual_attr()])
     names = ["/lib/hit", "/lib/nameless", "/lib/other"]
     for number, name in enumerate(names):
@@ -147,9 +147,9 @@ def test_mappings_get_build_ids_and_those_of_other_files_may_go(tmp_path: Path, 
     mapper = BuildIdMapper(recording.data, build_ids, only_these=only_these)
     inject(recording.data, str(tmp_path / "out.data"), mapper=mapper)
     result = Recording(str(tmp_path / "out.data"))
-    found = dict(mapped(result))
-    assert sorted(found) == (kept or sorted([*names, "[kernel.kallsyms]_text"]))
-    assert (found["/lib/hit"], found["/lib/nameless"], found["[kernel.kallsyms]_text"]) == (b"\x01" * 20, b"", b"\x02" * 20)
+    mappings = dict(mapped(result))
+    assert sorted(mappings) == (remaining or sorted([*names, "[kernel.kallsyms]_text"]))
+    assert (mappings["/lib/hit"], mappings["/lib/nameless"], mappings["[kernel.kallsyms]_text"]) == (b"\x01" * 20, b"", b"\x02" * 20)
     assert result.timeline.kernel_reference == ("_text", 1 << 63)
     assert len(result.samples["ip"]) == 1
 

@@ -93,7 +93,7 @@ def test_a_command_is_followed_from_its_exec_on_and_a_machine_when_all_is_open(m
         assert {(event.attr.disabled, event.attr.enable_on_exec) for event in events} == {(1, from_exec)}
 
 
-def test_stacks_are_taken_as_the_options_say(monkeypatch):
+def test_options_choose_the_stacks(monkeypatch):
     (_, switches, _), _, _ = asked(monkeypatch, Traces, callchain=Callchain("dwarf", stack_size=4096))
     assert switches.attr.sample_stack_user == 4096
     assert switches.attr.exclude_callchain_user

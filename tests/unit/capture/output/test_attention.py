@@ -67,7 +67,7 @@ def test_a_signal_is_seen_though_there_is_no_time_to_wait(attend, number):
     assert (attention.stopping, attention.signal, attention.has_signal) == (True, number, False)
 
 
-def test_without_a_signal_the_kernel_is_asked_once_in_a_moment(attend, monkeypatch):
+def test_without_a_signal_the_kernel_is_polled_once_in_a_moment(attend, monkeypatch):
     """The clock advances by the time of the passes over the ring buffers."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

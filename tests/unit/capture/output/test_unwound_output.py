@@ -276,7 +276,7 @@ def test_a_full_disk_ends_unwinding_and_is_reported(tmp_path):
         os.kill(recording.output.others[0], 0)
 
 
-def test_bytes_taken_are_those_of_the_rings(tmp_path):
+def test_read_bytes_equal_the_rings_content(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.ring(RECORD * 3)
     assert recording.output.bytes_read == 48

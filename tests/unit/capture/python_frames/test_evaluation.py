@@ -22,10 +22,10 @@ def code(number: int) -> FoundCode:
 
 @pytest.fixture
 def ranges() -> CodeRanges:
-    found = CodeRanges()
+    code_ranges = CodeRanges()
     for number in range(6):
-        found.add(code(number))
-    return found
+        code_ranges.add(code(number))
+    return code_ranges
 
 
 def said(of: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots | None = None) -> Evaluated | None:

@@ -60,8 +60,8 @@ def test_a_name_is_read_again_ever_more_rarely_and_told_once() -> None:
         reads.append(len(reads))
         return "first" if len(reads) < 3 else "second"
 
-    told = [read.new_name(8, number / 1000, name) for number in range(1000)]
-    assert [one for one in told if one] == ["first", "second"]
+    messages = [read.new_name(8, number / 1000, name) for number in range(1000)]
+    assert [one for one in messages if one] == ["first", "second"]
     assert len(reads) < 12
 
 

@@ -33,7 +33,7 @@ def python(folder: Path, functions: int) -> str:
     return str(path)
 
 
-def test_times_are_those_of_jitdumps():
+def test_times_have_the_clock_of_jitdumps():
     assert choice("sh").sampling.clockid == time.CLOCK_MONOTONIC
     assert choice("sh", RecordOptions(sampling=SamplingOptions(clockid=time.CLOCK_BOOTTIME))).sampling.clockid == time.CLOCK_BOOTTIME
 
@@ -44,15 +44,15 @@ def test_python_without_frame_pointers_gets_copies_of_stacks_and_fewer_samples(t
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         RecordOptions(buffers=BufferOptions(overwrite=True)),
         RecordOptions(side_band=SideBandOptions(tail_synthesize=True)),
         RecordOptions(sampling=SamplingOptions(user_regs=1)),
     ],
 )
-def test_stacks_not_unwound_at_once_are_unwound_later(asked: RecordOptions):
-    options = choice("sh", asked)
+def test_stacks_not_unwound_at_once_are_unwound_later(requested: RecordOptions):
+    options = choice("sh", requested)
     assert (options.sampling.callchain, options.sampling.unwind) == (Callchain("dwarf", 32768), False)
     options.check()
 

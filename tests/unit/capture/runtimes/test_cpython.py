@@ -62,9 +62,9 @@ for line in lines(): print(line)
 forget()
 """
     )
-    done = run(python, program)
-    assert done.returncode == 0
-    evaluator, *result = [line.split(" ", 2) for line in done.stdout.splitlines()]
+    outcome = run(python, program)
+    assert outcome.returncode == 0
+    evaluator, *result = [line.split(" ", 2) for line in outcome.stdout.splitlines()]
     assert evaluator[2] == "perfpy::evaluate"
     addresses = [int(address, 16) for address, _, _ in result]
     sizes = {int(size, 16) for _, size, _ in result}

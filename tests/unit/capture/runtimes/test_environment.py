@@ -23,7 +23,7 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\nexit 0\n") -> str:
     return str(path)
 
 
-def test_every_runtime_that_can_be_asked_anywhere_is_asked():
+def test_every_runtime_with_a_request_gets_it():
     variables = environment_for(["sh"], {}).variables
     assert variables["PYTHONPERFSUPPORT"] == "1"
     assert variables["NODE_OPTIONS"] == "--perf-basic-prof --interpreted-frames-native-stack"

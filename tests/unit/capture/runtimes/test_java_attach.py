@@ -89,7 +89,7 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     process.close()
 
 
-def test_a_jvm_that_listens_is_asked(jvm: Jvm):
+def test_a_listening_jvm_gets_the_request(jvm: Jvm):
     jvm.listen()
     write_perf_map(PID)
     assert jvm.asked == b"1\0jcmd\0Compiler.perfmap\0\0\0"

@@ -48,7 +48,7 @@ def test_members_of_the_same_name_are_kept_separate() -> None:
 
 
 @pytest.mark.parametrize("fits", [1, 2])
-def test_a_group_that_is_too_large_says_how_many_fit(fits: int) -> None:
+def test_the_error_of_a_too_large_group_has_the_number_that_fits(fits: int) -> None:
     class SmallPmu(FakeKernel):
         def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
             members = sum(1 for one in self.counters if not one.closed)

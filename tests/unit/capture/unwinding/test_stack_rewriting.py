@@ -94,7 +94,7 @@ def test_a_chain_longer_than_a_record_is_truncated():
     assert walk(np.frombuffer(written, np.uint8), NATIVE_ENDIAN).end == len(written)
 
 
-def test_a_sample_shorter_than_it_says_is_omitted():
+def test_a_sample_shorter_than_its_size_is_omitted():
     attr = attr_of(SMALL)
     whole = encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN)
     cut = bytearray(whole[:-64])

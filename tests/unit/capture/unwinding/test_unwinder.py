@@ -132,7 +132,7 @@ def test_side_band_is_handed_over_once_more():
     assert piece.side_band == mapped(1) + mapped(3)
 
 
-def test_hits_are_those_of_the_finished_records():
+def test_only_finished_records_have_hits():
     one = unwinding()
     one.learn(chunk_of(array(mapped(0))))
     one.take(chunk_of(array(sample(2) + sample(9))))

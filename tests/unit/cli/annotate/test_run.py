@@ -75,7 +75,7 @@ def test_the_word_is_a_function_too(annotate: Annotate) -> None:
     assert annotate("spin") == annotate("-s", "spin")
 
 
-def test_all_functions_come_those_with_most_samples_first(annotate: Annotate, tmp_path: Path) -> None:
+def test_all_functions_are_sorted_by_samples(annotate: Annotate, tmp_path: Path) -> None:
     whole = annotate()
     arguments = (tmp_path / "asked.txt").read_text()
     assert "=0x0000000000001010" in arguments
@@ -190,9 +190,7 @@ def test_a_function_with_exactly_that_name_comes_first(tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize("options", [["-d", "other"], ["-C", "3"]])
-def test_only_functions_that_the_other_filters_leave_have_a_say(
-    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_functions_that_pass_the_other_filters_match(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     annotated(tmp_path, ONE, OTHER, "spin", *options)
     assert "functions are called" not in capsys.readouterr().err
 

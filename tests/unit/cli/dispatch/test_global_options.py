@@ -48,7 +48,7 @@ def test_names_of_others_stay_unchanged(called_perf, capsys):
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "shown"),
+    ("line", "status", "output"),
     [
         (["feature", "libelf"], 0, "                libelf: [ on  ]  # HAVE_LIBELF_SUPPORT\n"),
         (["feature", "HAVE_LIBPFM"], 1, "               libpfm4: [ OFF ]  # HAVE_LIBPFM\n"),
@@ -61,10 +61,10 @@ def test_names_of_others_stay_unchanged(called_perf, capsys):
         (["feature", "zlib", "lzma"], 255, ""),
     ],
 )
-def test_check(line, status, shown, capsys):
+def test_check(line, status, output, capsys):
     assert cli.run(["check", *line]) == status
     captured = capsys.readouterr()
-    assert captured.out == shown
+    assert captured.out == output
     assert bool(captured.err) == (status > 1 or "nothing" in str(line))
 
 

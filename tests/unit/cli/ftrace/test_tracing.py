@@ -53,7 +53,7 @@ def test_wrong_options_of_the_tracer_are_refused(text):
         "latency -b -T a", "profile -s size -- true", "trace -p 1 -- true",
     ],
 )  # fmt: skip
-def test_wrong_lines_are_refused_before_the_kernel_is_asked(line, capsys, monkeypatch):
+def test_wrong_command_lines_are_refused_before_any_system_call(line, capsys, monkeypatch):
     monkeypatch.setattr(tracing, "FunctionTracer", None)
     assert run(["ftrace", *line.split()]) == 129
     assert capsys.readouterr().err.count("\n") == 1

@@ -59,6 +59,6 @@ def test_a_hostile_handler_cannot_control_a_terminal(tmp_path):
     recording.event("irq:irq_handler_entry", 10**9, 5, b"\x1b]0;x\x07a\nb").event("irq:irq_handler_exit", 10**9 + 5, 5, 1)
     file = tmp_path / "perf.data"
     file.write_bytes(recording.file())
-    shown = on_terminal("--no-pager", "kwork", "report", "-i", str(file), columns=200)
-    assert "\x1b]0;" not in shown.text
-    assert "^[]0;x^Ga^Jb:5" in shown.text
+    terminal = on_terminal("--no-pager", "kwork", "report", "-i", str(file), columns=200)
+    assert "\x1b]0;" not in terminal.text
+    assert "^[]0;x^Ga^Jb:5" in terminal.text

@@ -51,12 +51,12 @@ def test_filters_that_match_nothing_are_named(command: list[str], filters: str, 
 
 
 @pytest.mark.parametrize("filters", ["--comms nosuch", "--symbols nosuch", "--pid 8", "nosuch"])
-def test_perfs_text_in_a_pipe_says_nothing_of_it_as_perf(filters: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_perfs_text_in_a_pipe_has_no_note_as_in_perf(filters: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert said(capfd, "report", "--stdio", *filters.split()) == ""
 
 
 @pytest.mark.parametrize("command", ["report --json -q", "report --folded=- -q", "script -q"])
-def test_q_says_nothing(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_q_prints_no_note(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert said(capfd, *command.split(), "--comms", "nosuch") == ""
 
 
@@ -73,7 +73,7 @@ def test_filters_that_leave_something_each_but_nothing_together(tmp_path: Path, 
     assert said(capfd, "script", "--pid", "1", "--tid", "4") == f"{LEFT_NOTHING}no sample passes all of them\n"
 
 
-def test_a_file_in_the_place_of_a_function_is_asked_about(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_instead_of_a_function_gets_a_hint(capfd: pytest.CaptureFixture[str]) -> None:
     assert said(capfd, "report", "--json=-", "perf.data").endswith("no function name contains 'perf.data'; did you mean -i perf.data?\n")
 
 
@@ -103,6 +103,6 @@ def test_diff_of_one_recording_names_the_other(capfd: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(("word", "near"), [("sww", "did you mean sw?"), ("zzzzzz", "perfpy list shows all events")])
-def test_list_says_so_of_a_word_that_nothing_is_called(word: str, near: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_list_reports_a_word_that_matches_no_event(word: str, near: str, capfd: pytest.CaptureFixture[str]) -> None:
     lines = said(capfd, "list", word).splitlines()  # another one where tracefs cannot be read
     assert lines[0] == f"no event is named '{word}'; {near}"

@@ -46,6 +46,7 @@ class ReadingOptions(CommandOptions):
     json: str | None = option("-j,--json", Attached("-", takes_word=True))
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag())
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")))
+    full_names: bool = option("--full-names", Flag())
     words: tuple[str, ...] = words()
 
 
@@ -165,6 +166,14 @@ def test_order_is_kept_for_options_that_depend_on_it():
     assert results == [("event", "a"), ("filters", "f1"), ("event", "b"), ("event", "c"), ("filters", "f2")]
     with pytest.raises(KeyError):
         options.in_order("filter")
+
+
+@pytest.mark.parametrize(("spelling", "value"), [("--whole-names", True), ("--no-whole-names", False)])
+def test_a_former_spelling_works_and_warns(spelling: str, value: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(reading, spelling)["full_names"] is value
+    assert capsys.readouterr().err == f"warning: {spelling} is called {spelling.replace('whole', 'full')} now\n"
+    with pytest.raises(UsageError, match="unknown option --whole-names"):
+        run(sample, "--whole-names")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_file_that_was_named_must_be_a_file(tmp_path: Path, name: str):
 
 
 @pytest.mark.parametrize("setting", ["debuginfod.urls", "buildid-cache.debuginfod"])
-def test_servers_are_asked_when_the_configuration_names_them(setting: str, monkeypatch: pytest.MonkeyPatch):
+def test_configured_servers_are_used(setting: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DEBUGINFOD_URLS", "")
     monkeypatch.delenv("DEBUGINFOD_URLS")
     assert options({setting: "http://127.0.0.1:9"}).debuginfod

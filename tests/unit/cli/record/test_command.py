@@ -70,7 +70,7 @@ def test_each_field_has_the_type_of_its_default():
         assert list(map(type, getattr(actual, group))) == list(map(type, getattr(defaults, group)))
 
 
-def test_the_configuration_counts_where_the_line_says_nothing():
+def test_the_configuration_applies_without_the_option():
     config = Config({"record.build-id": "no-cache", "call-graph.record-mode": "dwarf", "call-graph.dump-size": "4096"})
     actual_record_options = record_options(read("-g"), config)
     assert not actual_record_options.output.buildid_cache

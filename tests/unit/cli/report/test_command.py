@@ -56,7 +56,7 @@ def test_numbers_of_a_call_graph_are_a_percentage_then_a_number_of_callers():
     assert (graph.percent, graph.limit, graph.order, graph.key, graph.style) == (1.5, 4, "caller", "address", "none")
 
 
-def test_stacks_are_those_of_the_functions_that_a_word_names(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
+def test_a_word_selects_stacks_by_function(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
     (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
     printed = []
     for line in ([], ["--symbol-filter", "nowhere"], ["nowhere"]):

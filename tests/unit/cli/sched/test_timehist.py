@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def test_escape_sequences_are_made_visible_on_a_terminal(args: tuple[str, ...], tmp_path: Path):
     path = tmp_path / "perf.data"
     path.write_bytes(traced_recording(40, odd_name=b"\x1b]0;x\x07odd"))
-    shown = on_terminal("--no-pager", *args, "-i", str(path), columns=200)
-    assert "\x1b]0;" not in shown.text
-    assert shown.text.strip()
-    assert "Traceback" not in shown.text
+    terminal = on_terminal("--no-pager", *args, "-i", str(path), columns=200)
+    assert "\x1b]0;" not in terminal.text
+    assert terminal.text.strip()
+    assert "Traceback" not in terminal.text
     if "timehist" in args:
-        assert "^[]0;x^Godd" in shown.text
+        assert "^[]0;x^Godd" in terminal.text

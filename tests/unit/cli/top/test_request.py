@@ -16,8 +16,8 @@ from perfpy.cli.top.request import TopRequest
 
 
 def request(*words: str, notes: list[str] | None = None) -> TopRequest:
-    told: list[str] = [] if notes is None else notes
-    return TopRequest(command.options_class.read(command.parser(words)), Config({}), told.append)
+    messages: list[str] = [] if notes is None else notes
+    return TopRequest(command.options_class.read(command.parser(words)), Config({}), messages.append)
 
 
 def report(*words: str) -> ReportOptions:

@@ -139,13 +139,13 @@ def test_keys_are_obeyed_while_an_update_computes(made: Callable[..., Any]) -> N
     typist = threading.Thread(target=type_keys)
     typist.start()
     assert run.run(SIGNALS) == 0
-    left = time.monotonic()
+    monotonic = time.monotonic()
     ends.set()
     typist.join()
     assert len(screen.pressed) == 3
     for before, pressed in zip(typed[:2], screen.pressed, strict=False):
         assert next(at for at in terminal.drawn if at > pressed) - before < KEY_LIMIT
-    assert left - typed[2] < 2 * KEY_LIMIT  # with the last wait for the other thread
+    assert monotonic - typed[2] < 2 * KEY_LIMIT  # with the last wait for the other thread
 
 
 def test_updates_and_changes_do_not_overlap_and_arrive_in_order(made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ def test_texts_of_lines_do_not_command_the_terminal(style: str) -> None:
     """Messages of errors can contain names of files."""
     terminal = object.__new__(KeyTerminal)
     terminal._coloured = True
-    shown = terminal._paint([(f"{ESC}]0;title\x07 \u202e\n", style)])
-    assert shown.removeprefix(f"{ESC}[{style}m").removesuffix(f"{ESC}[0m") == "^[]0;title^G \\u202e^J"
+    paint = terminal._paint([(f"{ESC}]0;title\x07 \u202e\n", style)])
+    assert paint.removeprefix(f"{ESC}[{style}m").removesuffix(f"{ESC}[0m") == "^[]0;title^G \\u202e^J"
 
 
 def test_lines_of_a_longer_screen_are_cleared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("words", [["true"], ["-s", "true"], ["--sched", "-F", "all", "true"]])
-def test_users_who_may_not_measure_the_kernel_get_one_line(
+def test_without_kernel_permission_trace_prints_one_line(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With kernel.perf_event_paranoid=2 the kernel opens the tracepoints and reports nothing: an empty table would be a lie."""

@@ -20,7 +20,7 @@ def test_names_and_patterns_select_calls():
     )
 
 
-def test_numbers_are_those_of_the_machine():
+def test_numbers_depend_on_the_machine():
     assert parse_selection(["openat"], "aarch64").numbers("aarch64") == frozenset({56})
 
 

@@ -145,7 +145,7 @@ def test_other_operations_change_no_rows() -> None:
     assert rows == [(16, 1, 1, False), (17, 1, 2, False), (17, 1, 2, True)]
 
 
-def test_rows_say_whether_they_begin_a_statement() -> None:
+def test_rows_mark_the_begin_of_a_statement() -> None:
     rows = statement_rows(set_address(16) + COPY + NEGATE + special(1, 1) + NEGATE + special(1, 1) + NEGATE + END + COPY)
     assert [row[4] for row in rows] == [True, False, True, False, True]
 

@@ -28,13 +28,13 @@ def test_bit_63_has_a_meaning_from_power8_on(name: str, means: bool) -> None:
 
 
 @pytest.mark.parametrize(("machine", "means"), [("ppc64le", True), ("ppc64", True), ("x86_64", False), ("aarch64", False)])
-def test_where_the_pmu_says_nothing_the_machine_does(machine: str, means: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_pmu_the_machine_decides(machine: str, means: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     class Uname:
         pass
 
-    found = Uname()
-    found.machine = machine  # type: ignore[attr-defined]  # all that is asked for
-    monkeypatch.setattr("os.uname", lambda: found)
+    uname = Uname()
+    uname.machine = machine  # type: ignore[attr-defined]  # all that is asked for
+    monkeypatch.setattr("os.uname", lambda: uname)
     assert ebb.means_ebb() is means
 
 
@@ -42,7 +42,7 @@ def test_where_the_pmu_says_nothing_the_machine_does(machine: str, means: bool, 
     ("text", "marked"),
     [("r800000000001001e", True), ("cpu/config=0x800000000001001e/", True), ("r1001e", False), ("cycles", False)],
 )
-def test_the_event_says_whether_it_is_one(text: str, marked: bool, tmp_path: Path) -> None:
+def test_the_event_determines_whether_it_is_ebb(text: str, marked: bool, tmp_path: Path) -> None:
     (event,) = parse_events(text, machine=sysfs_tree.power9(tmp_path).machine())
     assert event.ebb is marked
 
@@ -53,7 +53,7 @@ def test_elsewhere_bit_63_is_a_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"pinned": 0}, "it must be pinned"),
         ({"exclusive": 0}, "it must be exclusive"),
@@ -67,10 +67,10 @@ def test_elsewhere_bit_63_is_a_bit(tmp_path: Path) -> None:
         ({"config": ebb.EBB | 0x1E}, "its code must name a counter in bits 16 to 19"),
     ],
 )
-def test_each_broken_rule_is_named(fields: dict[str, int], said: str) -> None:
+def test_each_broken_rule_is_named(fields: dict[str, int], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         ebb.check(GOOD.copy(**fields), 0, -1, None)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert ";" not in str(caught.value)
 
 

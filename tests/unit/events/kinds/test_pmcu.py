@@ -22,7 +22,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 @pytest.mark.parametrize(
-    ("terms", "said"),
+    ("terms", "message"),
     [
         pytest.param("nr_sample=0x100000000", "0x100000000 does not fit 'nr_sample', expected at most 0xffffffff", id="samples"),
         pytest.param("sample_period_ms=85900", "85900 is too long for 'sample_period_ms', expected at most 85899 ms", id="period"),
@@ -34,8 +34,8 @@ def machine(tmp_path: Path) -> Machine:
         pytest.param("user_events=" + ":".join(["0x1"] * 241), "241 events, expected at most 240", id="many events"),
     ],
 )
-def test_values_out_of_range_are_named_with_their_limit(machine: Machine, terms: str, said: str) -> None:
-    with pytest.raises(EventSyntaxError, match=said):
+def test_values_out_of_range_are_named_with_their_limit(machine: Machine, terms: str, message: str) -> None:
+    with pytest.raises(EventSyntaxError, match=message):
         parse_events(f"hisi_pmcu_sccl3/{terms}/", machine=machine)
 
 

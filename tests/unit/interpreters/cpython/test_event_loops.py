@@ -32,9 +32,9 @@ class Loop:
         stack = memory.stack([calls] if memory.layout.has_data_stack else [[call] for call in calls])
         memory.thread(77, stack)
         self.process = PythonProcess(memory.heap, memory.runtime, memory.layout.version, lambda: 0.0)
-        found = self.process.frames(77, is_main=True)
-        assert found is not None
-        self.frames = found.frames
+        frames = self.process.frames(77, is_main=True)
+        assert frames is not None
+        self.frames = frames.frames
         self.variable = self.frames[-1].address + memory.layout.frame.variables + 8 * len(NAMES) - 8
         self.float_type = self._type(memory, b"float\0")
         self.value = memory.heap.new(struct.pack("<QQd", 1, self.float_type, BEGAN))

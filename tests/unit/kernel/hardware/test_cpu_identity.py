@@ -51,7 +51,7 @@ def test_arm64_leaves_variant_and_revision_out(tmp_path: Path) -> None:
     assert cpu_identity("aarch64", str(tmp_path), str(tmp_path)) == "0x00000000410fd0c0"
 
 
-def test_s390x_says_maker_type_model_and_counters(tmp_path: Path) -> None:
+def test_s390x_has_maker_type_model_and_counters(tmp_path: Path) -> None:
     assert cpu_identity("s390x", str(tmp_path), str(tmp_path)) == ""
     (tmp_path / "sysinfo").write_text(
         "Manufacturer:         IBM\nType:                 8561\nLIC Identifier:       9\nModel:                703              T01\n"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def strings() -> CallStrings:
     """Without programs."""
-    made = object.__new__(CallStrings)
-    made._waiting, made._characters = [], 0
-    return made
+    call_strings = object.__new__(CallStrings)
+    call_strings._waiting, call_strings._characters = [], 0
+    return call_strings
 
 
 def texts(times: range, size: int) -> list[CopiedText]:

@@ -23,7 +23,7 @@ def section(endian: str = "<", **changes: object) -> TracingData:
 
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("version", ["0.5", "0.6"])
-def test_decode_gives_back_what_was_encoded(endian: str, version: str) -> None:
+def test_decode_reverses_encode(endian: str, version: str) -> None:
     given = section(endian, version=version, cmdlines=None if version == "0.5" else b"1 init\n")
     assert decode_tracing(given.encode() + bytes(5)) == given
 

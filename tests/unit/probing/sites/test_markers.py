@@ -47,7 +47,7 @@ def test_a_marker_is_probed_with_its_arguments(app: Program) -> None:
     assert "8@xx" in planned.notes[0]
 
 
-def test_a_missing_marker_is_reported_with_those_that_exist(app: Program) -> None:
+def test_a_missing_marker_is_reported_with_the_existing_ones(app: Program) -> None:
     with pytest.raises(PerfError) as caught:
         plan(app, parse_request("%sdt_app:begun"))
     assert caught.value.exit_code == 237

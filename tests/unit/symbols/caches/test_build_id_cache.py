@@ -36,7 +36,7 @@ def test_a_kept_file_lies_where_perf_looks_for_it(tmp_path: Path, program: str):
     assert cache.holds(ID)
 
 
-def test_valid_entries_are_those_whose_path_still_has_that_build(tmp_path: Path, program: str):
+def test_an_entry_is_valid_if_its_path_still_has_that_build(tmp_path: Path, program: str):
     cache = BuildIdCache(str(tmp_path / "cache"))
     cache.keep(program, ID)
     cache.keep("[vdso]", "cd" * 20)

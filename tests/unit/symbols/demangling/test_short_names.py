@@ -28,7 +28,7 @@ def test_a_short_name_is_as_short_as_it_gets() -> None:
     assert [shorten_name(short) for short in names] == names
 
 
-def test_a_short_name_says_nothing_new() -> None:
+def test_a_short_name_is_a_part_of_the_long_one() -> None:
     plain = [whole for whole, _ in KNOWN if "basic_" not in whole]  # those are called std::string
     assert [whole for whole in plain if not is_part(shorten_name(whole).replace(CUT, ""), whole)] == []
 

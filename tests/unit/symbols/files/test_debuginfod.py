@@ -145,7 +145,7 @@ def test_nothing_is_kept_in_a_folder_of_others(serve, tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize("build_id", ["../../x", "ab", "AB" * 20, "ab" * 20 + "/../x"])
-def test_only_build_ids_are_asked_for(serve, build_id: str, tmp_path: Path):
+def test_only_build_ids_are_requested(serve, build_id: str, tmp_path: Path):
     assert Client().fetch(build_id) == ""
     assert not (tmp_path / "cache").exists()
 

@@ -135,7 +135,7 @@ def test_a_section_that_claims_more_than_the_file_ends_where_that_does(size: int
     assert f"section '.plt.got' of {size} bytes at 0x1140 ends beyond the file" in file.flaws[0]
 
 
-def test_without_program_headers_sections_say_where_symbols_are():
+def test_without_program_headers_sections_place_the_symbols():
     data = bytearray(program().build())
     struct.pack_into("<Q", data, 32, (1 << 64) - 1)
     file = ElfFile("x", bytes(data))

@@ -45,7 +45,7 @@ def offsets(rules: FrameRules | None) -> dict[int, int]:
         ("c3", (13, 32), {}),
     ],
 )
-def test_instructions_say_where_registers_are(instructions: str, cfa: tuple[int, int], saved: dict[int, int]) -> None:
+def test_instructions_locate_registers(instructions: str, cfa: tuple[int, int], saved: dict[int, int]) -> None:
     rules = rules_of(bytes.fromhex(instructions))
     assert offsets(rules) == saved
     assert rules is not None

@@ -41,7 +41,7 @@ def test_coloured_numbers_are_padded_beside_shorter_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "width", "shown"),
+    ("cell", "width", "output"),
     [
         (ColumnCell.CUT, 12, b"comm=w\xc3\xb6rker"),
         (ColumnCell.CUT, 7, b"comm=w\xc3"),
@@ -51,13 +51,13 @@ def test_coloured_numbers_are_padded_beside_shorter_ones() -> None:
         (ColumnCell.RIGHT, 16, b"  comm=w\xc3\xb6rker-0"),
     ],
 )
-def test_columns_are_truncated_and_padded_by_bytes(cell: ColumnCell, width: int, shown: bytes) -> None:
+def test_columns_are_truncated_and_padded_by_bytes(cell: ColumnCell, width: int, output: bytes) -> None:
     """Like C's precision and width: a name may end within a character."""
-    assert _set("comm=w\u00f6rker-0", cell, width).encode(errors="surrogateescape") == shown
+    assert _set("comm=w\u00f6rker-0", cell, width).encode(errors="surrogateescape") == output
 
 
 @pytest.mark.parametrize(
-    ("cell", "width", "shown"),
+    ("cell", "width", "output"),
     [
         (ColumnCell.CUT, 9, "[.] inner (inlined)"),
         (ColumnCell.CUT, 7, "[.] inn (inlined)"),
@@ -65,6 +65,6 @@ def test_columns_are_truncated_and_padded_by_bytes(cell: ColumnCell, width: int,
         (ColumnCell.LEFT, 21, "[.] inner (inlined)  "),
     ],
 )
-def test_inlined_is_shown_in_narrow_columns(cell: ColumnCell, width: int, shown: str) -> None:
+def test_inlined_is_shown_in_narrow_columns(cell: ColumnCell, width: int, output: str) -> None:
     """perf truncates only the name."""
-    assert _set_function("[.] inner (inlined)", cell, width) == shown
+    assert _set_function("[.] inner (inlined)", cell, width) == output

@@ -18,7 +18,7 @@ def test_idle_threads_and_rows_without_delay_are_hidden():
     assert len(list(latency_lines(hidden, []))) == len(list(latency_lines([], [])))
 
 
-def test_lost_records_and_wrong_switches_are_told():
+def test_lost_records_and_wrong_switches_are_reported():
     lines = problem_lines(Problems(wrong_switches=2, wakeups=200, lost=10, chunks=1, records=1000))
     assert lines == [
         "  INFO: 1.000% lost events (10 out of 1000, in 1 chunks)",

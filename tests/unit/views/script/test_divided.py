@@ -31,8 +31,8 @@ def forked(monkeypatch):
     counts = []
     jobs = divided.DividedListing.jobs
 
-    def counted(self, asked):
-        counts.append(jobs(self, asked))
+    def counted(self, requested):
+        counts.append(jobs(self, requested))
         return counts[-1]
 
     monkeypatch.setattr(divided.DividedListing, "jobs", counted)

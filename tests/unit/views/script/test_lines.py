@@ -214,7 +214,7 @@ def test_counts_of_stat_record_are_printed_after_each_round(tmp_path: Path) -> N
     ]
 
 
-def test_counts_of_an_interval_are_those_since_the_round_before(tmp_path: Path) -> None:
+def test_counts_of_an_interval_begin_at_the_round_before(tmp_path: Path) -> None:
     built = PerfDataBuilder(attrs=[usual_attr(SampleType.IDENTIFIER, sample_id_all=0)], ids=[(4,)], features={Feature.STAT: b""})
     built.record(user_records.ThreadMap(0, ((77, "work"),))).record(user_records.CpuMap(0, (-1,)))
     built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 19)).record(user_records.StatRound(0, 0, 555))
@@ -277,27 +277,27 @@ def test_rounds_are_shown_in_stored_order_like_all_records(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("shown", "as_stored", "behind"),
+    ("output", "as_stored", "behind"),
     [((), False, "\n"), ((), True, ": unhandled!\n"), (("round",), True, "PERF_RECORD_FINISHED_ROUND\n")],
 )
-def test_a_dump_shows_rounds_in_the_order_of_reading(tmp_path: Path, shown: tuple[str, ...], as_stored: bool, behind: str) -> None:
+def test_a_dump_shows_rounds_in_the_order_of_reading(tmp_path: Path, output: tuple[str, ...], as_stored: bool, behind: str) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(out_of_order().file())
     out = io.BytesIO()
     with Recording(str(path), as_stored=as_stored) as recording:
-        dump(recording, ScriptOptions(side_band_types=frozenset(shown), symbols=NOWHERE), out)
+        dump(recording, ScriptOptions(side_band_types=frozenset(output), symbols=NOWHERE), out)
     text = out.getvalue().decode()
     assert text.count("PERF_RECORD_FINISHED_ROUND" + behind) == 3
     ahead = text[: text.index("PERF_RECORD_FINISHED_ROUND")].count("PERF_RECORD_SAMPLE")
     assert ahead == (20 if as_stored else 0)
 
 
-def dumped(folder: Path, built: PerfDataBuilder, *shown: str, **options: Any) -> str:
+def dumped(folder: Path, built: PerfDataBuilder, *output: str, **options: Any) -> str:
     path = folder / "perf.data"
     path.write_bytes(built.file())
     out = io.BytesIO()
     with Recording(str(path)) as recording:
-        dump(recording, ScriptOptions(side_band_types=frozenset(shown), symbols=NOWHERE, **options), out)
+        dump(recording, ScriptOptions(side_band_types=frozenset(output), symbols=NOWHERE, **options), out)
     return out.getvalue().decode()
 
 

@@ -91,7 +91,7 @@ def test_to_pandas_has_names(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "status", "said"),
+    ("text", "options", "status", "message"),
     [
         ("def on_sample(batch):\n    1 / 0\n", [], 255, 'script.py", line 2, in on_sample'),
         ("def on_sample(batch): batch['colour']\n", [], 255, "no column 'colour'; these samples have event, "),
@@ -101,7 +101,7 @@ def test_to_pandas_has_names(runs: Runs) -> None:
         ("", ["-s", "x.py"], 129, "exclude each other"),
     ],
 )
-def test_errors_of_scripts_are_reported(text: str, options: list[str], status: int, said: str, runs: Runs) -> None:
+def test_errors_of_scripts_are_reported(text: str, options: list[str], status: int, message: str, runs: Runs) -> None:
     ended, _, err = runs(text, *options)
     assert ended == status
-    assert said in err
+    assert message in err

@@ -161,13 +161,13 @@ def test_a_failure_is_reported_with_the_scripts_line(function: str, runs: Runs, 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("def f(:\n", "line 1: no program"), ("print 'old'\n", "no program in Python 3: "), ("a\0b", "no program in Python 3: ")],
 )
-def test_invalid_scripts_are_an_error_of_one_line(text: str, said: str, runs: Runs, recording: Path) -> None:
+def test_invalid_scripts_are_an_error_of_one_line(text: str, message: str, runs: Runs, recording: Path) -> None:
     status, _, err = runs(text, recording)
     assert (status, err.count("\n")) == (255, 1)
-    assert said in err
+    assert message in err
 
 
 def test_files_that_a_script_left_open_are_written(runs: Runs, recording: Path, tmp_path: Path) -> None:

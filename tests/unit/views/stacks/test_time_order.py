@@ -32,7 +32,7 @@ def spans(part: Stacks, order: ThreadOrder) -> list[tuple[str, int, int]]:
     """Return each frame of a thread with its begin and end. As in speedscope, an end must match the innermost frame."""
     names = {**dict(enumerate(function.name for function in part.functions)), **dict(enumerate(part.comms, 100))}
     open_frames: list[tuple[int, int]] = []
-    found, now = [], order.first
+    results, now = [], order.first
     for edge in order.edges:
         assert edge.time >= now
         now = edge.time
@@ -41,10 +41,10 @@ def spans(part: Stacks, order: ThreadOrder) -> list[tuple[str, int, int]]:
         else:
             frame, begin = open_frames.pop()
             assert frame == edge.frame
-            found.append((names[frame], begin, edge.time))
+            results.append((names[frame], begin, edge.time))
     assert not open_frames
     assert now == order.last
-    return found
+    return results
 
 
 def test_frames_that_two_samples_share_go_on() -> None:
@@ -59,7 +59,7 @@ def test_long_gaps_stay_gaps_and_short_ones_close() -> None:
     assert spans(part, order) == [("main", 0, 28), ("a", 0, 28), ("main", 89, 99), ("a", 89, 99)]
 
 
-def test_threads_are_separate_and_those_with_most_time_come_first() -> None:
+def test_threads_are_separate_and_sorted_by_time() -> None:
     part = timed_stacks([At("a;main", 10, 10, 7, 7), At("b;main", 15, 10, 7, 9), At("b;main", 25, 10, 7, 9)])
     orders = in_order(part)
     assert [order.name for order in orders] == ["b 7/9", "a 7"]

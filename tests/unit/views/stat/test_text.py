@@ -146,8 +146,8 @@ def test_several_comparisons_fit_eighty_columns() -> None:
     assert text.count("Not counted: cycles: no PMU.") == 1
 
 
-@pytest.mark.parametrize(("quiet", "said"), [("task-clock", True), ("page-faults", False)])
-def test_the_number_of_runs_is_that_of_the_steadiest_time(quiet: str, said: bool) -> None:
+@pytest.mark.parametrize(("quiet", "message"), [("task-clock", True), ("page-faults", False)])
+def test_the_number_of_runs_is_that_of_the_steadiest_time(quiet: str, message: bool) -> None:
     """Steady counters that do not measure time are ignored."""
     sides = [Runs("a"), Runs("b")]
     for number in range(10):
@@ -155,4 +155,4 @@ def test_the_number_of_runs_is_that_of_the_steadiest_time(quiet: str, said: bool
             side.add(round(1e9 * (1 + number * 0.05)), {quiet: ("", 1000 + number)})
     text = " ".join("".join(stat_compare.render_text([compare_runs(sides[0], sides[1])])).split())
     assert bool(re.search(r"a change of 5 % in elapsed four times of five takes some \d+ runs \(-r \d+\)", text))
-    assert bool(re.search(rf", in {quiet} \d+\.", text)) == said
+    assert bool(re.search(rf", in {quiet} \d+\.", text)) == message

@@ -34,17 +34,17 @@ def test_heads_are_those_of_printf(longest: int) -> None:
 
 def test_a_line_whose_text_depends_on_more_than_its_key_is_made_anew() -> None:
     """Lines with the same key are made once, unless they vary."""
-    made = []
+    results = []
 
     def make(chosen: np.ndarray) -> list[str]:
-        made.extend(chosen.tolist())
+        results.extend(chosen.tolist())
         return [f"{index}\r\nforged" for index in chosen.tolist()]
 
-    known, keys = KnownLines(), np.array([7, 7, 7, 8], np.uint64)
-    texts = known.texts(keys, np.array([False, False, True, False]), make)
+    names, keys = KnownLines(), np.array([7, 7, 7, 8], np.uint64)
+    texts = names.texts(keys, np.array([False, False, True, False]), make)
     assert texts.tolist() == [b"0^M^Jforged\n", b"0^M^Jforged\n", b"2^M^Jforged\n", b"3^M^Jforged\n"]
-    assert known.texts(keys[:1], np.array([False]), make).tolist() == [b"0^M^Jforged\n"]
-    assert made == [2, 0, 3]
+    assert names.texts(keys[:1], np.array([False]), make).tolist() == [b"0^M^Jforged\n"]
+    assert results == [2, 0, 3]
 
 
 def test_keys_of_different_numbers_differ() -> None:

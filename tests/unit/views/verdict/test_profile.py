@@ -29,9 +29,9 @@ def verdict(folder: Path, *stacks: Stack, **options: Any) -> list[Sentence]:
     """Return the verdict on an invented program."""
     path = sampled_program(folder, stacks, **options)
     symbols = SymbolOptions(cache=False, symfs=str(folder), kallsyms=str(folder / "kallsyms"))
-    made = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    report_options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
     with Recording(str(path)) as recording:
-        return profile_verdict(recording.report(options=made, symbols=symbols), recording)
+        return profile_verdict(recording.report(options=report_options, symbols=symbols), recording)
 
 
 def texts(folder: Path, *stacks: Stack, **options: Any) -> list[str]:
@@ -156,8 +156,8 @@ def test_callbacks_that_block_an_event_loop_are_reported(tmp_path: Path) -> None
         tmp_path, Stack(crunch, 400), Stack((own("crunch"), *crunch[2:]), 100), Stack(quick, 300), Stack((own("serve"),), 200)
     )
     assert second == "Long callbacks blocked the event loop for at least 0.5 s of 1 s, in crunch()."
-    found = verdict(tmp_path, Stack(crunch, 30), Stack(quick, 970))
-    assert not [one for one in found if one.rule == "blocked loop"], "too short to matter"
+    sentences = verdict(tmp_path, Stack(crunch, 30), Stack(quick, 970))
+    assert not [one for one in sentences if one.rule == "blocked loop"], "too short to matter"
 
 
 def test_waits_for_the_gil_are_charged_to_the_functions_that_wait(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_waits_for_the_gil_are_charged_to_the_functions_that_wait(tmp_path: Path
         )
         for tid in range(101, 105)
     ]
-    found = verdict(tmp_path, *stacks, Stack((own("crunch"),), 400), seconds=1.0, threads=range(101, 105))
-    (wait,) = [one for one in found if one.rule == "longest wait"]
+    sentences = verdict(tmp_path, *stacks, Stack((own("crunch"),), 400), seconds=1.0, threads=range(101, 105))
+    (wait,) = [one for one in sentences if one.rule == "longest wait"]
     assert wait.text == "Four threads waited 1.6 s in total for Python's global interpreter lock (GIL), in crunch()."
 
 
@@ -182,14 +182,14 @@ def test_long_callbacks_of_many_functions_have_no_name(tmp_path: Path) -> None:
 
 def test_waits_in_callbacks_block_the_loop(tmp_path: Path) -> None:
     nap = ("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6", own("nap"), own("main"), RUN, TURN)
-    found = verdict(tmp_path, Stack(nap, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
-    (blocked,) = [one for one in found if one.rule == "blocked loop"]
+    sentences = verdict(tmp_path, Stack(nap, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    (blocked,) = [one for one in sentences if one.rule == "blocked loop"]
     assert blocked.text == "Long callbacks blocked the event loop for at least 0.8 s of 0.98 s, in nap()."
-    found = verdict(tmp_path, Stack(nap, 40, state="S", weight=20), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
-    assert not [one for one in found if one.rule == "blocked loop"], "waits below 100 ms"
+    sentences = verdict(tmp_path, Stack(nap, 40, state="S", weight=20), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    assert not [one for one in sentences if one.rule == "blocked loop"], "waits below 100 ms"
     poll = (*nap[:3], TURN)
-    found = verdict(tmp_path, Stack(poll, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
-    assert not [one for one in found if one.rule == "blocked loop"], "the loop itself waits for events"
+    sentences = verdict(tmp_path, Stack(poll, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    assert not [one for one in sentences if one.rule == "blocked loop"], "the loop itself waits for events"
 
 
 def test_the_busy_thread_of_eight(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def parts(*rows: tuple[Any, ...]) -> list[Part]:
 HELD = parts((1, 0, 20), (1, 20, 100, reasons.LOCK, "push", 2, "flush", MUTEX), (2, 0, 95, reasons.DISK, "flush"), (2, 95, 100))
 
 
-def test_a_lock_is_named_with_its_holder_and_what_that_one_waits_for():
+def test_a_lock_is_named_with_its_holder_and_the_holders_wait():
     assert verdict(explained(HELD, comms={1: "app", 2: "writer"})) == [
         "App (1) waits 80 % of 1 s for the mutex 0x1000 in push(), held by writer (2) in flush(), which waits for the disk in flush().",
         "App (1) runs for 20 %.",
@@ -41,15 +41,15 @@ def test_waits_come_before_running_unless_the_program_runs_most_of_the_time():
 
 
 def test_the_lock_behind_a_wait_for_a_child_comes_first():
-    found = explained(parts((1, 0, 100, reasons.CHILD, "main", 2), (2, 0, 95, reasons.FILE_LOCK, "update", 3, "update"), (3, 0, 95)))
-    assert verdict(found)[0].startswith("T2 (2) waits 95 % of 1 s for a file lock in update(), held by t3 (3)")
+    explanation = explained(parts((1, 0, 100, reasons.CHILD, "main", 2), (2, 0, 95, reasons.FILE_LOCK, "update", 3, "update"), (3, 0, 95)))
+    assert verdict(explanation)[0].startswith("T2 (2) waits 95 % of 1 s for a file lock in update(), held by t3 (3)")
 
 
 def test_a_lock_of_other_threads_comes_first_if_the_main_thread_only_sleeps():
     rows = [(1, 0, 100, reasons.SLEEP, "nap"), *((tid, 0, 100, reasons.LOCK, "find", 1, "nap", MUTEX) for tid in (2, 3))]
-    found = explained(parts(*rows), comms={2: "w", 3: "w"}, lock="rwlock")
+    explanation = explained(parts(*rows), comms={2: "w", 3: "w"}, lock="rwlock")
     assert (
-        verdict(found)[0]
+        verdict(explanation)[0]
         == "W (2 threads) waits 100 % of 2 s for the rwlock 0x1000 in find(), held by t1 (1) in nap(), which sleeps in nap()."
     )
 
@@ -97,6 +97,6 @@ def test_json_has_the_same_times():
 
 
 def test_a_process_that_did_not_run_has_a_verdict():
-    found = explained([Part(2, 0, 10, RUNNING)], main=1)
-    assert verdict(found) == ["The process did not run while it was recorded."]
-    assert json.loads(why_json(found))["critical-path"] == []
+    explanation = explained([Part(2, 0, 10, RUNNING)], main=1)
+    assert verdict(explanation) == ["The process did not run while it was recorded."]
+    assert json.loads(why_json(explanation))["critical-path"] == []

@@ -90,12 +90,12 @@ def asker(folder: Path, says: str, monkeypatch: pytest.MonkeyPatch) -> attach.Tr
     return attach.Trampolines(os.getpid(), str(program))
 
 
-def test_a_process_that_only_starts_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_starting_process_is_attached_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asker(tmp_path, "RuntimeError: Can't find the main thread in the remote process", monkeypatch)._run("")
     assert (tmp_path / "asked").read_text() == "\n" * 3
 
 
-def test_a_process_that_refuses_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_refusing_process_is_attached_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(attach.NoNamesError, match="the request failed: PermissionError: no"):
         asker(tmp_path, "PermissionError: no", monkeypatch)._run("")
     assert (tmp_path / "asked").read_text() == "\n"
@@ -120,17 +120,17 @@ class Told:
         self.calls.append("deactivate")
 
 
-def ran(action: str, answer: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+def ran(action: str, answer: Path, messages: Told, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """Run the lines as the process does; what they left in its __main__."""
     main = types.ModuleType("__main__")
     with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "sys", told)
+        patched.setitem(sys.modules, "sys", messages)
         exec(compile(attach._LINES.format(action=action, answer=str(answer)), "lines", "exec"), main.__dict__)
     return {name: value for name, value in main.__dict__.items() if not name.startswith("__")}
 
 
 @pytest.mark.parametrize(
-    ("action", "told", "answer", "calls"),
+    ("action", "messages", "answer", "calls"),
     [
         (attach._ON, Told(), "on", ["activate perf"]),
         (attach._ON, Told(active=True), "already", ["activate perf"]),
@@ -139,16 +139,16 @@ def ran(action: str, answer: Path, told: Told, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_the_process_answers_and_keeps_nothing_of_the_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, told: Told, answer: str, calls: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, messages: Told, answer: str, calls: list[str]
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = ScriptFolder(os.getpid())
     with folder.answer() as question:
-        assert ran(action, Path(question.path), told, monkeypatch) == {}
+        assert ran(action, Path(question.path), messages, monkeypatch) == {}
         assert question.read(1) == answer
-    assert ran(action, Path(question.path), told, monkeypatch) == {}, "nobody reads any more"
+    assert ran(action, Path(question.path), messages, monkeypatch) == {}, "nobody reads any more"
     folder.remove()
-    assert told.calls == calls * 2
+    assert messages.calls == calls * 2
     assert [*tmp_path.iterdir()] == []
 
 
@@ -164,7 +164,7 @@ def map_of(pid: int) -> Path:
     return Path(f"/tmp/perf-{pid}.map")
 
 
-def test_a_process_names_its_functions_when_asked(python: str):
+def test_a_process_names_its_functions_on_request(python: str):
     with subprocess.Popen([python, "-c", SPIN]) as process:
         try:
             time.sleep(0.3)

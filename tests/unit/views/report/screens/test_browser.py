@@ -66,7 +66,7 @@ def events(corpus: Path) -> Path:
     return corpus / "recorded" / "multi-a.data"
 
 
-def test_rows_are_those_of_the_report(chains: Path, tmp_path: Path) -> None:
+def test_rows_equal_the_report(chains: Path, tmp_path: Path) -> None:
     result = driven(chains, tmp_path)
     assert result.title.startswith("cpu-clock: 168 samples")
     assert result.lines[0].split()[:3] == ["▶", "100.00%", "0.00%"]

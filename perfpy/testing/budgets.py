@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 #: runs for a comparison with a baseline; fewer would show no significant change
 RUNS_TO_COMPARE: Final = 5
 TOLERANCE: Final = 0.05
+_SMALL: Final = 0.1  # below, two decimals say little
 _FAULTS: Final = re.compile(r"(?:^|[/=])(?:page-|minor-|major-)?faults\b|page_fault")
 #: the limit shown for runs that become the baseline
 NEW_BASELINE: Final = "the new baseline"
@@ -109,5 +110,9 @@ def _describe_runs(amounts: Sequence[float], unit: str) -> str:
 
 
 def format_amount(amount: float, unit: str) -> str:
-    """Format an amount for the table."""
-    return f"{amount:,.2f} {unit}" if unit else f"{amount:,.0f}"
+    """Format an amount for the table; small ones with three significant digits."""
+    if 0 < abs(amount) < (_SMALL if unit else 1):
+        number = f"{amount:.3g}"
+    else:
+        number = f"{amount:,.2f}" if unit else f"{amount:,.0f}"
+    return f"{number} {unit}" if unit else number

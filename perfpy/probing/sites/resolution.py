@@ -180,9 +180,7 @@ class Resolver:
         return statement.address
 
     def _lines_of(self, point: ProbePoint, function: FoundFunction) -> Iterator[Site]:
-        path, base = self._search.declared_in(function.code, function.unit)
-        if not base:
-            return
+        path, base = self._search.declared_in(function.code, function.unit)  # 0 for functions in assembly: lines count from the file
         files = self._search.files_of(function.unit, path)
         line = base + (point.line or 0)
         if not point.line:
@@ -193,25 +191,34 @@ class Resolver:
             yield self._site(function, address)
 
     def _by_source(self, point: ProbePoint) -> Iterator[Site]:
+        shared: ProbeError | None = None
+        is_found = False
         for unit in self._program.all_units():
             files = self._search.files_of(unit, point.source)
             if not files:
                 continue
-            if point.pattern:
-                path = self._program.statements(unit).path(min(files))
-                addresses = self._search.pattern_addresses(unit, path, point.pattern, None)
-            else:
-                addresses = self._search.line_sites(unit, files, point.line or 0, None, point.source, 0)
-            yield from (self._in_unit(unit, address, point.line or 0) for address in addresses)
+            try:
+                addresses = self._source_addresses(unit, files, point)
+            except ProbeError as error:  # in this unit; a header's line is in many
+                shared = shared or error
+                continue
+            for address in addresses:
+                is_found = True
+                yield self._in_unit(unit, address, files, point.line or 0)
+        if shared is not None and not is_found:
+            raise shared
 
-    def _in_unit(self, unit: DebugUnit, address: int, line: int) -> Site:
+    def _source_addresses(self, unit: DebugUnit, files: frozenset[int], point: ProbePoint) -> list[int]:
+        if point.pattern:
+            return self._search.pattern_addresses(unit, self._program.statements(unit).path(min(files)), point.pattern, None)
+        return self._search.line_sites(unit, files, point.line or 0, None, point.source, 0)
+
+    def _in_unit(self, unit: DebugUnit, address: int, files: frozenset[int], line: int) -> Site:
         """Return the site of an address: in the inlined call that contains it if its function can have the line, as perf names it."""
         function = self._search.code_at(unit, address)
         if function is None:
             return Site(address, None, unit, f"abs_{address:x}")
-        call = self._search.innermost(function, address)
-        is_outside = bool(line) and (call.code.call_line == line or self._search.declared_in(call.code, unit)[1] > line)
-        return self._site(function if is_outside else call, address)
+        return self._site(self._search.call_with_line(function, address, files, line), address)
 
     # -- errors
 

@@ -115,12 +115,25 @@ class SiteSearch:
         code = next((code for code in functions.code if not code.is_inlined and code.holds(address)), None)
         return FoundFunction(unit, code, functions.name_of(code)) if code else None
 
-    def innermost(self, function: FoundFunction, address: int) -> FoundFunction:
-        """Return the inlined call in a function that contains an address and no further one, the function itself without one."""
+    def call_with_line(self, function: FoundFunction, address: int, files: frozenset[int], line: int) -> FoundFunction:
+        """Return the innermost inlined call at an address if its function can have a line, otherwise the function itself, as perf.
+
+        A function has the lines after its declaration. The line of a call is its caller's. Line 0 is in any function.
+        """
         functions = self._program.functions(function.unit)
-        calls = [code for code in functions.code if code.function is function.code and code.holds(address)] if functions else []
+        if functions is None:
+            return function
+        own = (code for code in functions.code if code.function is function.code and code.ranges and not code.is_repeated)
+        calls = [code for code in own if code.entry == address or code.holds(address)]
         code = calls[-1] if calls else function.code  # callers come first
-        return FoundFunction(function.unit, code, functions.name_of(code)) if functions else function
+        if code.caller is not None and code.call_line == line and code.call_file in files and not self._is_declared_after(code, line):
+            code = code.caller
+        if code.is_inlined and line and self._is_declared_after(code, line):
+            code = function.code
+        return FoundFunction(function.unit, code, functions.name_of(code))
+
+    def _is_declared_after(self, code: CodeDie, line: int) -> bool:
+        return (code.die.number(dwarf.AT_DECL_LINE) or 0) >= line
 
     # -- lines
 
@@ -149,7 +162,7 @@ class SiteSearch:
         addresses = []
         for address in self._addresses_of(unit, files, line, code):
             first = self.first_line(unit, address)
-            if first is not None and first != line:
+            if first is not None and first != line and not self._is_declaration(unit, address, files, line):
                 raise ProbeError(
                     f"line {line - base} of {name} shares its address with line {first - base}; probe {name}:{first - base} instead",
                     errno.ENOENT,
@@ -157,6 +170,12 @@ class SiteSearch:
             if address not in addresses:
                 addresses.append(address)
         return addresses
+
+    def _is_declaration(self, unit: DebugUnit, address: int, files: frozenset[int], line: int) -> bool:
+        """Whether an inlined call begins at an address whose function is declared at a line."""
+        functions = self._program.functions(unit)
+        calls = (code.die for code in functions.code if code.entry == address and code.is_inlined) if functions else ()
+        return any(die.number(dwarf.AT_DECL_LINE) == line and die.number(dwarf.AT_DECL_FILE) in files for die in calls)
 
     def _addresses_of(self, unit: DebugUnit, files: frozenset[int], line: int, code: CodeDie | None) -> Iterator[int]:
         functions = self._program.functions(unit)

@@ -190,7 +190,16 @@ def test_variables_are_listed_if_a_probe_can_read_them(inlined: Program) -> None
 
 def test_a_line_of_an_inlined_function_is_named_after_that_function(inlined: Program) -> None:
     assert {definition.event for definition in plan(inlined, parse_request("shop.c:9")).definitions} == {"first"}
+    assert {definition.event for definition in plan(inlined, parse_request("shop.c:6")).definitions} == {"scan"}
     assert {definition.event for definition in plan(inlined, parse_request("shop.c:14")).definitions} == {"scan"}
+
+
+def test_lines_of_functions_in_assembly_count_from_the_file(tmp_path: Path) -> None:
+    source = ".globl main, count\n.type count,@function\n.text\nmain:\ncount:\n nop\n ret\n.size count,.-count\n"
+    program = opened(compiled(tmp_path, flags="-g -x assembler -no-pie", source=source))
+    (entry_site,) = plan(program, parse_request("count:6")).definitions
+    (next_site,) = plan(program, parse_request("count:7")).definitions
+    assert _moved(entry_site.target, 1) == next_site.target
 
 
 def test_without_optimization_variables_are_read_after_the_prologue(unoptimized: Program) -> None:

@@ -28,6 +28,9 @@ def test_the_median_of_the_runs_keeps_to_the_limit():
     assert not judge(FEW, [99, 100, 5000], "", ()).complaint
     assert judge(FEW, [99, 101, 5000], "", ()).complaint == ("page-faults:u is 101 (3 runs, 99 to 5,000), at most 100 is allowed")
     assert judge(budget("task-clock", at_most=5), [5.5], "msec", ()).complaint == ("task-clock is 5.50 msec, at most 5.00 msec is allowed")
+    assert judge(budget("task-clock", at_most=0.001), [0.00215], "msec", ()).complaint == (
+        "task-clock is 0.00215 msec, at most 0.001 msec is allowed"
+    )
 
 
 def test_more_than_the_baseline_is_too_much_where_it_is_more_than_noise_and_tolerance():

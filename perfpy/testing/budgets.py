@@ -111,8 +111,6 @@ def _describe_runs(amounts: Sequence[float], unit: str) -> str:
 
 def format_amount(amount: float, unit: str) -> str:
     """Format an amount for the table; small ones with three significant digits."""
-    if 0 < abs(amount) < (_SMALL if unit else 1):
-        number = f"{amount:.3g}"
-    else:
-        number = f"{amount:,.2f}" if unit else f"{amount:,.0f}"
+    usual = f"{amount:,.2f}" if unit else f"{amount:,.0f}"
+    number = f"{amount:.3g}" if 0 < abs(amount) < (_SMALL if unit else 1) else usual
     return f"{number} {unit}" if unit else number

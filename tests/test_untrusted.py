@@ -68,7 +68,7 @@ WRITERS = {
     "cli/archive.py": "a new file beside the recording that was named",
     "cli/view.py": "a new temporary file",
     "cli/script/programs.py": "-g: a script to begin with, where the user is or says",
-    "testing/baselines.py": "beside the tests, where the option or the setting says",
+    "testing/budgets.py": "beside the tests, where the option or the setting says",
     "events/vendor/table_making.py": "in a Folder, by names that a pattern makes",
     "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",

@@ -3,7 +3,6 @@
 Modules:
 
 pytest_plugin   markers, options, fixture, table
-budgets         the rules of the marker perf_budget
-baselines       the file of recorded costs
+budgets         the rules of the marker perf_budget, and the file of baselines
 measured_test   a test function under counters
 """

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from perfpy.capture.counting.region import Region
-    from perfpy.testing.baselines import Baselines
-    from perfpy.testing.budgets import Budget
+    from perfpy.testing.budgets import Baselines, Budget
     from perfpy.testing.measured_test import Cost, MeasuredTest
 
 MARKER: Final = "perf_budget"
@@ -106,7 +105,7 @@ class BudgetSession:
     def baselines(self) -> Baselines:
         """The baselines of the file, read on first use."""
         if self._baselines is None:
-            from perfpy.testing.baselines import Baselines
+            from perfpy.testing.budgets import Baselines
 
             file_name = self._config.getoption("--perf-baselines") or self._config.getini("perf_baselines")
             self._baselines = Baselines(str(self._config.rootpath / file_name))

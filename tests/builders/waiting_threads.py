@@ -11,10 +11,9 @@ import numpy as np
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.activities import Activities, RunningSamples
-from perfpy.analysis.why.explanation import Explanation
+from perfpy.analysis.why.explanation import Explanation, Tasks
 from perfpy.analysis.why.kinds import RUNNING
 from perfpy.analysis.why.stacks import Meaning
-from perfpy.analysis.why.targets import Tasks
 from perfpy.scheduling.segments import BLOCKED, READY, Segments
 from perfpy.scheduling.segments import RUNNING as RUNS
 

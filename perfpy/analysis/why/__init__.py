@@ -6,9 +6,8 @@ kinds         what threads do, as numbers
 events        switches, wakeups, calls and samples of a recording as columns
 stacks        the meaning of callchains: reasons of waits, functions
 activities    what each thread does in each segment of its time
-targets       processes, names, and the recorded command
 causes        the tree of waits, followed from thread to thread
 cause_groups  the nodes of the tree, merged by label
 lock_names    the names of variables at the addresses of locks
-explanation   the times of threads, the critical path, and the waits of all threads
+explanation   the target's processes, the times of threads, the critical path, and the waits of all threads
 """

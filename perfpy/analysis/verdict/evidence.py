@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.flags import RecordType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.functions import SampledFunctions, sampled_functions
@@ -260,8 +260,3 @@ class Evidence:
         report = self._recording.report("pyline")
         tables = [one for one in report.histograms if one.leader.event.index == self.event.index]
         return [row.texts["pyline"].strip() for row in tables[0].rows()] if tables else []
-
-    @property
-    def has_callchains(self) -> bool:
-        """Whether the event has callchains."""
-        return bool(self.event.attr.sample_type & SampleType.CALLCHAIN) and self._report.chains is not None

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfpy.analysis.sched.events import SchedEvents
     from perfpy.analysis.sched.timehist import History, Switches
     from perfpy.cli.sched.options import TimehistOptions
     from perfpy.recording import Recording
@@ -52,7 +51,7 @@ class _Timehist:
         history = make_history(events, recording.data, recording.timeline, takes_names=takes_names)
         shown, history = self._narrowed(history)
         if not options.summary:
-            self._print_events(events, history, shown, with_chains=has_chains)
+            self._print_events(history, shown, with_chains=has_chains)
         if options.summary or options.with_summary:
             self._print_summary(history, shown)
 
@@ -83,7 +82,7 @@ class _Timehist:
         narrowing = Narrowing(tasks, _cpus(options.cpu), span, idle_only=options.idle_hist)
         return narrowing.apply(history)
 
-    def _print_events(self, events: SchedEvents, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
+    def _print_events(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
         from perfpy.views.sched.timehist_lines import TimehistLines, TimehistStyle, header_lines
 
         options = self._options

@@ -98,10 +98,6 @@ class TopScreen:
         self.zoomed = ""  # the process that is shown alone
         self._code: CodeView | None = None
 
-    def set_subject(self, subject: Subject) -> None:
-        """Show another header."""
-        self._subject = subject
-
     def clear(self) -> None:
         """Forget the rows: they have other keys from now on."""
         self.model.clear()

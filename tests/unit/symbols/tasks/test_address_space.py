@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 
@@ -239,31 +237,6 @@ def test_the_header_gives_the_build_id_that_a_mapping_lacks():
 )
 def test_short_names(name: str, kind: DsoKind, short: str):
     assert short_name(name, kind) == short
-
-
-def test_random_histories_agree_with_a_plain_replay():
-    random.seed(3)
-    builder, forks = SpaceBuilder(), []
-    # the plain way: every address of every space, copied at forks
-    plain: list[dict[int, int]] = []
-    log: list[list[dict[int, int]]] = [[]]
-    for rank in range(1, 200):
-        if not plain or random.random() < 0.1:
-            parent = random.randrange(len(plain)) if plain and random.random() < 0.8 else -1
-            forks.append(builder.new_space(parent, rank))
-            plain.append(dict(plain[parent]) if parent >= 0 else {})
-        else:
-            space, start, dso = random.randrange(len(plain)), random.randrange(40), random.randrange(4)
-            end = start + random.randrange(1, 12)
-            builder.insert(space, Mapping(start, end, 0, dso), rank)
-            plain[space].update(dict.fromkeys(range(start, end), dso))
-        log.append([dict(space) for space in plain])
-    spaces = builder.build()
-    queries = [(space, address, rank) for rank in range(1, 200, 3) for space in range(len(log[rank])) for address in range(52)]
-    places, addresses, ranks = (np.array(column) for column in zip(*queries, strict=True))
-    result, _ = spaces.find(places.astype(np.int32), addresses.astype(np.uint64), ranks.astype(np.int32))
-    got = np.where(result >= 0, spaces.dso[result], -1).tolist()
-    assert got == [log[when][where].get(at, -1) for where, at, when in queries]
 
 
 @pytest.mark.parametrize(("modules", "found"), [(1, "[last]"), (2, "[kernel.kallsyms]"), (125, "[last]"), (126, "[kernel.kallsyms]")])

@@ -66,10 +66,11 @@ def test_short_chains_stay_unchanged():
     assert find_lines(np.arange(-1, 30, dtype=np.int32), np.zeros(31, np.int32)) is None
 
 
-@pytest.mark.usefixtures("joined")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "is_joined"), [*((seed, True) for seed in range(6)), (3, False)])
 @pytest.mark.slow
-def test_joined_histories_agree_with_a_plain_replay(seed: int):
+def test_random_histories_agree_with_a_plain_replay(seed: int, is_joined: bool, request: pytest.FixtureRequest):
+    if is_joined:
+        request.getfixturevalue("joined")
     rng = random.Random(seed)
     builder = SpaceBuilder()
     plain: list[dict[int, int]] = []  # every address of every space, copied at forks

@@ -15,7 +15,7 @@ from perfpy.analysis.report.report import PlannedReport, planned_scan
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.stacks.stack_builder import plan_stacks
 from perfpy.views.page.page_sites import PageSites
-from perfpy.views.page.profile_data import MOST_ROWS, has_few_payloads
+from perfpy.views.page.profile_data import MOST_SINGLE, has_few_payloads
 from perfpy.views.page.recorded_page import PageParts
 from perfpy.views.verdict.profile import HeadlineReports, HeadlineSource, headline_options, headline_symbols
 
@@ -85,7 +85,7 @@ def page_parts(
         chosen = sample_filter or SampleFilter()
         within = recording.within(chosen)
         timeline, symbolizer = recording.naming(symbols)
-        planned = plan_stacks(recording.data, timeline, symbolizer, within, timed=True, latency=latency, most_samples=MOST_ROWS,
+        planned = plan_stacks(recording.data, timeline, symbolizer, within, timed=True, latency=latency, most_samples=MOST_SINGLE,
                               payloads=has_few_payloads(recording.data))  # fmt: skip
         hot = _FoldedReport(recording, ReportOptions(sample_filter=chosen).by_address(BY_FUNCTION), symbols)
         of_report, of_waits = headline_symbols(recording, symbols)

@@ -11,6 +11,7 @@ import pytest
 
 from perfpy.analysis.stacks.stacks import Function
 from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN
+from perfpy.views.page import profile_data, sample_rows
 from perfpy.views.page.marks import Mark, Marks
 from perfpy.views.page.page import PageText, render
 from tests.builders.browser import Browser
@@ -92,6 +93,18 @@ def plumbing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     part = dataclasses.replace(part, categories=[category_of.get(function.name, KERNEL) for function in part.functions])
     file = tmp_path_factory.mktemp("page") / "plumbing.html"
     file.write_text(render([part], PageText("plumbing")), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of 1,000 samples with levels of detail: an overview of 50, and chunks of 200."""
+    file = tmp_path_factory.mktemp("page") / "long.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profile_data, "MOST_ROWS", 100)
+        patch.setattr(profile_data, "OVERVIEW", 50)
+        patch.setattr(sample_rows, "_CHUNK", 200)
+        file.write_text(render([timed_stacks(RAN)], PageText("long")), encoding="utf-8")
     return file
 
 
@@ -525,6 +538,21 @@ def test_lines_of_a_source_file_with_inlined_calls(page: Browser) -> None:
     select(page, 3.995, 5.995)  # 100 samples at site 2, 100 at none
     page.run("document.activeElement.blur()")
     assert page.text("#code-about").startswith("cpu-clock: 50.00% of the selected samples")
+
+
+def test_a_long_recording_shows_sums_of_all_and_every_sample_of_a_short_range(browser: Browser, long: Path) -> None:
+    browser.open(long)
+    assert browser.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
+    assert functions(browser, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
+    assert "one of 20 samples" in browser.run("document.querySelector('#notes').textContent")
+    select(browser, 4.495, 5.495)  # 100 samples of two chunks, half of each function
+    browser.until("document.querySelector('#selected').innerText.startsWith('100 of 1,000 samples')")
+    assert functions(browser, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
+    select(browser, 0, 0.025)
+    browser.until("document.querySelector('#selected').innerText.startsWith('3 of 1,000 samples')")
+    browser.press("Escape")
+    browser.until("document.querySelector('#selected').innerText.startsWith('1,000 of 1,000 samples')")
+    assert not browser.errors
 
 
 def test_code_of_a_range(page: Browser) -> None:

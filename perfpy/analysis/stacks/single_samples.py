@@ -80,6 +80,8 @@ class SingleSamples:
         """Merge samples until they are few, or nothing distinguishes them in time."""
         merged = self.columns()
         begin, last = int(merged.time.min()), int(merged.time.max())
+        spacing = (last - begin) // self._most  # shorter ticks would have one sample each
+        self._tick = max(self._tick, _FINEST << (spacing // _FINEST).bit_length())
         while len(merged.row) > self._most and self._tick <= last - begin:
             merged = merged.within(self._tick, begin)
             self._tick *= _COARSER

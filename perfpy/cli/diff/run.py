@@ -195,14 +195,14 @@ class DiffRun:
     def _flame_graph(self, path: str) -> int:
         from perfpy.cli.output.output_files import write_bytes
         from perfpy.cli.report.exports import page_of_changes
-        from perfpy.views.page.profile_data import MOST_ROWS
+        from perfpy.views.page.profile_data import MOST_SINGLE
 
         if len(self._recordings) != 2:
             fail("--flamegraph requires two recordings")
         numbered = enumerate(self._recordings)
         stacks = [
             recording.stacks(
-                self._symbols(recording), sample_filter=self._report_options(index).sample_filter, timed=True, most_samples=MOST_ROWS
+                self._symbols(recording), sample_filter=self._report_options(index).sample_filter, timed=True, most_samples=MOST_SINGLE
             )
             for index, recording in numbered
         ]

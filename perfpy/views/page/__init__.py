@@ -5,6 +5,7 @@ Modules:
 recorded_page the page of one recording, and of the changes between two
 page          the HTML with style, scripts and data
 profile_data  stacks and samples for the scripts
+sample_rows   samples as columns, and levels of detail
 packing       columns as compressed text
 marks         forks, switches, faults and tracepoints
 code_data     code of hot functions and files

@@ -28,7 +28,7 @@ _FOLDER: Final = Path(__file__).parent
 SCRIPTS: Final = (
     *(
         f"model/{name}"
-        for name in ("words", "trees", "unpack", "tries", "selection", "categories", "forms", "activity", "heat_cells", "marks")
+        for name in ("words", "trees", "unpack", "tries", "detail", "selection", "categories", "forms", "activity", "heat_cells", "marks")
     ),
     *(f"model/{name}" for name in ("stack_order", "permalink")),
     *(f"views/{name}" for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table")),
@@ -90,16 +90,18 @@ def render(
         "files": list(files),
         "starred": [numbered_marks(data, (starred or {}).get(event["event"], {})) for event in data["events"]],
     }
-    return assemble("page.html", SCRIPTS, data)
+    chunks = [page_json(columns) for columns in data.pop("chunks")]
+    return assemble("page.html", SCRIPTS, data, chunks)
 
 
-def assemble(frame: str, scripts: tuple[str, ...], data: Mapping[str, Any]) -> str:
+def assemble(frame: str, scripts: tuple[str, ...], data: Mapping[str, Any], chunks: Sequence[str] = ()) -> str:
     """Return a page: a frame with the style, scripts and data.
 
     Args:
         frame: the name of its file.
         scripts: their names, each after those whose exports it uses.
         data: for the scripts, names from recordings included.
+        chunks: more data, which come last, so that the page is drawn before the browser reads them.
     """
     page, style, script = _parts(frame, scripts)
     pieces = {
@@ -107,16 +109,20 @@ def assemble(frame: str, scripts: tuple[str, ...], data: Mapping[str, Any]) -> s
         f"form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
         "STYLE": style,
         "DATA": page_json(data),
+        "CHUNKS": "".join(f'<script type="application/json" id="chunk-{number}">{text}</script>\n' for number, text in enumerate(chunks)),
         "SCRIPT": script,
     }
     return re.sub(r"/\*([A-Z]+)\*/", lambda match: pieces[match[1]], page)
 
 
 def _grain(data: Mapping[str, Any]) -> list[str]:
-    """Return a note on times if samples were merged."""
-    if not data["together"]:
-        return []
-    return [f"samples that differ by less than {data['tick'] / 1e6:.3g} ms are merged: times and ranges are no finer"]
+    """Return notes on the levels of detail."""
+    notes = []
+    if data["each"] > 1:
+        notes.append(f"long ranges of time show one of {data['each']} samples, short ones every sample; sums of all samples are exact")
+    if data["together"]:
+        notes.append(f"samples that differ by less than {data['tick'] / 1e6:.3g} ms are merged: times and ranges are no finer")
+    return notes
 
 
 @cache

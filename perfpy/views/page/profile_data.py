@@ -9,28 +9,31 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     marks  kinds, texts: distinct; rows: columns time, thread, kind, text; or null
     tick  ns, the unit of times, which begin at the first sample of each recording
     together whether samples were merged because they were too many
+    each   how many samples one of the overview stands for; 1: there is no overview
     events   name, seconds (weights are ns), off (waits, which end at their times),
-        samples: of each recording node, weight, and time, thread, cpu; or count without times; site: in code, 0 for none
+        samples: of each recording node, weight, and time, thread, cpu; or count without times; site: in code, 0 for none. With an
+        overview, these are its samples, and: sums, columns of all samples without times; chunks: [first row in the overview, end, first
+        tick, last tick] of each chunk; firstChunk: its number
+    chunks   columns of all samples, chunk by chunk, which the page keeps apart
     sites  how many sites have numbers (code_data)
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.waits import OFF_CPU_EVENT
-from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.analysis.verdict.categories import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.symbols.interning import IdTable
 from perfpy.views.page.marks import mark_data, task_of
 from perfpy.views.page.packing import packed
+from perfpy.views.page.sample_rows import Levels, SampleRows, TasksAndCpus
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
@@ -46,9 +49,11 @@ if TYPE_CHECKING:
 
 _FINEST: Final = 1000  # ns
 _TICKS: Final = 1 << 22  # at most, in a recording
-_COARSER: Final = 2
-#: above this number samples that differ only in time are merged, within longer and longer ticks
+#: above this number a page has levels of detail; the overview has about this number of samples
 MOST_ROWS: Final = 2_000_000
+OVERVIEW: Final = 500_000
+#: above this number samples that differ only in time are merged, within longer and longer ticks
+MOST_SINGLE: Final = 8_000_000
 _BLOCK: Final = 1 << 16  # samples; most pairs of a block are known from those before
 _MOST_PAYLOADS: Final = 200_000  # samples
 
@@ -85,52 +90,13 @@ def page_stacks(
     """Return the stacks that a page shows, with single samples, and the data of tracepoints unless these are very many."""
     few = has_few_payloads(recording.data)
     return recording.stacks(
-        symbols, sample_filter=sample_filter, timed=True, latency=latency, payloads=few, most_samples=MOST_ROWS, jobs=jobs
+        symbols, sample_filter=sample_filter, timed=True, latency=latency, payloads=few, most_samples=MOST_SINGLE, jobs=jobs
     )
 
 
 def has_few_payloads(data: PerfData) -> bool:
     """Whether a page shows the data of tracepoints."""
     return data.sample_counts.total() <= _MOST_PAYLOADS
-
-
-class _Rows(NamedTuple):
-    """The samples of one event of one recording.
-
-    All columns are of integers, as narrow as the recording's.
-
-    Attributes:
-        node, weight: of each.
-        samples: the number of merged samples.
-        site: number in code, may be empty.
-        time: ns since the first; task, cpu: may be empty.
-    """
-
-    node: NDArray[Any]
-    weight: NDArray[Any]
-    samples: NDArray[Any]
-    time: NDArray[Any]
-    task: NDArray[Any]
-    cpu: NDArray[Any]
-    site: NDArray[Any]
-
-    def at_ticks(self, tick: int, *, merged: bool) -> _Rows:
-        """Return the samples in order of time; merged: those equal within a tick become one."""
-        if not merged:
-            order = slice(None) if (self.time[1:] >= self.time[:-1]).all() else np.argsort(self.time, kind="stable")
-            rows = _Rows(*(column[order] if len(column) else column for column in self))
-            return rows._replace(time=rows.time // tick)
-        keys = np.stack([self.time // tick, self.task, self.cpu, self.node, *([self.site] if len(self.site) else [])])
-        order = np.lexsort(keys[::-1])
-        keys = keys[:, order]
-        begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
-        weight, samples = (np.add.reduceat(values[order], begins) for values in (self.weight, self.samples))
-        time, task, cpu, node, *site = keys[:, begins]
-        return _Rows(node, weight, samples, time, task, cpu, site[0] if site else self.site)
-
-    def count_at_ticks(self, tick: int) -> int:
-        """Return the number of rows of at_ticks(), without computing them."""
-        return len(distinct(combine_columns([self.time // tick, self.task, self.cpu, self.node, *([self.site] if len(self.site) else [])])))
 
 
 def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None, sites: PageSites | None = None) -> dict[str, Any]:
@@ -141,12 +107,14 @@ def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = N
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
     rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
-    tick, together = _tick(rows)
-    timed = [[one.at_ticks(tick, merged=together) if len(one.time) else one for one in parts] for parts in rows]
+    tick = _tick(rows)
+    timed = [[one.in_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
     begin = _begin(columns[0])
     if marks is not None and len(tasks):
         tasks = np.union1d(tasks, np.array([task_of(mark) for mark in marks.rows if mark.time >= begin], np.int64))
+    each = -(-sum(len(one.time) for parts in timed for one in parts) // OVERVIEW)
+    packing = _Packing(TasksAndCpus(tasks, cpus), each if each > MOST_ROWS // OVERVIEW else 1)
     return {
         "names": _names(tree.names, columns),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
@@ -155,17 +123,42 @@ def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = N
         "cpus": cpus.tolist(),
         "sites": sites.count if sites is not None else 0,
         "tick": tick,
-        "together": int(together or any(part.timed is not None and part.timed.count is not None for parts in columns for part in parts)),
+        "together": int(any(part.timed is not None and part.timed.count is not None for parts in columns for part in parts)),
+        "each": packing.each,
         "events": [
             {
                 "event": event,
                 "seconds": int(columns[0][number].in_seconds),
                 "off": int(columns[0][number].off_cpu),
-                "samples": [_packed_rows(parts[number], tasks, cpus) for parts in timed],
+                "samples": [packing.samples(parts[number], are_waits=columns[0][number].off_cpu) for parts in timed],
             }
             for number, event in enumerate(events)
         ],
+        "chunks": packing.chunks,
     }
+
+
+class _Packing:
+    """The packing of samples.
+
+    Attributes:
+        each: how many samples one of the overview stands for; 1: all samples are packed at once.
+        chunks: columns of all samples if there is an overview.
+    """
+
+    def __init__(self, known: TasksAndCpus, each: int) -> None:
+        self._known = known
+        self.each = each
+        self.chunks: list[dict[str, Any]] = []
+
+    def samples(self, rows: SampleRows, *, are_waits: bool) -> dict[str, Any]:
+        """Return the columns of the samples of an event. are_waits: of time off the CPU."""
+        if self.each == 1 or not len(rows.time):
+            return self._known.packed(rows)
+        levels = Levels.of(rows, self.each, are_waits=are_waits)
+        first = len(self.chunks)
+        self.chunks += [self._known.packed(chunk) for chunk in levels.chunks]
+        return {**self._known.packed_levels(levels), "firstChunk": first}
 
 
 def numbered_marks(data: Mapping[str, Any], marks: Mapping[tuple[str, str], str]) -> dict[str, str]:
@@ -184,7 +177,7 @@ def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
     return [[parts[event] for event in common] for parts in parts_of_events]
 
 
-def _distinct(rows: Sequence[Sequence[_Rows]], name: str) -> NDArray[np.int64]:
+def _distinct(rows: Sequence[Sequence[SampleRows]], name: str) -> NDArray[np.int64]:
     """Return all values of a column, sorted."""
     values = [distinct(getattr(one, name)) for parts in rows for one in parts]
     return np.unique(np.concatenate([np.zeros(0, np.int64), *values]))
@@ -266,7 +259,7 @@ def _rows_of(
     folded: Sequence[Sequence[tuple[Stacks, NDArray[np.int32]]]],
     tree: StackTree,
     sites: PageSites | None,
-) -> list[list[_Rows]]:
+) -> list[list[SampleRows]]:
     all_rows, first = [], 0
     for parts, pairs in zip(columns, folded, strict=True):
         begin, rows = _begin(parts), []
@@ -293,32 +286,22 @@ def _is_timed(part: Stacks) -> bool:
     return part.timed is not None and bool(len(part.timed.time)) and int(part.timed.time.max()) < 1 << 63
 
 
-def _rows(part: Stacks, node: NDArray[np.int32], begin: int, sites: PageSites | None) -> _Rows:
+def _rows(part: Stacks, node: NDArray[np.int32], begin: int, sites: PageSites | None) -> SampleRows:
     none = np.zeros(0, np.int64)
     timed = part.timed
     if timed is None:
-        return _Rows(node, part.weight.view(np.int64), part.count, none, none, none, none)
+        return SampleRows(node, part.weight.view(np.int64), part.count, none, none, none, none)
     count = np.ones(len(node), np.int8) if timed.count is None else timed.count
     when = timed.time.astype(np.int64) - begin if _is_timed(part) else none
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
     site = none if sites is None or timed.site is None else sites.of_rows(timed.site)
-    return _Rows(node, timed.weight.view(np.int64), count, when, task, timed.cpu, site)
+    return SampleRows(node, timed.weight.view(np.int64), count, when, task, timed.cpu, site)
 
 
-def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:
-    """Return the unit of times, and whether it is coarse because of many samples; it is also coarse for long recordings."""
-    timed = [one for parts in rows for one in parts if len(one.time)]
-    last = max((int(one.time.max()) for one in timed), default=0)
-    tick = max(_FINEST, -(-last // _TICKS))
-    too_many = sum(len(one.node) for one in timed) > MOST_ROWS
-    if not too_many:
-        return tick, False
-    # each tick is a multiple of the one before, so that longer ones leave fewer rows: take the first that leaves few enough
-    ticks = [tick]
-    while ticks[-1] <= last:
-        ticks.append(ticks[-1] * _COARSER)
-    first = bisect_left(ticks[:-1], True, key=lambda tick: sum(one.count_at_ticks(tick) for one in timed) <= MOST_ROWS)
-    return ticks[first], True
+def _tick(rows: Sequence[Sequence[SampleRows]]) -> int:
+    """Return the unit of times; it is coarse for long recordings."""
+    last = max((int(one.time.max()) for parts in rows for one in parts if len(one.time)), default=0)
+    return max(_FINEST, -(-last // _TICKS))
 
 
 def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], marks: Marks | None) -> list[list[Any]]:
@@ -337,15 +320,3 @@ def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], mark
 
 def _sign(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
-
-
-def _packed_rows(rows: _Rows, tasks: NDArray[np.int64], cpus: NDArray[np.int64]) -> dict[str, Any]:
-    columns = {"node": packed(rows.node), "weight": packed(rows.weight), "count": packed(rows.samples)}
-    if len(rows.task):
-        columns["thread"] = packed(np.searchsorted(tasks, rows.task))
-        columns["cpu"] = packed(np.searchsorted(cpus, rows.cpu))
-    if len(rows.site):
-        columns["site"] = packed(rows.site)
-    if len(rows.time):
-        columns["time"] = packed(rows.time, ascending=True)
-    return columns

@@ -3,10 +3,11 @@
 import { KERNEL } from "./model/categories.js";
 import { categoryOfNodes } from "./model/activity.js";
 import { endsOf, formOf } from "./model/forms.js";
+import { Detail } from "./model/detail.js";
 import { columnsFor } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { fragmentOf, stateOf } from "./model/permalink.js";
-import { collect, eachChosen, kindOf, nodesUnder, onAndOff, JOINED } from "./model/selection.js";
+import { collect, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
@@ -18,6 +19,7 @@ import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
 import { connect } from "./views/controls.js";
+import { chunkOf } from "./views/elements.js";
 import { copy, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
 import { MarksTable } from "./views/marks_table.js";
@@ -37,6 +39,7 @@ class Page {
     this.forms = new Map();
     this.categoryOf = categoryOfNodes(profile);
     this.ends = endsOf(profile);
+    this.detail = profile.each > 1 ? new Detail(profile, chunkOf) : null;
     this.makeViews();
     connect(this);
   }
@@ -160,6 +163,12 @@ class Page {
     }
     if (lanes) this.loadTimes(); else this.tracks.draw();
     this.saySelected();
+    if (!moving) this.refine();
+  }
+
+  /* Of very many samples, read all of the range that is selected, or else drawn. */
+  async refine() {
+    if (this.detail && await this.detail.show(this.state.range || this.state.shown)) this.refresh();
   }
 
   showForm() {
@@ -181,7 +190,7 @@ class Page {
     }
     const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
       functions: () => this.table.load(this.weighed, names), sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
-      code: () => this.showCode(), heat: () => { if (this.profile.last) this.heat.load(this.profile, this.choice(null), Number($("column").value)); } };
+      code: () => this.weighCode(), heat: () => { if (this.profile.last) this.heat.load(this.profile, this.choice(null), Number($("column").value)); } };
     draw[tab]();
   }
 
@@ -221,20 +230,10 @@ class Page {
     this.marks.load(this.profile, chosenMarks(marks, this.profile, this.choice(), this.pattern, null), this.markRows(this.state.range));
   }
 
-  showCode() {
-    this.weighCode();
-    this.code.draw();
-  }
-
   /* The weights of the selected samples by site of the code, if some are selected; of time on and off the CPU the former. */
   weighCode() {
-    const { sites, events } = this.profile, { range, process, thread, cpu, module, category, inside } = this.state;
-    const isPart = [range, process, thread, cpu, module, category, inside].some(filter => filter !== null);
-    if (!sites || !isPart) { this.code.load(null, 0, ""); return; }
-    const event = this.event === JOINED ? onAndOff(this.profile)[0] : this.event, weights = new Float64Array(sites + 1);
-    let all = 0;
-    eachChosen(this.profile, { ...this.choice(), event }, (table, column, row, weight) => { all += weight; if (table.site) weights[table.site[row]] += weight; });
-    this.code.load(weights, all, events[event].event);
+    const event = this.event === JOINED ? onAndOff(this.profile)[0] : this.event, { weights, all } = weightsBySite(this.profile, { ...this.choice(), event });
+    this.code.load(weights, all, this.profile.events[event].event);
   }
 
   loadTimes() {

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from perfpy.views.page import profile_data as module
-from perfpy.views.page.profile_data import profile_data
-from tests.builders.stacks import At, stacks, timed_stacks
-
-if TYPE_CHECKING:
-    import pytest
-
-
 import base64
 import zlib
+from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfpy.views.page import profile_data as module
+from perfpy.views.page import sample_rows
 from perfpy.views.page.packing import packed
+from perfpy.views.page.profile_data import profile_data
+from tests.builders.stacks import At, stacks, timed_stacks
 
 
 def column(packed: dict[str, Any]) -> list[Any]:
@@ -110,17 +105,52 @@ def test_samples_without_time_have_no_times() -> None:
     assert len(column(samples["thread"])) == 3
 
 
-def test_very_many_samples_are_merged_into_longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = [At(f"a;f{number % 2}", number * 1_000_000, 5) for number in range(1000)]
+@pytest.fixture
+def levels(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The data of 1,000 samples, of which the overview has 50, in chunks of 200."""
+    many = [At(f"a;f{number % 2}", number * 1_000_000, 5 + number % 3, cpu=number % 2) for number in range(1000)]
     monkeypatch.setattr(module, "MOST_ROWS", 100)
-    data = profile_data([[timed_stacks(many)]])
-    (samples,) = data["events"][0]["samples"]
-    assert samples["node"]["n"] <= 100
+    monkeypatch.setattr(module, "OVERVIEW", 50)
+    monkeypatch.setattr(sample_rows, "_CHUNK", 200)
+    assert profile_data([[timed_stacks(many[:100])]])["each"] == 1, "few samples have no levels"
+    return profile_data([[timed_stacks(many)]])
+
+
+def test_an_overview_stands_for_all_samples(levels: dict[str, Any]) -> None:
+    (samples,) = levels["events"][0]["samples"]
+    assert levels["each"] == 20
+    assert samples["node"]["n"] == 50
     assert sum(column(samples["count"])) == 1000
-    assert sum(column(samples["weight"])) == 5000
-    assert data["tick"] > 1_000_000
-    assert data["together"] == 1
-    assert profile_data([[timed_stacks(many[:100])]])["together"] == 0
+    assert sum(column(samples["weight"])) == sum(5 + number % 3 for number in range(1000))
+    assert sorted(column(samples["time"])) == list(column(samples["time"]))
+    cpus = [*column(samples["cpu"])]
+    assert 10 < sum(cpus) < 40, "samples that come in turns are chosen from all CPUs"
+
+
+def test_sums_without_times_are_exact(levels: dict[str, Any]) -> None:
+    sums = levels["events"][0]["samples"][0]["sums"]
+    assert sums["node"]["n"] == 2
+    assert "time" not in sums
+    weights = [sum(5 + number % 3 for number in range(1000) if number % 2 == parity) for parity in (0, 1)]
+    assert list(column(sums["weight"])) == weights
+    assert list(column(sums["count"])) == [500, 500]
+
+
+def test_chunks_have_all_samples(levels: dict[str, Any]) -> None:
+    (samples,) = levels["events"][0]["samples"]
+    assert samples["chunks"] == [[number * 10, number * 10 + 10, number * 200_000, number * 200_000 + 199_000] for number in range(5)]
+    assert [chunk["node"]["n"] for chunk in levels["chunks"]] == [200] * 5
+    assert [time for chunk in levels["chunks"] for time in column(chunk["time"])] == [number * 1000 for number in range(1000)]
+
+
+def test_the_overview_of_waits_has_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of waits are not added up: they would overlap each other."""
+    waits = [At("a;f", number * 1_000_000, 1 + (number * 7919) % 1000) for number in range(1, 1001)]
+    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    monkeypatch.setattr(module, "OVERVIEW", 50)
+    (samples,) = profile_data([[timed_stacks(waits, "offcpu-time", off_cpu=True)]])["events"][0]["samples"]
+    assert sorted(column(samples["weight"])) == list(range(951, 1001))
+    assert sum(column(samples["sums"]["weight"])) == sum(range(1, 1001))
 
 
 def test_code_that_a_runtime_generated_twice_is_one_function() -> None:

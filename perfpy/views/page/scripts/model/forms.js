@@ -71,7 +71,10 @@ export function formOf(tree, names, form, ends) {
 /* The nodes at which samples of any event end: a byte each. */
 export function endsOf(profile) {
   const ends = new Uint8Array(profile.tree.n);
-  for (const event of profile.events) for (const { node, n } of event.samples) for (let row = 0; row < n; row++) ends[node[row] + 1] = 1;
+  for (const event of profile.events) for (const samples of event.samples) {
+    const { node, n } = samples.sums || samples;
+    for (let row = 0; row < n; row++) ends[node[row] + 1] = 1;
+  }
   return ends;
 }
 

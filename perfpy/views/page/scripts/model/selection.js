@@ -70,11 +70,13 @@ function weightWithin(samples, row, begin, end, tick) {
 export function eachChosen(profile, choice, visit) {
   const masks = masksOf(profile, choice), tick = profile.tick;
   for (const { samples: table, column } of tablesOf(profile, choice.event)) {
-    const { weight, time, n } = table;
+    const { time, n } = table;
     if (!choice.range || !time) {
-      eachKept(table, masks, 0, n, row => visit(table, column, row, weight[row]));
+      const all = table.sums || table;
+      eachKept(all, masks, 0, all.n, row => visit(all, column, row, all.weight[row]));
       continue;
     }
+    const { weight } = table;
     const [from, to] = choice.range, first = firstNotBelow(time, from);
     if (table.off) eachKept(table, masks, first, n, row => {
       const part = weightWithin(table, row, from * tick, to * tick, tick);
@@ -89,10 +91,23 @@ export function collect(profile, choice) {
   const tables = tablesOf(profile, choice.event);
   const own = Array.from({ length: Math.max(...tables.map(table => table.column)) + 1 }, () => new Float64Array(profile.tree.n));
   let samples = 0, all = 0;
-  for (const { samples: table } of tables) all += table.samples;
+  for (const { samples: table } of tables) all += (table.sums || table).samples;
   eachChosen(profile, choice, (table, column, row, weight) => {
     own[column][table.node[row] + 1] += weight;
     samples += table.count[row];
   });
   return { own, samples, all };
+}
+
+/* Adds up the samples of a choice by site in code: weights, null if nothing is filtered or samples have no sites; all: of all its samples. */
+export function weightsBySite(profile, choice) {
+  const isPart = Object.entries(choice).some(([key, value]) => key !== "event" && value !== null);
+  if (!profile.sites || !isPart) return { weights: null, all: 0 };
+  const weights = new Float64Array(profile.sites + 1);
+  let all = 0;
+  eachChosen(profile, choice, (table, column, row, weight) => {
+    all += weight;
+    if (table.site) weights[table.site[row]] += weight;
+  });
+  return { weights, all };
 }

@@ -34,11 +34,13 @@ async function columnsOf(packed) {
   return Object.fromEntries(names.map((name, i) => [name, columns[i]]));
 }
 
-async function samplesOf(packed, event) {
+/* With levels of detail also sums, a table without times, and where the chunks are. */
+async function samplesOf({ sums, chunks, firstChunk, ...packed }, event) {
   const columns = await columnsOf(packed);
   let samples = 0;
   for (const count of columns.count) samples += count;
-  return { ...columns, samples, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
+  const table = { ...columns, samples, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
+  return chunks ? { ...table, sums: sums && await samplesOf(sums, event), chunks, firstChunk } : table;
 }
 
 async function marksOf(packed) {

@@ -52,3 +52,10 @@ export function marked(text, pattern) {
   }
   return [...parts, text.slice(place)];
 }
+
+/* The packed columns of a chunk. It stands behind the script, and so may still have to be read. */
+export async function chunkOf(number) {
+  const find = () => document.getElementById(`chunk-${number}`);
+  if (!find() && document.readyState === "loading") await new Promise(done => document.addEventListener("DOMContentLoaded", done, { once: true }));
+  return JSON.parse(find().textContent);
+}

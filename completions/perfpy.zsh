@@ -25,7 +25,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'top:show what runs now, as a live profile'
-        'trace:print system calls as they happen, or of a recording'
+        'trace:print system calls as they happen, or from a recording'
         'stacks:print what the threads of a Python program do now'
         'leaks:show which Python lines allocate memory and keep it'
         'report:read perf.data and show the profile'
@@ -33,14 +33,14 @@ _perfpy() {
         'annotate:show the code of hot functions with samples per instruction'
         'diff:compare recordings and mark changes beyond noise'
         'script:read perf.data and print every sample'
-        'sched:show delays and switches of threads'
+        'sched:show scheduling delays and context switches of threads'
         'lock:show waits for the kernels locks'
         'kwork:show interrupts and work queues of the kernel, and their delays'
         'kmem:show the memory that the kernel allocates'
-        'why:explain who waits for whom, and why a program takes its time'
+        'why:explain why a program is slow, and which thread waits for which'
         'mem:show memory accesses  latency, data, and what served them'
         'c2c:show cache lines that CPUs take from each other'
-        'kvm:show why virtual machines leave to the host, and for how long'
+        'kvm:show why virtual CPUs exit to the host, and for how long'
         'ftrace:trace the kernels functions with its function tracers'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
@@ -319,7 +319,7 @@ _perfpy() {
                 '*--python[show Python functions, as record --python does]' \
                 '*-s+[sort by these keys  comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*--sort=[sort by these keys  comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
-                '*--by=[rows are processes, threads, cgroups or containers]:value:(process thread cgroup container)' \
+                '*--by=[show a row for each process, thread, cgroup or container]:value:(process thread cgroup container)' \
                 '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*-H[print a tree of rows, one level per sort key]' \
                 '*--hierarchy[print a tree of rows, one level per sort key]' \
@@ -402,8 +402,8 @@ _perfpy() {
                 '*--failure[print only calls that failed]' \
                 '*--duration=[print only calls that took more than n milliseconds]:value: ' \
                 '*--slowest=[print only the n slowest calls, at the end]:value: ' \
-                '*--switch-on=[only what happens after this event]:events: _sequence _perfpy_ask events -' \
-                '*--switch-off=[only what happens before this event]:events: _sequence _perfpy_ask events -' \
+                '*--switch-on=[print only what happens after this event]:events: _sequence _perfpy_ask events -' \
+                '*--switch-off=[print only what happens before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
                 '*--max-events=[stop after n lines]:value: ' \
                 '*--call-graph=[print callchains  fp or dwarf(,bytes)]:value: ' \
@@ -989,9 +989,9 @@ _perfpy() {
                 '*--verbose[print more details]' \
                 '*-t+[kinds of accesses  load, store]:value: ' \
                 '*--type=[kinds of accesses  load, store]:value: ' \
-                '*-p[with physical addresses of data]' \
-                '*--phys-data[with physical addresses of data]' \
-                '*--data-page-size[with page sizes of data]' \
+                '*-p[include physical addresses of data]' \
+                '*--phys-data[include physical addresses of data]' \
+                '*--data-page-size[include page sizes of data]' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
                 '*-f[skip the file ownership check]' \
@@ -1093,12 +1093,12 @@ _perfpy() {
                 '*--cpu=[trace only on these CPUs]:value: ' \
                 '*-T+[only these functions, or patterns such as vfs_*]:value: ' \
                 '*--trace-funcs=[only these functions, or patterns such as vfs_*]:value: ' \
-                '*-N+[not these functions]:value: ' \
-                '*--notrace-funcs=[not these functions]:value: ' \
+                '*-N+[skip these functions]:value: ' \
+                '*--notrace-funcs=[skip these functions]:value: ' \
                 '*-G+[these functions and what they call]:value: ' \
                 '*--graph-funcs=[these functions and what they call]:value: ' \
-                '*-g+[not what these functions call]:value: ' \
-                '*--nograph-funcs=[not what these functions call]:value: ' \
+                '*-g+[skip what these functions call]:value: ' \
+                '*--nograph-funcs=[skip what these functions call]:value: ' \
                 '*-m+[size of the buffer of each CPU  512K, 4M]:value: ' \
                 '*--buffer-size=[size of the buffer of each CPU  512K, 4M]:value: ' \
                 '*-t+[function_graph]:value:(function_graph function)' \
@@ -1108,7 +1108,7 @@ _perfpy() {
                 '*-D+[milliseconds to wait before tracing starts]:value: ' \
                 '*--delay=[milliseconds to wait before tracing starts]:value: ' \
                 '*--inherit[trace child processes]' \
-                '*--func-opts=[of the tracer function  call-graph, irq-info]:value: ' \
+                '*--func-opts=[options of the tracer function  call-graph, irq-info]:value: ' \
                 '*--graph-opts=[nosleep-time, noirqs, verbose, thresh=<n>, depth=<n>, tail]:value: ' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \

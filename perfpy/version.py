@@ -1,3 +1,3 @@
-"""The version of perfpy: read by the build, told in recordings."""
+"""The version of perfpy, which the build reads and recordings contain."""
 
 __version__ = "0.1.0"

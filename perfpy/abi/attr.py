@@ -300,7 +300,7 @@ class EventAttr:
         Fields unknown to the writer are 0. Raises ValueError for fewer than 64 bytes.
         """
         if len(data) < ATTR_SIZE_VER0:
-            raise ValueError(f"perf_event_attr of {len(data)} bytes, the smallest has {ATTR_SIZE_VER0}")
+            raise ValueError(f"perf_event_attr of {len(data)} bytes; expected at least {ATTR_SIZE_VER0}")
         layout, names = _layout(endian, min(len(data), _KNOWN_SIZE))
         attr = cls()
         for name, value in zip(names, layout.unpack_from(data), strict=True):

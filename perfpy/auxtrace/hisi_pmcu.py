@@ -99,7 +99,7 @@ def decode_header(data: bytes | memoryview) -> PmcuHeader:
         raise AuxDataError(len(data), f"the PMCU's header is cut: {len(data)} bytes of {_WORDS.size}")
     number = _WORDS.unpack_from(data)[-1]
     if not 0 < number <= _MOST_EVENTS:
-        raise AuxDataError(24, f"{number} events, where a PMCU counts 1 to {_MOST_EVENTS}")
+        raise AuxDataError(24, f"{number} events; a PMCU counts 1 to {_MOST_EVENTS}")
     end = _WORDS.size + 4 * number
     if len(data) < end:
         raise AuxDataError(len(data), f"the PMCU's header is cut: {len(data)} bytes of {end}")
@@ -110,11 +110,11 @@ def decode_header(data: bytes | memoryview) -> PmcuHeader:
 
 def _check(header: PmcuHeader) -> None:
     if not 0 < header.counters <= _MOST_COUNTERS:
-        raise AuxDataError(4, f"{header.counters} counters in parallel, where a CPU has 1 to {_MOST_COUNTERS}")
+        raise AuxDataError(4, f"{header.counters} counters in parallel; a CPU has 1 to {_MOST_COUNTERS}")
     if not header.cpus or header.cpus % _CLUSTER:
         raise AuxDataError(8, f"{header.cpus} CPUs, not a multiple of {_CLUSTER}")
     if header.compatible > 1:
-        raise AuxDataError(12, f"compatible mode {header.compatible}, where there are 0 and 1")
+        raise AuxDataError(12, f"compatible mode {header.compatible}; expected 0 or 1")
     size = (header.counters + (1 if header.compatible else 2)) * 8 * header.cpus
     if header.subsample_size != size:
         raise AuxDataError(16, f"subsamples of {header.subsample_size} bytes, where {header.cpus} CPUs need {size}")

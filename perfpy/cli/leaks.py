@@ -43,7 +43,7 @@ class _KeepingLine(NamedTuple):
 
 
 def run(options: LeaksCommandOptions) -> None:
-    """Show the Python lines that allocated memory and did not free it, from now on until the time is over, or Ctrl-C."""
+    """Show the Python lines that allocate memory and do not free it before the end of the watch (Ctrl-C ends it early)."""
     if not options.pid.isdecimal() or not 0 < int(options.pid) < _MOST_PID:
         fail(f"-p {visible(options.pid)}: expected a process id" if options.pid else "no process given; use -p PID")
     if not 0 < options.duration <= _LONGEST:

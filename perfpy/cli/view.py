@@ -34,7 +34,7 @@ class ViewCommandOptions(InputOptions, ViewPageOptions, SymbolFileOptions, Quiet
 
 
 def run(options: ViewCommandOptions) -> int:
-    """Show a recording as a page in the browser: time line, flame graph, tables, code; the changes between two recordings."""
+    """Show a recording, or the changes between two, as a page in the browser: time line, flame graph, tables, code."""
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.output.output_files import write_bytes
 

@@ -79,7 +79,7 @@ def _reader(code: FunctionCode, style: CodeStyle, extra_mode: str = "") -> Any:
     try:
         import capstone
     except ModuleNotFoundError:
-        raise NoCodeError(code.name, f"nothing here reads its instructions: {_HOW}") from None
+        raise NoCodeError(code.name, f"no disassembler for its instructions: {_HOW}") from None
     if code.file.machine not in _MACHINES:
         raise NoCodeError(code.name, f"capstone does not know ELF machine {code.file.machine}")
     architecture, modes = _MACHINES[code.file.machine]

@@ -110,7 +110,7 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
         raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
     file_that_ran = symbolizer.files(number).runtime
     if file_that_ran is None:
-        raise NoCodeError(name, f"{dso.name}{_build_id(dso)} is not here: keep it with perfpy buildid-cache --add, or say --symfs")
+        raise NoCodeError(name, f"{dso.name}{_build_id(dso)} is missing; keep it with perfpy buildid-cache --add, or give --symfs")
     first, last = link_addresses(file_that_ran, np.array([start, end - 1], np.uint64)).tolist()
     return file_that_ran, first, last + 1
 
@@ -120,7 +120,7 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
     above = symbolizer.running_kernel()
     if above is None:
         advice = _MODULE_ADVICE if dso.kind is DsoKind.MODULE else _KERNEL_ADVICE
-        raise NoCodeError(name, f"the recorded {dso.kind.value}{_build_id(dso)} is not here; {advice}")
+        raise NoCodeError(name, f"the recorded {dso.kind.value}{_build_id(dso)} is missing; {advice}")
     first, last = (int(address) for address in (start, end))
     if dso.kind is DsoKind.MODULE:  # its symbols count from the mapping's start
         first, last = symbolizer.in_memory(number, first), symbolizer.in_memory(number, last)

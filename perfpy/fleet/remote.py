@@ -131,7 +131,7 @@ def _web_pieces(url: str, name: str) -> Iterator[bytes]:
     try:
         answer: Answer | None = get(url, pace.seconds_left())
         if answer is None:
-            raise BadPerfDataError(name, "the server does not give it")
+            raise BadPerfDataError(name, "the server does not return it")
         with answer:
             while piece := answer.read(_PIECE, pace.seconds_left()):
                 pace.add(len(piece))

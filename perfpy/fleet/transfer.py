@@ -138,7 +138,7 @@ class _Reader:
     def _take(self, size: Any) -> memoryview:
         begin = self._offset
         if type(size) is not int or not 0 <= size <= len(self._arrays) - begin:
-            raise BadTransferError("an array of more bytes than there are")
+            raise BadTransferError("an array that is longer than the message")
         self._offset += size
         return self._arrays[begin : self._offset]
 

@@ -1,4 +1,4 @@
-"""The kernel's function tracers in tracefs: set up for one measurement, and put back afterwards, also after SIGKILL.
+"""The kernel's function tracers in tracefs: set up for one measurement, and restored afterwards, also after SIGKILL.
 
 The tracer `function` works in an instance of its own (instances/perfpy_PID), which others do not see; all instances share the options
 of the tracer itself (func_stack_trace), and kernels before 6.7 leave the global buffer at its smallest size after the first use of an
@@ -101,7 +101,7 @@ class FunctionTracer:
             raise _refusal(error, path) from None
 
     def set(self, name: str, text: str) -> None:
-        """Replace the content of a file, which is put back later. Raises KernelRefusedError, PerfError for a text it does not take."""
+        """Replace the content of a file, which is restored later. Raises KernelRefusedError, PerfError for a text that the file refuses."""
         path = f"{self.folder}/{name}"
         if not os.path.exists(path):
             self.missing.append(name)

@@ -53,7 +53,7 @@ def _plan(program: Program, request: ProbeRequest, resolver: Resolver, *, is_ker
 
 def _target(program: Program, site: Site) -> str:
     if any(character.isspace() for character in program.path):
-        raise ProbeError(f"the kernel takes no path with spaces ('{program.path}'); probe a hard link without them", errno.EINVAL)
+        raise ProbeError(f"the kernel accepts no path with spaces ('{program.path}'); probe a hard link without them", errno.EINVAL)
     return f"{program.path}:{program.file_offset(site.address):#x}"
 
 

@@ -141,7 +141,7 @@ def zstd_library() -> Any:
         else:
             from backports import zstd
     except ImportError:
-        raise ExpansionError("zstd is not here: install backports.zstd (part of Python from 3.14 on)") from None
+        raise ExpansionError("zstd is missing; install backports.zstd (part of Python from 3.14 on)") from None
     return zstd
 
 

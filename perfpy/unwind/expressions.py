@@ -170,7 +170,7 @@ class _ExpressionRun:
 
 def _pop(stack: list[Values]) -> Values:
     if not stack:
-        raise ValueError("an expression takes more from the stack than is there")
+        raise ValueError("an expression takes a value from an empty stack")
     return stack.pop()
 
 

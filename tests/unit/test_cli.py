@@ -73,7 +73,7 @@ def test_the_version_is_the_package_s(args, capsys):
     [
         (["recrod"], "perfpy: 'recrod' is not a perfpy command; did you mean 'record'?\n"),
         (["xyzzy"], "perfpy: 'xyzzy' is not a perfpy command; perfpy --help lists the commands\n"),
-        (["bench"], "perfpy: perfpy does not have perf's command 'bench'; perfpy help compatibility tells why\n"),
+        (["bench"], "perfpy: perfpy does not have perf's command 'bench'; perfpy help compatibility says why\n"),
         (
             ["daemon"],
             "perfpy: perfpy does not have perf's command 'daemon'; use perfpy record -a --switch-output=1m --switch-max-files=60\n",

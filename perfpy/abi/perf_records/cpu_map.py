@@ -27,13 +27,13 @@ def decode(data: bytes, endian: str) -> tuple[int, ...]:
     if kind == RANGE:
         any_cpu, start, end = struct.unpack_from(endian + "BxHH", data, 2)
         return ((-1,) if any_cpu else ()) + tuple(range(start, end + 1))
-    raise ValueError(f"CPU map of kind {kind}, known are 0 to 2")
+    raise ValueError(f"CPU map of unknown kind {kind}; expected 0 to 2")
 
 
 def _mask_cpus(data: bytes, endian: str) -> tuple[int, ...]:
     count, long_size = struct.unpack_from(endian + "HH", data, 2)
     if long_size not in (4, 8):
-        raise ValueError(f"CPU mask of {long_size}-byte words, known are 4 and 8")
+        raise ValueError(f"CPU mask of {long_size}-byte words; expected 4 or 8")
     # { u16 kind, count, long_size; }, with 4 bytes of padding before words of 8 bytes, because the struct is packed
     words = struct.unpack_from(f"{endian}{count}{'I' if long_size == 4 else 'Q'}", data, 6 if long_size == 4 else 10)
     bits = 8 * long_size

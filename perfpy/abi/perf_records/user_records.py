@@ -303,7 +303,7 @@ def _event_update(misc: int, body: bytes, endian: str) -> EventUpdate:
     elif number == EVENT_UPDATE_CPUS:
         value = cpu_map.decode(body[16:], endian)
     else:
-        raise ValueError(f"event update of kind {number}, known are 0 to 3")
+        raise ValueError(f"event update of unknown kind {number}; expected 0 to 3")
     return EventUpdate(misc, number, ident, value)
 
 

@@ -58,7 +58,7 @@ def numbers(name: str, value: Any) -> frozenset[int] | None:
         return None
     values = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else [*value]
     if wrong := [one for one in values if not hasattr(one, "__index__")]:
-        raise TypeError(f"{name} takes a number, or several of them; not {wrong[0]!r}")
+        raise TypeError(f"{name} takes a number or several numbers; not {wrong[0]!r}")
     return frozenset(map(index, values))
 
 
@@ -68,7 +68,7 @@ def texts(name: str, value: Any) -> frozenset[str] | None:
         return None
     values = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else [*value]
     if wrong := [one for one in values if not isinstance(one, str)]:
-        raise TypeError(f"{name} takes a text, or several of them; not {wrong[0]!r}")
+        raise TypeError(f"{name} takes a text or several texts; not {wrong[0]!r}")
     return frozenset(values)
 
 

@@ -1,4 +1,4 @@
-"""Virtual machines: why their CPUs leave to the host, and for how long.
+"""Exits of virtual CPUs to the host: their reasons and durations.
 
 Modules:
 

@@ -1,4 +1,4 @@
-"""Names of the reasons for which guests leave to the host.
+"""Names of the reasons for which virtual CPUs exit to the host.
 
 Values and names: VMX_EXIT_REASONS in arch/x86/include/uapi/asm/vmx.h, SVM_EXIT_REASONS in arch/x86/include/uapi/asm/svm.h.
 """

@@ -122,7 +122,7 @@ def _names(data: SampleSource) -> Callable[[int], str]:
     """Return the function from an exit's number to its name. Raises PerfError for processors that perfpy does not know."""
     arch = str(data.features.get("arch", "x86_64"))
     if arch not in ("x86_64", "i686", "i386"):
-        raise PerfError(f"{data.path}: perfpy knows the exits of x86 only, not of {arch}; perfpy script prints the events")
+        raise PerfError(f"{data.path}: perfpy reads exits on x86 only, not on {arch}; perfpy script prints the events")
     table: Mapping[int, str] = SVM if str(data.features.get("cpuid", "")).startswith(_AMD) else VMX
     return lambda reason: table.get(reason, UNKNOWN)
 

@@ -80,7 +80,7 @@ class Problems(NamedTuple):
 
 
 def problems(events: SchedEvents, transitions: QueueTransitions, source: SampleSource, *, one_cpu: bool = False) -> Problems:
-    """Return what makes the delays of a recording doubtful. transitions: of the events."""
+    """Return the reasons to doubt the delays of a recording. transitions: of the events."""
     switches = events.switches
     before = previous_of(switches.cpu.astype(np.int64))
     has_earlier = before >= 0

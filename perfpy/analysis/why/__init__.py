@@ -1,4 +1,4 @@
-"""Who waits for whom: `perfpy why`.
+"""Find the reasons for the waits of threads, for `perfpy why`.
 
 Modules, in the order of the data:
 

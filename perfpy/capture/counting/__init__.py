@@ -1,4 +1,4 @@
-"""Counting: what perf stat does, from events and a target to readings.
+"""Count the events of a target, as perf stat does.
 
 Modules:
 

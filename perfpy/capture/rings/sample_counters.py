@@ -57,7 +57,7 @@ class Opened(NamedTuple):
 
 
 def default_pages(procfs: ProcFs) -> int:
-    """Return perf's default pages of a ring buffer: what a user may lock, rounded down to 2^n."""
+    """Return perf's default pages of a ring buffer: as many as a user may lock, rounded down to 2^n."""
     allowed = procfs.setting(_MLOCK_SETTING) or _DEFAULT_MLOCK_KB
     pages = max(allowed * 1024 // PAGE_SIZE - 1, 1)
     return 1 << (pages.bit_length() - 1)

@@ -45,7 +45,7 @@ def append_section(path: str, data: PerfData, section: bytes) -> None:
     try:
         with open(path, "r+b", buffering=0) as file:
             if not data.is_file(file.fileno()):
-                raise OSError(errno.ESTALE, "another file has its name by now")
+                raise OSError(errno.ESTALE, "another file has its name now")
             end = file.seek(0, os.SEEK_END)
             _append(file.fileno(), section, end)
             os.pwrite(file.fileno(), struct.pack("=2Q", end, len(section)), entry)

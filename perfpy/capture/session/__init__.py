@@ -1,4 +1,4 @@
-"""One recording from start to end: what `perf record` does.
+"""Run one recording from start to end, as `perf record` does.
 
 Modules:
 

@@ -221,7 +221,7 @@ class FrameReader:
         """Read no more of a process whose memory misleads even the checks: other processes keep their frames."""
         self._forget(pid)
         self._retries[pid] = _Retry(time.monotonic() + _LONGEST_PAUSE, _LONGEST_PAUSE)
-        self.answers.append(Refused(pid, f"its memory makes no sense ({error})"))
+        self.answers.append(Refused(pid, f"its memory has unexpected content ({error})"))
 
     def _decode(self, pid: int, tid: int, copied: CopiedFrames) -> ThreadFrames | None:
         """Decode copied frames; return None if the memory of the thread's state has been reused."""

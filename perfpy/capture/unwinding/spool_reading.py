@@ -39,7 +39,7 @@ class SpoolReader:
             while copied < size:
                 count = os.preadv(self._fds[store], [view[copied:]], offset + copied)
                 if not count:
-                    raise ValueError("the spool is shorter than its extents say")
+                    raise ValueError("the spool is shorter than its extents")
                 copied += count
             end += size
         return data

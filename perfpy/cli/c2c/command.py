@@ -8,7 +8,7 @@ from perfpy.cli.line.actions import Action, CommandWithActions, ForwardingAction
 
 
 def _report(options: C2cReportOptions) -> int:
-    """Show the cache lines that CPUs take from each other, and who uses them."""
+    """Show the cache lines that CPUs take from each other, and the code that uses them."""
     from perfpy.cli.c2c.report import report
 
     return report(options)

@@ -1,4 +1,4 @@
-"""From the first words of a command line to the command: the table of commands, options before it, lines without one.
+"""Find the command of a command line by its first words: the table of commands, options before it, lines without one.
 
 Modules:
 

@@ -69,7 +69,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
-    epilog=f"'perfpy COMMAND --help' shows the options of a command, 'perfpy help TOPIC' a topic: {', '.join(TOPICS)}.",
+    epilog=f"'perfpy COMMAND --help' shows the options of a command. 'perfpy help TOPIC' shows a topic: {', '.join(TOPICS)}.",
 )
 @click.option("-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="show the version")
 @click.option("--no-pager", is_flag=True, expose_value=False, help="show text that is longer than the screen without a pager")
@@ -77,7 +77,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 def root(ctx: click.Context) -> int | None:
     """Count, record and report what programs do on Linux: perf, in Python.
 
-    'perfpy ./program ARGS' records a program with the stacks it needs, and reports it; 'perfpy PID' a running process.
+    'perfpy ./program ARGS' records a program and reports it. 'perfpy PID' does the same for a running process.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

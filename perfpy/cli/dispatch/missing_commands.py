@@ -21,5 +21,5 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
 def refusal(name: str) -> str:
     """Return the message for a command that only perf has."""
     lines = ALTERNATIVES[name]
-    remedy = f"use {' && '.join(lines)}" if lines else "perfpy help compatibility tells why"
+    remedy = f"use {' && '.join(lines)}" if lines else "perfpy help compatibility says why"
     return f"perfpy does not have perf's command '{name}'; {remedy}"

@@ -1,4 +1,4 @@
-"""The shortest way to an answer: `perfpy ./program` or `perfpy PID` records with the stacks it needs and reports; `perfpy` shows how."""
+"""Record and report in one step: `perfpy ./program` or `perfpy PID` records and reports; `perfpy` shows how."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
 #: what to type, and what for
 _WAYS: Final = (
-    ("perfpy ./program [ARGS]", "record a program, and tell where its time goes"),
+    ("perfpy ./program [ARGS]", "record a program, and show where its time goes"),
     ("perfpy python3 app.py", "the same for a Python program: functions and lines"),
     ("perfpy PID", f"the same for a running process, for {_SECONDS} seconds"),
     ("perfpy top", "show what runs on this machine now"),
@@ -61,7 +61,7 @@ def processes_of(args: Sequence[str]) -> list[int]:
     pids = [*map(int, words)]
     for pid in pids:
         if not os.path.exists(f"/proc/{pid}"):
-            raise PerfError(f"no process {pid} runs; perfpy top shows those that do")
+            raise PerfError(f"no process {pid} is running; perfpy top shows the running ones")
     return pids
 
 

@@ -52,5 +52,5 @@ command = _FtraceCommand(
         "latency": Action(FtraceLatencyOptions, _latency, "a histogram of the durations of one function"),
         "profile": Action(FtraceProfileOptions, _profile, "totals, means and longest durations of functions"),
     },
-    "Trace the kernel's functions with its function tracers, as root. The tracers' former state is put back.",
+    "Trace the kernel's functions with its function tracers, as root, and restore the tracers' former state.",
 )

@@ -30,9 +30,9 @@ class FtraceOptions(VerboseOptions):
 class FtraceFilterOptions(CommandOptions):
     """Further filters of functions."""
 
-    notrace_funcs: tuple[str, ...] = option("-N,--notrace-funcs", Listed(), "not these functions", metavar="<func>")
+    notrace_funcs: tuple[str, ...] = option("-N,--notrace-funcs", Listed(), "skip these functions", metavar="<func>")
     graph_funcs: tuple[str, ...] = option("-G,--graph-funcs", Listed(), "these functions and what they call", metavar="<func>")
-    nograph_funcs: tuple[str, ...] = option("-g,--nograph-funcs", Listed(), "not what these functions call", metavar="<func>")
+    nograph_funcs: tuple[str, ...] = option("-g,--nograph-funcs", Listed(), "skip what these functions call", metavar="<func>")
     buffer_size: str = option("-m,--buffer-size", Value(default=""), "size of the buffer of each CPU: 512K, 4M", metavar="<size>")
 
 
@@ -45,7 +45,7 @@ class FtraceTraceOptions(FtraceOptions, FtraceFilterOptions):
     funcs: str | None = option("-F,--funcs", Attached("", takes_word=True), "list the functions that can be traced", metavar="<[FILTER]>")
     delay: int = option("-D,--delay", Value(parse_unsigned, default=0), "milliseconds to wait before tracing starts", metavar="<n>")
     inherit: bool = option("--inherit", Flag(), "trace child processes")
-    func_opts: str = option("--func-opts", Value(default=""), "of the tracer function: call-graph, irq-info", metavar="<options>")
+    func_opts: str = option("--func-opts", Value(default=""), "options of the tracer function: call-graph, irq-info", metavar="<options>")
     graph_opts: str = option(
         "--graph-opts", Value(default=""), "nosleep-time, noirqs, verbose, thresh=<n>, depth=<n>, tail", metavar="<options>"
     )

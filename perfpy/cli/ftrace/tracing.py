@@ -231,4 +231,4 @@ def _threads_of(pid: str) -> list[str]:
     try:
         return os.listdir(f"/proc/{pid}/task")
     except OSError:
-        fail(f"-p {pid}: there is no process {pid}")
+        fail(f"-p {pid}: no such process")

@@ -1,4 +1,4 @@
-"""`perfpy kvm`: why virtual machines leave to the host."""
+"""`perfpy kvm`: why virtual CPUs exit to the host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfpy.cli.line.options import fail
 
 
 def _report(options: KvmReportOptions) -> int:
-    """Show how often virtual machines left to the host, why, and for how long."""
+    """Show how often virtual CPUs exited to the host, why, and for how long."""
     from perfpy.cli.kvm.report import report
 
     return report(options)
@@ -36,9 +36,9 @@ command = CommandWithActions(
                 "report": Action(KvmReportOptions, _report, "the exits by reason, with their durations"),
                 "live": Action(KvmOptions, _live, "not available"),
             },
-            "Show how often virtual machines left to the host, why, and for how long.",
+            "Show how often virtual CPUs exited to the host, why, and for how long.",
             "exits of virtual machines: stat record, stat report",
         )
     },
-    "Show why virtual machines leave to the host, and for how long.",
+    "Show why virtual CPUs exit to the host, and for how long.",
 )

@@ -91,7 +91,7 @@ def _candidates(options: LatencyCommandOptions, command: list[str]) -> Iterator[
     if command:
         program_path = shutil.which(command[0])
         if program_path is None:
-            fail(f"there is no program {command[0]}")
+            fail(f"no such program: {command[0]}")
         yield os.path.realpath(program_path)
         return
     if not options.pid.isdecimal():

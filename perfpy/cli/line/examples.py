@@ -63,14 +63,16 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     ),
     "sched": (
         _example(
-            "record what the scheduler does, and show who waited for a CPU", "perfpy sched record -- make -j8", "perfpy sched latency"
+            "record what the scheduler does, and show which tasks waited for a CPU",
+            "perfpy sched record -- make -j8",
+            "perfpy sched latency",
         ),
         _example("show each switch with its times, and wakeups", "perfpy sched timehist -w"),
         _example("show the time that each thread ran", "perfpy sched timehist -s"),
         _example("show which thread each CPU ran", "perfpy sched map --compact"),
     ),
     "why": (
-        _example("explain why a program takes its time (as root)", "perfpy why -- ./program"),
+        _example("explain why a program is slow (as root)", "perfpy why -- ./program"),
         _example("explain a running process for five seconds", "perfpy why -d 5 -p 1234"),
         _example(
             "keep the recording, and look at another process in it", "perfpy why -o why.data -- ./program", "perfpy why -i why.data -p 1234"
@@ -186,7 +188,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "check": (_example("test for a feature in a script", "perfpy check feature libtraceevent && echo yes"),),
     "config": (
         _example("list the current settings", "perfpy config --list"),
-        _example("report without callees' costs from now on", "perfpy config report.children=false"),
+        _example("let reports omit callees' costs from now on", "perfpy config report.children=false"),
     ),
     "evlist": (
         _example("list the events of a recording", "perfpy evlist -i perf.data"),

@@ -21,8 +21,8 @@ class MemOptions(VerboseOptions):
     """Options of all actions."""
 
     kinds: str = option("-t,--type", Value(default=""), "kinds of accesses: load, store (default: load,store)", metavar="<type>")
-    phys_data: bool = option("-p,--phys-data", Flag(), "with physical addresses of data")
-    data_page_size: bool = option("--data-page-size", Flag(), "with page sizes of data")
+    phys_data: bool = option("-p,--phys-data", Flag(), "include physical addresses of data")
+    data_page_size: bool = option("--data-page-size", Flag(), "include page sizes of data")
     cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
     force: bool = option("-f,--force", Flag(), "skip the file ownership check")
 

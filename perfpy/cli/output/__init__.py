@@ -1,4 +1,4 @@
-"""What commands print beside their results, and where they print it: terminal, pager, files.
+"""Print notes, progress and results to terminals, pagers and files.
 
 Modules:
 

@@ -90,7 +90,7 @@ def _symbol_names(program: Program) -> list[str]:
 def _with_debug_info(options: ProbeCommandOptions) -> Program:
     program = target_program(options)
     if program is None:
-        raise ProbeError("the kernel's lines and variables need its debug information; -k names a vmlinux that has it", errno.ENOENT)
+        raise ProbeError("the kernel's lines and variables need its debug information; name a vmlinux that has it with -k", errno.ENOENT)
     if not program.has_debug_info:
         raise ProbeError(f"{program.path} has no debug information; compile with -g, or install its debug package", errno.ENOENT)
     return program

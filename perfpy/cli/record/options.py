@@ -52,7 +52,7 @@ def share_of_cpu(text: str) -> float:
     except ValueError:
         percent = 0.0
     if not 0 < percent <= _MOST_PERCENT:
-        raise ValueError("a number of percent of one CPU, such as 2%")
+        raise ValueError("a percentage of one CPU, such as 2%")
     return percent / 100
 
 

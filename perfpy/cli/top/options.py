@@ -32,7 +32,7 @@ def delay(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.01 <= seconds <= _LONGEST_DELAY:
-        raise ValueError("a number of seconds from 0.01 on")
+        raise ValueError("a number of seconds, at least 0.01")
     return seconds
 
 
@@ -107,7 +107,7 @@ class TopRowOptions(CommandOptions):
     by: str = option(
         "--by",
         Value(Choice("process", "thread", "cgroup", "container"), default=""),
-        "rows are processes, threads, cgroups or containers",
+        "show a row for each process, thread, cgroup or container",
         metavar="<kind>",
     )
     fields: str | None = option("--fields", Value(), "choose the columns", metavar="<key[,keys...]>")

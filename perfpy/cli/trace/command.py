@@ -1,4 +1,4 @@
-"""`perfpy trace`: system calls as they happen, or of a recording."""
+"""`perfpy trace`: system calls as they happen, or from a recording."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ class TraceEventOptions(CommandOptions):
         "--duration", Value(milliseconds, default=0.0), "print only calls that took more than n milliseconds", metavar="<n>"
     )
     slowest: int = option("--slowest", Value(parse_unsigned, default=0), "print only the n slowest calls, at the end", metavar="<n>")
-    switch_on: str = option("--switch-on", Value(default=""), "only what happens after this event", metavar="<event>")
-    switch_off: str = option("--switch-off", Value(default=""), "only what happens before this event", metavar="<event>")
+    switch_on: str = option("--switch-on", Value(default=""), "print only what happens after this event", metavar="<event>")
+    switch_off: str = option("--switch-off", Value(default=""), "print only what happens before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
     max_events: int = option("--max-events", Value(parse_unsigned, default=0), "stop after n lines", metavar="<n>")
 

@@ -119,7 +119,7 @@ def replay(options: TraceCommandOptions) -> int:
     if options.by:
         fail("--by: recordings (-i) have neither file names nor addresses; trace the program, or its processes (-p)")
     if options.faults or options.sched or options.kernel_chains:
-        fail("-F, --sched and --kernel-syscall-graph choose what is traced; a recording (-i) has what it has")
+        fail("-F, --sched and --kernel-syscall-graph choose what to trace; they have no effect on a recording (-i)")
     with (
         open_recording(options.input, force=options.force, verbose=options.verbose) as recording,
         TraceOutput(output_path(options)) as output,

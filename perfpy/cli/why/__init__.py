@@ -1,4 +1,4 @@
-"""`perfpy why`: who waits for whom.
+"""`perfpy why`: why a program is slow, and which thread waits for which.
 
 options    the options
 command    checks, and the output

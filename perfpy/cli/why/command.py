@@ -14,7 +14,7 @@ _MOST_PIDS = 1 << 31
 
 
 def run(options: WhyCommandOptions) -> int:
-    """Explain why a program takes its time: what its threads do, for what they wait, and who lets them wait."""
+    """Explain why a program is slow: what its threads do, what they wait for, and which thread keeps them waiting."""
     pids = _pids(options.pid)
     if options.duration < 0 or options.duration > _LONGEST:
         fail(f"--duration {options.duration}: a number of seconds up to {_LONGEST}")

@@ -82,7 +82,7 @@ def decode(data: bytes) -> PythonLayout:
             offsets[f"{group}.{name}"] = values[row]
             row += 1
     if any(value > _LARGEST for name, value in offsets.items() if not name.endswith("_generation")) or not _fits(offsets):
-        raise ValueError("the description of the Python runtime makes no sense")
+        raise ValueError("the description of the Python runtime has unexpected values")
     return _layout(version, offsets, is_free_threaded=bool(numbers[1]))
 
 

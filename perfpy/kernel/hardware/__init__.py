@@ -1,4 +1,4 @@
-"""What the kernel tells about the machine's hardware.
+"""The machine's hardware, as the kernel describes it.
 
 Modules:
 

@@ -134,7 +134,7 @@ def _write_build_ids(w: FieldWriter, ids: tuple[HeaderBuildId, ...]) -> None:
 def _read_event_desc(r: FieldReader) -> tuple[EventDesc, ...]:
     count, size = r.u32(), r.u32()
     if size < ATTR_SIZE_VER0:
-        raise ValueError(f"event attrs of {size} bytes, the smallest has {ATTR_SIZE_VER0}")
+        raise ValueError(f"event attrs of {size} bytes; expected at least {ATTR_SIZE_VER0}")
 
     def one() -> EventDesc:
         attr = EventAttr.unpack(r.raw(size), r.endian)

@@ -108,7 +108,7 @@ def decode_header(data: bytes) -> FileHeader | PipeHeader:
     if size == PIPE_HEADER_SIZE and version == 2:
         return PipeHeader(endian)
     if size not in (HEADER_SIZE, _OLDEST_HEADER_SIZE):
-        raise ValueError(f"header of {size} bytes, known are {PIPE_HEADER_SIZE}, {_OLDEST_HEADER_SIZE} and {HEADER_SIZE}")
+        raise ValueError(f"header of {size} bytes; expected {PIPE_HEADER_SIZE}, {_OLDEST_HEADER_SIZE} and {HEADER_SIZE}")
     if len(data) < size:
         raise ValueError(f"header truncated after {len(data)} of {size} bytes")
     words = struct.unpack_from(f"{endian}7Q", data, 16)
@@ -166,7 +166,7 @@ def decode_attr_table(data: bytes, attr_size: int, endian: str) -> list[AttrEntr
     """
     size = attr_size - SECTION_SIZE
     if size < ATTR_SIZE_VER0:
-        raise ValueError(f"attr table with entries of {attr_size} bytes, the smallest has {ATTR_SIZE_VER0 + SECTION_SIZE}")
+        raise ValueError(f"attr table with entries of {attr_size} bytes; expected at least {ATTR_SIZE_VER0 + SECTION_SIZE}")
     if len(data) % attr_size:
         raise ValueError(f"attr table of {len(data)} bytes is not a multiple of its entry size, {attr_size}")
     entries = []

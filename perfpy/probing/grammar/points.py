@@ -112,7 +112,7 @@ def _marker(text: str) -> tuple[str, str] | None:
     if not colon:
         provider, name = "", provider
     if not _NAME.match(name) or (provider and not _NAME.match(provider)):
-        raise UsageError(f"'{text}' is no SDT marker; the form is %sdt_PROVIDER:NAME")
+        raise UsageError(f"'{text}' is not an SDT marker; expected %sdt_PROVIDER:NAME")
     return provider.removeprefix("sdt_"), name
 
 

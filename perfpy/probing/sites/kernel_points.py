@@ -64,11 +64,11 @@ def plan_kernel(text: str, request: ProbeRequest, *, module: str = "", most: int
     arguments = [parse_argument(one) for one in request.arguments]
     point = request.point
     if not point.function or point.line is not None or point.pattern or point.source:
-        raise ProbeError(f"'{point.text}' needs the kernel's debug information; -k names a vmlinux that has it", errno.ENOENT)
+        raise ProbeError(f"'{point.text}' needs the kernel's debug information; name a vmlinux that has it with -k", errno.ENOENT)
     needy = next((argument for argument in arguments if argument.needs_variables), None)
     if needy is not None:
         raise NoVariableError(
-            f"'{needy.text}' needs the kernel's debug information; -k names a vmlinux that has it, or read registers (%di)"
+            f"'{needy.text}' needs the kernel's debug information; name a vmlinux that has it with -k, or read registers (%di)"
         )
     symbols = list(kernel_symbols(text))
     first = next((symbol.address for symbol in symbols if symbol.name == _FIRST), 0)

@@ -169,7 +169,7 @@ def _link(source: str, folder: folders.Folder, name: str, build_id: str) -> None
     with open(fd, "rb"):
         actual_id = build_id_notes.of_fd(fd)
         if actual_id and actual_id.hex() != build_id:  # a compressed module has no readable build-id
-            raise FileNotFoundError(f"{source}: another build by now")
+            raise FileNotFoundError(f"{source}: meanwhile replaced by another build")
         if os.fstat(fd).st_uid not in trusted_file_owners():
             _copy(fd, folder, name)
             return

@@ -108,7 +108,7 @@ class _State:
             if code is not None:
                 self._instruction(code & 0xC0, code & 0x3F, reader)
         if self.count > _INSTRUCTIONS_MOST:
-            raise ValueError("an entry of very many instructions")
+            raise ValueError("an entry of too many instructions")
         self._complete_row()
 
     def _run_short_forms(self, reader: ByteReader) -> int | None:
@@ -198,7 +198,7 @@ class _State:
 
     def remember(self, _reader: ByteReader) -> None:
         if len(self._remembered) >= _REMEMBERED_MOST:
-            raise ValueError("very many remembered states")
+            raise ValueError("too many remembered states")
         self._remembered.append((self.cfa, self.rules))
         self._is_shared = True
 

@@ -60,7 +60,7 @@ class ScriptProgram:
             raise PerfError(f"{path}: {error.strerror}") from None
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None)
-            raise PerfError(f"{path}{f', line {line}' if line else ''}: no program in Python 3: {getattr(error, 'msg', error)}") from None
+            raise PerfError(f"{path}{f', line {line}' if line else ''}: not a Python 3 program: {getattr(error, 'msg', error)}") from None
 
     def start(self) -> None:
         """Run the script's file. Raises ScriptFailedError; PerfError for a script that needs an unavailable module."""

@@ -1,4 +1,4 @@
-"""`--switch-on` and `--switch-off`: only what happens between two events is printed and added up."""
+"""`--switch-on` and `--switch-off`: print and add up only what happens between two events."""
 
 from __future__ import annotations
 

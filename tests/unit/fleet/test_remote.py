@@ -114,9 +114,9 @@ def test_recordings_that_cannot_be_fetched_are_skipped_and_reported(here: list[s
     recordings = Recordings([f"{server}/{name}" for name in (NAMES[0], "gone", "cut.data", "elsewhere")], jobs=1)
     assert [(*row.texts.values(), row.period) for row in recordings.report(by="comm,dso,symbol")] == rows(here[:1])
     reasons = {failed.path.removeprefix(server): failed.reason for failed in recordings.failed}
-    assert reasons["/gone"] == "the server does not give it"
+    assert reasons["/gone"] == "the server does not return it"
     assert reasons["/cut.data"].startswith("truncated after ")
-    assert reasons["/elsewhere"] == "the server does not give it"
+    assert reasons["/elsewhere"] == "the server does not return it"
 
 
 def test_slow_downloads_time_out(server: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class ScriptFolder:
         self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         state = os.fstat(self._fd)
         if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) != 0o700:
-            raise PermissionError(f"{self.path}: another folder by now")
+            raise PermissionError(f"{self.path}: meanwhile replaced by another folder")
         os.fchmod(self._fd, self._modes[0])
         self._names: list[str] = []
 

@@ -91,7 +91,7 @@ class BrowsedReport:
         self.full_names = full_names
         self._tables = [histogram for histogram in report.histograms if histogram.leader.samples]
         if not self._tables:
-            raise ValueError("a report without samples has nothing to browse")
+            raise ValueError("a report without samples has no rows to browse")
         self._index = 0
         self.relative = False  # whether shares are relative to the filtered rows
         self.own_first = False  # whether rows are sorted by their own share, without callees

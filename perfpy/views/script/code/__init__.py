@@ -1,4 +1,4 @@
-"""The code of samples as text: instructions, those between branches, and source lines.
+"""The code of samples as text: instructions, blocks between branches, and source lines.
 
 Modules:
 

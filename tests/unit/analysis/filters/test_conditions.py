@@ -49,10 +49,10 @@ def test_numbers_may_be_numpys(recording: perfpy.Recording) -> None:
 @pytest.mark.parametrize(
     ("conditions", "error", "says"),
     [
-        ({"pid": "12"}, TypeError, "pid takes a number, or several of them; not '12'"),
-        ({"cpu": 1.5}, TypeError, "cpu takes a number, or several of them; not 1.5"),
-        ({"comm": 5}, TypeError, "comm takes a text, or several of them; not 5"),
-        ({"symbol": [b"main"]}, TypeError, "symbol takes a text, or several of them; not b'main'"),
+        ({"pid": "12"}, TypeError, "pid takes a number or several numbers; not '12'"),
+        ({"cpu": 1.5}, TypeError, "cpu takes a number or several numbers; not 1.5"),
+        ({"comm": 5}, TypeError, "comm takes a text or several texts; not 5"),
+        ({"symbol": [b"main"]}, TypeError, "symbol takes a text or several texts; not b'main'"),
         ({"dso": b"libc"}, TypeError, "dso takes a text"),
         ({"event": "cycles"}, UsageError, "no event 'cycles' in the recording; its events: cpu-clock:u"),
         ({"time": 5}, TypeError, "time takes a start and an end, such as"),

@@ -90,7 +90,7 @@ def test_memory_that_misleads_the_checks_costs_its_own_process_only(monkeypatch:
     reader.look(np.frombuffer(sample, np.uint8))
     assert memory.is_closed
     assert list(reader.answers) == [
-        Refused(PID, "its memory makes no sense (unpack_from requires a buffer of at least 508 bytes)"),
+        Refused(PID, "its memory has unexpected content (unpack_from requires a buffer of at least 508 bytes)"),
         ReadUpTo(9),
     ]
 

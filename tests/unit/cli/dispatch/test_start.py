@@ -75,7 +75,7 @@ def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch
 
 def test_a_process_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert started(monkeypatch, Recorded(), "4294967295") == (255, [])
-    assert capsys.readouterr().err == "perfpy: no process 4294967295 runs; perfpy top shows those that do\n"
+    assert capsys.readouterr().err == "perfpy: no process 4294967295 is running; perfpy top shows the running ones\n"
 
 
 @pytest.mark.parametrize("words", [["9" * 5000], ["12,"], ["1", "2"], ["-12"], ["1_2"]])

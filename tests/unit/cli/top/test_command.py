@@ -10,8 +10,8 @@ from perfpy.cli import run
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["-d", "0"], "option -d expects a number of seconds from 0.01 on, not '0'"),
-        (["-d", "nan"], "option -d expects a number of seconds from 0.01 on, not 'nan'"),
+        (["-d", "0"], "option -d expects a number of seconds, at least 0.01, not '0'"),
+        (["-d", "nan"], "option -d expects a number of seconds, at least 0.01, not 'nan'"),
         (["--updates", "-1"], "option --updates expects a whole number up to 2147483647, not '-1'"),
         (["-F", "9", "-c", "9"], "-F excludes -c"),
         (["-G", "/"], "--cgroup requires -e before it"),

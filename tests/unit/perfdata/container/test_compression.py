@@ -25,9 +25,9 @@ def without_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_zstd")
 def test_features_that_need_zstd_fail_with_one_line():
-    with pytest.raises(PerfError, match=r"^compression: zstd is not here: install backports\.zstd"):
+    with pytest.raises(PerfError, match=r"^compression: zstd is missing; install backports\.zstd"):
         Packer(1)
-    with pytest.raises(PerfError, match=r"^compressed records: zstd is not here: install backports\.zstd"):
+    with pytest.raises(PerfError, match=r"^compressed records: zstd is missing; install backports\.zstd"):
         zstd_decompressor()
     with pytest.raises(expansion.ExpansionError, match=r"install backports\.zstd"):
         expansion.expand("zstd", b"", 10)

@@ -105,7 +105,7 @@ def _answer(connection: socket.socket) -> bytes:
 def _wake(pid: int, root: ProcessRoot, folder: int, inner: int) -> None:
     """Make a JVM open its socket; a process that would die of the signal is left alone."""
     if not live_process.catches(pid, signal.SIGQUIT):
-        raise OSError(errno.EAGAIN, "it does not accept requests yet")
+        raise OSError(errno.EAGAIN, "it does not listen yet")
     request = f".attach_pid{inner}"
     os.close(root.run(lambda _: os.open(request, _FLAGS, 0o600, dir_fd=folder)))
     try:

@@ -73,7 +73,7 @@ def test_another_kernels_memory_has_not(tmp_path: Path, kallsyms: SymbolOptions,
     monkeypatch.setattr(kernel_memory, "PATH", kcore(tmp_path))
     result = annotation(tmp_path, kallsyms)
     assert list(result.functions()) == []
-    assert "the recorded kernel is not here" in next(iter(result.without_code))
+    assert "the recorded kernel is missing" in next(iter(result.without_code))
 
 
 def test_memory_that_cannot_be_read_is_named(tmp_path: Path, kallsyms: SymbolOptions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_to_pandas_has_names(runs: Runs) -> None:
         ("def on_sample(batch):\n    1 / 0\n", [], 255, 'script.py", line 2, in on_sample'),
         ("def on_sample(batch): batch['colour']\n", [], 255, "no column 'colour'; these samples have event, "),
         ("def process_event(sample): pass\n", [], 255, "no function on_sample(batch) or on_record(record); a script in perf's form"),
-        ("def on_sample(batch) print\n", [], 255, "line 1: no program in Python 3"),
+        ("def on_sample(batch) print\n", [], 255, "line 1: not a Python 3 program"),
         ("import sys\ndef on_end(): sys.exit(3)\n", [], 3, ""),
         ("", ["-s", "x.py"], 129, "exclude each other"),
     ],

@@ -162,7 +162,7 @@ def test_a_failure_is_reported_with_the_scripts_line(function: str, runs: Runs, 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("def f(:\n", "line 1: no program"), ("print 'old'\n", "no program in Python 3: "), ("a\0b", "no program in Python 3: ")],
+    [("def f(:\n", "line 1: not a Python 3 program"), ("print 'old'\n", "not a Python 3 program: "), ("a\0b", "not a Python 3 program: ")],
 )
 def test_invalid_scripts_are_an_error_of_one_line(text: str, message: str, runs: Runs, recording: Path) -> None:
     status, _, err = runs(text, recording)

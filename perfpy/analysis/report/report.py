@@ -360,7 +360,7 @@ def losses(data: SampleSource) -> tuple[int, int]:
 
 def _machine_names(data: SampleSource, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
     """Return the names of CPUs and cgroups that the columns need."""
-    cgroup_name = _cgroup_names(data).get if layout.has("cgroup") or layout.has("container") else lambda _number: None
+    cgroup_name = cgroup_names(data).get if layout.has("cgroup") or layout.has("container") else lambda _number: None
     numbered = namespaces.namespaces if namespaces is not None else ()
     return MachineTexts(_socket_finder(data), cgroup_name, numbered, [recording_text(data)])
 
@@ -391,5 +391,6 @@ def _socket_finder(data: SampleSource) -> Callable[[int], int]:
     return lambda cpu: cpus[cpu].socket if 0 <= cpu < len(cpus) else -1
 
 
-def _cgroup_names(data: SampleSource) -> dict[int, str]:
+def cgroup_names(data: SampleSource) -> dict[int, str]:
+    """Return the paths of cgroups by their ids."""
     return {side.record.id: side.record.path for side in data.side_band([RecordType.CGROUP]) if isinstance(side.record, Cgroup)}

@@ -66,7 +66,7 @@ def make_stacks(
         timed: keep the single samples, in order of time.
         latency: weight by shares of the wall clock (perfpy.analysis.samples.parallelism).
         sites: separate stacks by addresses, with these and their lines.
-        threads: separate rows by process and thread.
+        threads: separate rows by process and thread, and by cgroup if samples have it.
         payloads: keep the data of tracepoints for single samples.
         most_samples: merge single samples that differ only in time above this number (0: never).
         jobs: number of processes (0: one per CPU), unless timed.
@@ -95,8 +95,9 @@ def plan_stacks(
 ) -> PlannedStacks:
     """Return stacks before their samples are folded. The arguments are those of make_stacks()."""
     raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
-    states, payload, tasks = ("state",) if has_off_cpu(data.events) else (), ("raw",) if raw else (), ("pid", "tid") if threads else ()
-    dimensions = ("comm", "frame", *states, *payload, *tasks)
+    states, payload = ("state",) if has_off_cpu(data.events) else (), ("raw",) if raw else ()
+    cgroup = ("cgroup",) if any(event.attr.sample_type & SampleType.CGROUP for event in data.events) else ()
+    dimensions = ("comm", "frame", *states, *payload, *(("pid", "tid", *cgroup) if threads else ()))
     folding = FoldingPlan(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
     scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=jobs)
@@ -302,6 +303,7 @@ class _Builder:
             tracepoint=self._events[number].attr.type == PerfType.TRACEPOINT,
             payloads=self._profile.raw.payloads,
             tasks=tuple(folded.dimensions[name][rows].astype(np.int32) for name in ("pid", "tid")) if "tid" in folded.dimensions else (),
+            cgroup=folded.dimensions["cgroup"][rows] if "cgroup" in folded.dimensions else None,
         )
 
     def _timed_samples(self, is_of_event: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:

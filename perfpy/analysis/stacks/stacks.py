@@ -76,6 +76,7 @@ class Stacks:
         tracepoint: whether the event is one.
         payloads: raw data, if requested.
         tasks: pid and tid of each row, if requested: int32[rows] each.
+        cgroup: id of each row's cgroup (0: unknown) if rows have tasks and samples have cgroups.
         categories: the category of each function (perfpy.analysis.verdict.categories, or WAITING), with single samples only.
     """
 
@@ -98,6 +99,7 @@ class Stacks:
     payloads: Sequence[bytes] = ()
     categories: Sequence[int] = ()
     tasks: tuple[NDArray[np.int32], ...] = ()
+    cgroup: NDArray[np.int64] | None = None
 
     @property
     def total(self) -> int:

@@ -175,6 +175,7 @@ def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOpti
 
 
 def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
+    from perfpy.analysis.report.report import cgroup_names
     from perfpy.views.stacks.pprof import Metadata, pprof
 
     times = recording.times()
@@ -184,6 +185,7 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
         period=_period(recording.events[0].attr),
         comments=[recording.title, ", ".join(recording.environment)],
         host=str(recording.header.get("hostname") or ""),
+        cgroups=cgroup_names(recording.data) if any(part.cgroup is not None for part in stacks) else {},
     )
     return pprof(stacks, metadata)
 

@@ -15,7 +15,7 @@ from perfpy.views.readable import readable, source_file
 from perfpy.views.stacks.protobuf import message, number, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perfpy.analysis.stacks.code_sites import FileMapping, Source
     from perfpy.analysis.stacks.stacks import Function, Stacks
@@ -31,6 +31,7 @@ class Metadata(NamedTuple):
         duration: ns
         period: ns between two samples, if known
         host: the name of the recorded machine
+        cgroups: the paths of cgroups by their ids
     """
 
     start: int = 0
@@ -38,12 +39,13 @@ class Metadata(NamedTuple):
     period: int = 0
     comments: Sequence[str] = ()
     host: str = ""
+    cgroups: Mapping[int, str] = {}
 
 
 def pprof(parts: Sequence[Stacks], metadata: Metadata = Metadata()) -> bytes:  # noqa: B008 - a value
     """Return the profile: two values for each event (samples, and the sum of periods).
 
-    Labels of samples are texts: the command (comm), and if known the process (pid), the thread (tid) and the machine (host).
+    Labels of samples are texts: the command (comm), and if known the process (pid), the thread (tid), the cgroup and the machine (host).
     """
     return gzip.compress(_Writer(parts).profile(metadata), 6, mtime=0)
 
@@ -71,7 +73,7 @@ class _Writer:
     def profile(self, metadata: Metadata) -> bytes:
         kinds = self._kinds()
         out = [message(1, self._value_type(*kind)) for kind in kinds]
-        out += [message(2, sample) for sample in self._samples(metadata.host)]
+        out += [message(2, sample) for sample in self._samples(metadata)]
         locations = [self._location(i, site) for site, i in self._locations.items()]
         functions = [self._function(i, *function) for function, i in self._functions.items()]
         out += [message(3, self._mapping(i, mapping)) for mapping, i in self._mappings.items()]
@@ -96,13 +98,20 @@ class _Writer:
     def _value_type(self, kind: str, unit: str) -> bytes:
         return number(1, self._string(kind)) + number(2, self._string(unit))
 
-    def _samples(self, host: str) -> Iterator[bytes]:
-        of_host = self._label("host", host) if host else b""
+    def _samples(self, metadata: Metadata) -> Iterator[bytes]:
+        of_host = self._label("host", metadata.host) if metadata.host else b""
         for position, part in enumerate(self._parts):
             locations = _Locations(self, part)
             chains = {chain: packed(1, locations.of_chain(chain)) for chain in distinct(part.chain).tolist()}
             comms = [self._label("comm", comm) + of_host for comm in part.comms]
-            rows = zip(part.chain.tolist(), part.comm.tolist(), part.count.tolist(), part.weight.tolist(), self._tasks(part), strict=True)
+            rows = zip(
+                part.chain.tolist(),
+                part.comm.tolist(),
+                part.count.tolist(),
+                part.weight.tolist(),
+                self._tasks(part, metadata.cgroups),
+                strict=True,
+            )
             for chain, comm, count, weight, task in rows:
                 values = [0] * (2 * len(self._parts))
                 values[2 * position : 2 * position + 2] = count, weight
@@ -111,15 +120,19 @@ class _Writer:
     def _label(self, name: str, value: str) -> bytes:
         return message(3, number(1, self._string(name)) + number(2, self._string(value)))
 
-    def _tasks(self, part: Stacks) -> Iterable[bytes]:
-        """Return the labels of each row's process and thread."""
+    def _tasks(self, part: Stacks, cgroups: Mapping[int, str]) -> Iterable[bytes]:
+        """Return the labels of each row's process, thread and cgroup."""
         if not part.tasks:
             return [b""] * len(part.chain)
-        labels: dict[tuple[int, int], bytes] = {}
-        for task in zip(*(column.tolist() for column in part.tasks), strict=True):
+        cgroup = [0] * len(part.chain) if part.cgroup is None else part.cgroup.tolist()
+        labels: dict[tuple[int, int, int], bytes] = {}
+        tasks = list(zip(*(column.tolist() for column in part.tasks), cgroup, strict=True))
+        for task in tasks:
             if task not in labels:
-                labels[task] = self._label("pid", str(task[0])) + self._label("tid", str(task[1]))
-        return [labels[task] for task in zip(*(column.tolist() for column in part.tasks), strict=True)]
+                pid, tid, number = task
+                of_cgroup = self._label("cgroup", cgroups[number]) if number in cgroups else b""
+                labels[task] = self._label("pid", str(pid)) + self._label("tid", str(tid)) + of_cgroup
+        return [labels[task] for task in tasks]
 
     def location(self, site: _Location) -> int:
         """Return the id of a location."""

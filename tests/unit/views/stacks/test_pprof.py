@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfpy.abi.flags import SampleType
+from perfpy.abi.records import Cgroup
+from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.stacks.code_sites import CodeSites, FileMapping
 from perfpy.cli import run
 from perfpy.views.stacks.pprof import Metadata, pprof
 from tests.builders.annotated import spin_with_lines
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.sampled_program import Stack, sampled_program
 from tests.builders.stacks import stacks
 from tests.builders.viewers import consumed
@@ -66,6 +70,24 @@ def test_samples_have_labels_of_their_thread_and_machine() -> None:
         {"comm": "sh", "host": "web-1", "pid": "7", "tid": "9"},
         {"comm": "ls", "host": "web-1", "pid": "8", "tid": "8"},
     ]
+
+
+def test_samples_have_a_label_of_their_cgroup() -> None:
+    part = dataclasses.replace(stacks("sh;main;run 3\nls;main 4\nps;main 5"), cgroup=np.array([20, 0, 30]))
+    part = dataclasses.replace(part, tasks=(np.array([7, 8, 9], np.int32), np.array([7, 8, 9], np.int32)))
+    of_samples = labels(pprof([part], Metadata(cgroups={20: "/user.slice"})))
+    assert [sample.get("cgroup") for sample in of_samples] == ["/user.slice", None, None], "not of samples with an unknown cgroup"
+
+
+def test_an_export_separates_cgroups(tmp_path: Path) -> None:
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.CGROUP)])
+    for number, path in ((20, "/a.service"), (30, "/b.service")):
+        built.record(Cgroup(0, number, path, SampleId(pid=7, tid=7, time=100)))
+    for time, number in ((110, 20), (120, 30), (130, 30)):
+        built.sample(misc=2, ip=0x401000, pid=7, tid=7, time=time, period=1000, cgroup=number)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["report", "-i", str(tmp_path / "perf.data"), "--pprof", str(tmp_path / "pprof.gz"), "-q"]) == 0
+    assert sorted(sample["cgroup"] for sample in labels((tmp_path / "pprof.gz").read_bytes())) == ["/a.service", "/b.service"]
 
 
 def test_an_export_separates_threads(tmp_path: Path) -> None:

@@ -159,6 +159,9 @@ _perfpy_value()
     "kmem -s" | "kmem --sort" | "kmem =--sort") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline ;;
     "kmem -l" | "kmem --line" | "kmem =--line" | "kmem --time" | "kmem =--time") : ;;
     "kmem --vmlinux" | "kmem =--vmlinux" | "kmem --kallsyms" | "kmem =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "timechart -i" | "timechart --input" | "timechart =--input") _perfpy_recordings ;;
+    "timechart -o" | "timechart --output" | "timechart =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "timechart -w" | "timechart --width" | "timechart =--width" | "timechart -n" | "timechart --proc-num" | "timechart =--proc-num" | "timechart -p" | "timechart --process" | "timechart =--process" | "timechart --highlight" | "timechart =--highlight" | "timechart --io-min-time" | "timechart =--io-min-time" | "timechart --io-merge-dist" | "timechart =--io-merge-dist") : ;;
     "why -i" | "why --input" | "why =--input") _perfpy_recordings ;;
     "why --symfs" | "why =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "why --kallsyms" | "why =--kallsyms" | "why -k" | "why --vmlinux" | "why =--vmlinux" | "why -o" | "why --output" | "why =--output" | "why --chrome-trace" | "why =--chrome-trace") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -220,7 +223,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem timechart why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help --help --version
         return
     fi
     local options="" workload="" actions=""
@@ -267,7 +270,7 @@ _perfpy()
         actions="record latency timehist map script"
         ;;
     lock)
-        options="-i --input -f --force -q --quiet -v --verbose --output -D --dump-raw-trace --vmlinux --kallsyms -h --help -k --key -F --field -t --threads -c --combine-locks -E --entries -m --map -l --lock-addr --max-stack --stack-skip -Y --type-filter -L --lock-filter -S --callstack-filter -x --field-separator"
+        options="-i --input -f --force -q --quiet -v --verbose --output -D --dump-raw-trace --vmlinux --kallsyms -h --help -k --key -F --field -t --threads -c --combine-locks -E --entries -m --map -o --lock-owner -l --lock-addr --max-stack --stack-skip -Y --type-filter -L --lock-filter -S --callstack-filter -x --field-separator"
         actions="record report info contention script"
         ;;
     kwork)
@@ -277,6 +280,10 @@ _perfpy()
     kmem)
         options="-i --input -f --force -v --verbose --slab --page --alloc --caller -s --sort -l --line --raw-ip --live --time --vmlinux --kallsyms -h --help"
         actions="record stat"
+        ;;
+    timechart)
+        options="-P --power-only -T --tasks-only -i --input -f --force -v --verbose -o --output -w --width -n --proc-num -p --process -t --topology --highlight --io-skip-eagain --io-min-time --io-merge-dist -h --help -I --io-only -g --callchain"
+        actions="record"
         ;;
     why)
         options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration -j --json -o --output --chrome-trace -h --help"
@@ -340,7 +347,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem timechart why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

@@ -37,6 +37,7 @@ _perfpy() {
         'lock:show waits for the kernels locks'
         'kwork:show interrupts and work queues of the kernel, and their delays'
         'kmem:show the memory that the kernel allocates'
+        'timechart:draw what CPUs and tasks did over time'
         'why:explain why a program is slow, and which thread waits for which'
         'mem:show memory accesses  latency, data, and what served them'
         'c2c:show cache lines that CPUs take from each other'
@@ -879,6 +880,8 @@ _perfpy() {
                 '*--entries=[show at most n rows]:value: ' \
                 '*-m[list only the locks]' \
                 '*--map[list only the locks]' \
+                '*-o[one row per thread that held a lock]' \
+                '*--lock-owner[one row per thread that held a lock]' \
                 '*-l[one row per lock]' \
                 '*--lock-addr[one row per lock]' \
                 '*--max-stack=[use n functions of a callchain]:value: ' \
@@ -950,6 +953,41 @@ _perfpy() {
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '1:action:(record stat)' \
+                '*:file:_files'
+            ;;
+        timechart)
+            _arguments -s -S \
+                '*-P[only idle states and frequencies of CPUs]' \
+                '*--power-only[only idle states and frequencies of CPUs]' \
+                '*-T[only tasks]' \
+                '*--tasks-only[only tasks]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-o+[write this file]:file:_files' \
+                '*--output=[write this file]:file:_files' \
+                '*-w+[width in pixels]:value: ' \
+                '*--width=[width in pixels]:value: ' \
+                '*-n+[show the n busiest tasks]:value: ' \
+                '*--proc-num=[show the n busiest tasks]:value: ' \
+                '*-p+[only this process  a number or a name]:value: ' \
+                '*--process=[only this process  a number or a name]:value: ' \
+                '*-t[sort CPUs by core and socket]' \
+                '*--topology[sort CPUs by core and socket]' \
+                '*--highlight=[highlight tasks  a name or a least run time]:value: ' \
+                '*--io-skip-eagain[leave out calls that failed with EAGAIN]' \
+                '*--io-min-time=[show shorter calls as this long]:value: ' \
+                '*--io-merge-dist=[join calls as close as this]:value: ' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*-I[record only input and output]' \
+                '*--io-only[record only input and output]' \
+                '*-g[record callchains]' \
+                '*--callchain[record callchains]' \
+                '1:action:(record)' \
                 '*:file:_files'
             ;;
         why)
@@ -1376,7 +1414,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem timechart why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -27,8 +27,8 @@ Modules:
 
 dispatch            from the first words of a line to the command; each command has a module or folder of its name:
                     annotate, archive, build_id_cache, build_id_list, c2c, check, config, data, diff, evlist, export, ftrace, help,
-                    inject, kmem, kvm, kwork, latency, leaks, list, lock, mem, probe, record, report, sched, script, stacks, stat, top,
-                    trace, version, view, why
+                    inject, kmem, kvm, kwork, latency, leaks, list, lock, mem, probe, record, report, sched, script, stacks, stat,
+                    timechart, top, trace, version, view, why
 line                what all commands share: parsing, options, configuration
 output              what all commands share: terminal, pager, result files, notes
 features            perf's features, for version and check

@@ -78,3 +78,19 @@ def recording_of_allocations() -> bytes:
             add("mm_page_free", 0x900 + turn, 3)
     add("mm_page_alloc", (1 << 64) - 1, 5, _FLAGS[0], 0)
     return recording.file()
+
+
+def recording_of_locks() -> bytes:
+    """Return waits of three threads for three locks; some are woken by the holder, and one does not end."""
+    names = ["lock:contention_begin", "lock:contention_end", "sched:sched_waking"]
+    recording = EventRecording(names, comms={100: "alpha", 101: "beta", 102: "gamma"}, with_chains=True)
+    time = 10**9
+    for turn in range(30):
+        tid, lock, flags = 100 + turn % 3, 0xFFFF_8000 + turn % 4 * 0x40, (1, 2, 4, 32)[turn % 4]
+        recording.event("lock:contention_begin", time, lock, flags, tid=tid, chain=(0x7000 + turn % 2,))
+        if turn % 4:
+            recording.event("sched:sched_waking", time + 500, b"", tid, 120, 0, tid=100 + (turn + 1) % 3, chain=(0x7000,))
+        time += _STEP * (1 + turn % 5)
+        if turn != 17:
+            recording.event("lock:contention_end", time, lock, 0, tid=tid, chain=(0x7000,))
+    return recording.file()

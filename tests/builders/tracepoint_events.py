@@ -75,6 +75,14 @@ POINTS: Final = {
     "lock:contention_begin": Point(516, (("void *", "lock_addr", "Q"), ("unsigned int", "flags", "I")), '"%p", REC->lock_addr'),
     "lock:contention_end": Point(517, (("void *", "lock_addr", "Q"), ("int", "ret", "i")), '"%p", REC->lock_addr'),
     "sched:sched_wakeup": Point(518, (*_TASK, ("int", "target_cpu", "i")), '"pid=%d", REC->pid'),
+    "power:cpu_idle": Point(520, (("u32", "state", "I"), ("u32", "cpu_id", "I")), '"state=%u", REC->state'),
+    "power:cpu_frequency": Point(521, (("u32", "state", "I"), ("u32", "cpu_id", "I")), '"state=%u", REC->state'),
+    "syscalls:sys_enter_read": Point(
+        522,
+        (("int", "__syscall_nr", "i"), ("unsigned int", "fd", "Q"), ("char *", "buf", "Q"), ("size_t", "count", "Q")),
+        '"fd: %d", REC->fd',
+    ),
+    "syscalls:sys_exit_read": Point(523, (("int", "__syscall_nr", "i"), ("long", "ret", "q")), '"0x%lx", REC->ret'),
     "sched:sched_waking": Point(519, (*_TASK, ("int", "target_cpu", "i")), '"pid=%d", REC->pid'),
 }  # fmt: skip
 

@@ -15,11 +15,11 @@ from typing import Final
 import pytest
 
 from perfpy.cli import run
-from tests.builders.kernel_events import recording_of_allocations, recording_of_work
+from tests.builders.kernel_events import recording_of_allocations, recording_of_locks, recording_of_work
 
 _ANSWERS: Final = Path(__file__).parent / "kernel" / "answers.txt"
 _PROMPT: Final = "$ perf "
-_RECORDINGS: Final = {"kwork": cache(recording_of_work), "kmem": cache(recording_of_allocations)}
+_RECORDINGS: Final = {"kwork": cache(recording_of_work), "kmem": cache(recording_of_allocations), "lock": cache(recording_of_locks)}
 
 
 def answers() -> dict[str, str]:

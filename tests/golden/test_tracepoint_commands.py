@@ -25,7 +25,8 @@ ON_STANDARD_OUTPUT: Final = ("mem", "c2c")  # perf's notes on symbols are on std
 UNLIKE_PERF: Final = {
     r"sched-(ls|pipe|messaging|rt)\.data 7\.3 sched latency ": "perf 7's table of a file of perf 6; ours is that of the recorder",
     r" kmem .* -i ": "perf reads no options after the action",
-    r"lock contention -o": "perf needs BPF for it; the refusal is ours",
+    r" timechart ": "the chart has a layout of its own",
+    r"lock contention -o": "perf needs BPF for it",
     r"lock contention -v": "perf tells how it reads kallsyms",
     r"lock contention -k contended": "perf orders equal callers by a hash",
     r"lock-many.* -Y rwsem:W": "perf counts filtered locks as bad ones",

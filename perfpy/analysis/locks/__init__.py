@@ -4,5 +4,6 @@ Modules:
 
 contention   the waits of a recording
 callers      the functions that waited
+owners       who held the locks
 lock_table   waits by caller, thread or lock
 """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.analysis.locks.owners import LockWaitTimes, LockWakeups, find_owners
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.scheduling.contention import LockEvents, pair_contentions
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
 
     from perfpy.abi.columns import Ragged
     from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.perfdata.tracepoint_rows import TracepointRows
 
 BEGIN: Final = "lock:contention_begin"
 END: Final = "lock:contention_end"
+WAKEUPS: Final = ("sched:sched_waking", "sched:sched_wakeup")
 _NO_EVENTS: Final = "{path}: no lock:contention_begin tracepoint with its format; record one: perfpy lock record -- COMMAND"
 #: flags of contention_begin -> the type of the lock (include/trace/events/lock.h)
 TYPES: Final = {
@@ -49,6 +52,7 @@ class LockWaits(NamedTuple):
         chains: callchains; None without.
         key: uint64[n], delivery keys.
         tids: all threads with events of locks.
+        owner: int64[n], the thread that held the lock, or UNKNOWN_OWNER; None unless asked for.
     """
 
     tid: NDArray[np.int64]
@@ -59,36 +63,33 @@ class LockWaits(NamedTuple):
     chains: Ragged | None
     key: NDArray[np.uint64]
     tids: NDArray[np.int64]
+    owner: NDArray[np.int64] | None = None
 
 
-def read_waits(source: SampleSource, *, chains: bool = False) -> LockWaits:
+def read_waits(source: SampleSource, *, chains: bool = False, owners: bool = False) -> LockWaits:
     """Read the waits of a recording. Raises UsageError if it has no contention events.
 
     Args:
         source: the samples.
         chains: whether to keep callchains.
+        owners: whether to find who held the locks.
     """
     if BEGIN not in tracepoints_of(source):
         raise UsageError(_NO_EVENTS.format(path=source.path))
-    wanted = {BEGIN: ("lock_addr", "flags"), END: ("lock_addr",)}
+    wanted: dict[str, tuple[str, ...]] = {BEGIN: ("lock_addr", "flags"), END: ("lock_addr",)}
+    if owners:
+        wanted[wakeup_of(source)] = ("pid",)
     rows = read_tracepoints(source, wanted, with_chains=(BEGIN,) if chains else ())
     rows = {name: table.with_numbers(wanted[name]) for name, table in rows.items()}
     begins = rows[BEGIN]
-    none = np.zeros(0, np.int64)
     ends = rows.get(END)
-    begin_events = LockEvents(begins.tid.astype(np.int64), begins.fields["lock_addr"].astype(np.uint64), begins.order)
-    end_events = (
-        LockEvents(none, none.astype(np.uint64), none)
-        if ends is None
-        else LockEvents(ends.tid.astype(np.int64), ends.fields["lock_addr"].astype(np.uint64), ends.order)
-    )
+    begin_events, end_events = _lock_events(begins), _lock_events(ends)
     pairs = pair_contentions(begin_events, end_events)
-    begin = pairs.begin
-    end_time = none if ends is None else ends.time
-    ended = pairs.end >= 0
+    begin, ended = pairs.begin, pairs.end >= 0
     duration = np.full(len(begin), -1, np.int64)
-    duration[ended] = np.maximum(end_time[pairs.end[ended]] - begins.time[begin[ended]], 0)
-    return LockWaits(
+    if ends is not None:
+        duration[ended] = np.maximum(ends.time[pairs.end[ended]] - begins.time[begin[ended]], 0)
+    waits = LockWaits(
         tid=begin_events.tid[begin],
         pid=begins.pid[begin].astype(np.int64),
         lock=begin_events.lock[begin],
@@ -98,6 +99,31 @@ def read_waits(source: SampleSource, *, chains: bool = False) -> LockWaits:
         key=begins.key[begin],
         tids=np.unique(begin_events.tid),
     )
+    if not owners:
+        return waits
+    end_order = np.full(len(begin), -1, np.int64)
+    end_order[ended] = end_events.order[pairs.end[ended]]
+    times = LockWaitTimes(waits.tid, waits.lock.view(np.int64), begins.order[begin], end_order)
+    return waits._replace(owner=find_owners(times, _wakeups(rows.get(wakeup_of(source)))))
+
+
+def _lock_events(rows: TracepointRows | None) -> LockEvents:
+    none = np.zeros(0, np.int64)
+    if rows is None:
+        return LockEvents(none, none.astype(np.uint64), none)
+    return LockEvents(rows.tid.astype(np.int64), rows.fields["lock_addr"].astype(np.uint64), rows.order)
+
+
+def wakeup_of(source: SampleSource) -> str:
+    """Return the tracepoint of wakeups that a recording has; the name of the usual one without any."""
+    return next((name for name in WAKEUPS if name in tracepoints_of(source)), WAKEUPS[0])
+
+
+def _wakeups(rows: TracepointRows | None) -> LockWakeups:
+    none = np.zeros(0, np.int64)
+    if rows is None:
+        return LockWakeups(none, none, none)
+    return LockWakeups(rows.tid.astype(np.int64), rows.fields["pid"].astype(np.int64), rows.order)
 
 
 def type_of(flags: int) -> str:

@@ -46,6 +46,7 @@ COMMANDS = {
     "lock": Entry("perfpy.cli.lock.command", "show waits for the kernel's locks"),
     "kwork": Entry("perfpy.cli.kwork.command", "show interrupts and work queues of the kernel, and their delays", pages=True),
     "kmem": Entry("perfpy.cli.kmem.command", "show the memory that the kernel allocates", pages=True),
+    "timechart": Entry("perfpy.cli.timechart.command", "draw what CPUs and tasks did over time"),
     "why": Entry("perfpy.cli.why.command", "explain why a program is slow, and which thread waits for which", pages=True),
     "mem": Entry("perfpy.cli.mem.command", "show memory accesses: latency, data, and what served them", pages=True),
     "c2c": Entry("perfpy.cli.c2c.command", "show cache lines that CPUs take from each other", pages=True),

@@ -14,7 +14,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "iostat": ("perfpy record -a -e 'block:*' -- sleep 1", "perfpy script"),
     "kallsyms": (),
     "test": (),
-    "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
 }
 
 

@@ -156,10 +156,20 @@ class CommandWithActions(Action):
         actions: by name, in the order of the help.
         help: the text of --help.
         summary: see Action.
+        without_action: what the command does if no action is named; None: it prints its help.
     """
 
-    def __init__(self, options_class: type[CommandOptions], actions: Mapping[str, Action], help: str, summary: str = "") -> None:
+    def __init__(
+        self,
+        options_class: type[CommandOptions],
+        actions: Mapping[str, Action],
+        help: str,
+        summary: str = "",
+        *,
+        without_action: Action | None = None,
+    ) -> None:
         super().__init__(options_class, _no_action, summary)
+        self._without_action = without_action
         self.own_options = self.options
         self.actions = actions
         self.help = help + "".join(f"\n\n{name}: {action.summary}" for name, action in actions.items())
@@ -184,6 +194,8 @@ class CommandWithActions(Action):
             return self.actions[action].run(f"{name} {action}", [*own, *rest])
         if is_help(own):
             return super().run(name, own)
+        if self._without_action is not None:
+            return self._without_action.run(name, own)
         print(self.help_text(name))
         return _USAGE_STATUS
 

@@ -20,6 +20,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "lock": (
         _example("record waits for kernel locks, and show their callers", "perfpy lock record -- make -j8", "perfpy lock contention"),
         _example("show the threads that waited most", "perfpy lock contention -t -E 10"),
+        _example("show who held the locks", "perfpy lock record -e sched:sched_waking -- make -j8", "perfpy lock contention -o"),
         _example("show the longest waits for each lock", "perfpy lock report -k wait_max"),
     ),
     "kwork": (
@@ -37,6 +38,12 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "record the kernel's allocations, and show who wastes memory", "perfpy kmem record -- make", "perfpy kmem --caller -l 20 stat"
         ),
         _example("show who holds pages", "perfpy kmem --page record -- make", "perfpy kmem --page --live --caller stat"),
+    ),
+    "timechart": (
+        _example(
+            "record a build, and draw what CPUs and tasks did", "perfpy timechart record -- make -j8", "perfpy timechart -o build.svg"
+        ),
+        _example("draw the input and output of tasks", "perfpy timechart record -I -- make", "perfpy timechart --io-merge-dist=1ms"),
     ),
     "ftrace": (
         _example("print the calls of functions while a program runs", "perfpy ftrace trace -T 'vfs_*' -- ls"),

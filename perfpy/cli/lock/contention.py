@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.opening import open_recording
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.locks.callers import Callers
     from perfpy.analysis.locks.lock_table import LockRow
     from perfpy.cli.lock.options import LockContentionOptions
+    from perfpy.recording import Recording
 
 _FAILURES = ("task", "stack", "time", "data")
 _KEYS = ("contended", "wait_total", "wait_max", "wait_min", "avg_wait")
@@ -33,11 +35,13 @@ def run(options: LockContentionOptions) -> int:
     words = {*TYPES.values(), *(name.partition(":")[0] for name in TYPES.values())}
     for word in types - words:
         fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")
-    if options.threads and options.lock_addr:
-        fail("-t and -l exclude each other")
+    if options.threads + options.lock_addr + options.lock_owner > 1:
+        fail("-t, -l and -o exclude each other")
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
-        needs_chains = bool(options.callstack_filter) or not (options.threads or options.lock_addr)
-        table = _ContentionTable(LockInput(recording, options, chains=needs_chains), options, types)
+        needs_chains = bool(options.callstack_filter) or not (options.threads or options.lock_addr or options.lock_owner)
+        if options.lock_owner:
+            _warn_without_wakeups(recording)
+        table = _ContentionTable(LockInput(recording, options, chains=needs_chains, owners=options.lock_owner), options, types)
         print_table(table.lines(fields), options)
     return 0
 
@@ -85,6 +89,8 @@ class _ContentionTable:
         chosen = self._chosen()
         if options.threads:
             return make_rows(waits, waits.tid, chosen)
+        if options.lock_owner and waits.owner is not None:
+            return make_rows(waits, waits.owner, chosen)
         if options.lock_addr:
             return in_order_of_locks(make_rows(waits, waits.lock, chosen))
         callers = self._callers
@@ -122,6 +128,9 @@ class _ContentionTable:
         if options.threads:
             tids = waits.tid
             return (lambda row: (str(int(tids[row.first])), self._read.comm(int(tids[row.first])))), f"{'pid':>12}   comm", ("pid", "comm")
+        if options.lock_owner and waits.owner is not None:
+            owners = waits.owner
+            return (lambda row: self._owner_texts(int(owners[row.first]))), f"{'pid':>12}   owner", ("pid", "owner")
         if options.lock_addr:
             names = self._read.lock_names(waits.lock.tolist())
 
@@ -137,6 +146,9 @@ class _ContentionTable:
 
         return caller_texts, f"{'type':>12}   caller", ("type", "caller")
 
+    def _owner_texts(self, tid: int) -> Sequence[str]:
+        return str(tid), self._read.name(tid) if tid >= 0 else "Unknown"
+
     def _aligned(self, texts: Callable[[LockRow], Sequence[str]]) -> Callable[[LockRow], str]:
         """Return the function from a row to its last columns in the table."""
 
@@ -148,6 +160,17 @@ class _ContentionTable:
             return f"{first:>12}   {others[0]}"
 
         return text
+
+
+def _warn_without_wakeups(recording: Recording) -> None:
+    """Tell how to record the wakeups that name most owners."""
+    from perfpy.analysis.locks.contention import wakeup_of
+    from perfpy.perfdata.tracepoint_rows import tracepoints_of
+
+    name = wakeup_of(recording.data)
+    if name not in tracepoints_of(recording.data):
+        remedy = f"record them: perfpy lock record -e {name} -- COMMAND"
+        print(f"Warning: no {name} events, so only holders that waited themselves are known; {remedy}", file=sys.stderr)
 
 
 def _is_address(word: str) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _BPF: Final = "it needs perf's BPF programs; record, then lock contention -i FILE"
 _LACKING: Final[Mapping[str, str]] = {
     **dict.fromkeys(("-b,--use-bpf", "-a,--all-cpus", "-C,--cpu", "-p,--pid", "--tid", "-M,--map-nr-entries"), _BPF),
-    **dict.fromkeys(("-G,--cgroup-filter", "--lock-cgroup", "-o,--lock-owner"), _BPF),
+    **dict.fromkeys(("-G,--cgroup-filter", "--lock-cgroup"), _BPF),
 }
 
 
@@ -50,6 +50,7 @@ class LockContentionOptions(LockOptions, lacks=_LACKING):
     key: str = option("-k,--key", Value(default="wait_total"), "sort by this field", metavar="<wait_total>")
     field: str = option("-F,--field", Value(default=""), "show these fields, such as contended,wait_total", metavar="<fields>")
     threads: bool = option("-t,--threads", Flag(), "one row per thread")
+    lock_owner: bool = option("-o,--lock-owner", Flag(), "one row per thread that held a lock")
     lock_addr: bool = option("-l,--lock-addr", Flag(), "one row per lock")
     entries: int = option("-E,--entries", Value(parse_unsigned, default=0), "show at most n rows", metavar="<n>")
     max_stack: int = option("--max-stack", Value(parse_unsigned, default=8), "use n functions of a callchain (default: 8)", metavar="<num>")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfpy.cli.lock.options import LockOptions
     from perfpy.recording import Recording
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 _MARKERS: Final = re.compile(rb"^([0-9a-fA-F]+) \w (__(?:sched|lock)_text_(?:start|end))$", re.MULTILINE)
 _LONGEST: Final = 1 << 26  # bytes of kallsyms
@@ -27,7 +28,7 @@ _KALLSYMS: Final = "/proc/kallsyms"
 class LockInput:
     """The waits of an open recording."""
 
-    def __init__(self, recording: Recording, options: LockOptions, *, chains: bool = False) -> None:
+    def __init__(self, recording: Recording, options: LockOptions, *, chains: bool = False, owners: bool = False) -> None:
         from perfpy.analysis.locks.contention import read_waits
 
         self._recording = recording
@@ -37,7 +38,7 @@ class LockInput:
 
             sys.stdout.flush()
             write_dump(recording, sys.stdout.buffer)
-        self.waits: LockWaits = read_waits(recording.data, chains=chains)
+        self.waits: LockWaits = read_waits(recording.data, chains=chains, owners=owners)
 
     @cached_property
     def symbolizer(self) -> Symbolizer:
@@ -52,6 +53,14 @@ class LockInput:
     def comm(self, tid: int) -> str:
         """Return the last name that a COMM record gave a thread; new threads have none, as in perf."""
         return self._comms.get(tid, f":{tid}") if tid else "swapper"
+
+    def name(self, tid: int) -> str:
+        """Return the last name of a thread, also one that it has from its parent."""
+        return self._timeline.last_comm(tid) if tid else "swapper"
+
+    @cached_property
+    def _timeline(self) -> TaskTimeline:
+        return self._recording.make_timeline(keep_exited=True)
 
     @cached_property
     def _comms(self) -> dict[int, str]:

@@ -1,0 +1,8 @@
+"""Compute what CPUs and tasks did over time, for a chart.
+
+Modules:
+
+task_times   the time of tasks as running, waiting for a CPU, blocked
+power        idle states and frequencies of CPUs
+io_calls     the input and output of tasks, as system calls
+"""

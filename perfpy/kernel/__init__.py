@@ -21,9 +21,7 @@ Modules:
     function_tracer  the function tracers of tracefs: set up, put back
     hardware         CPUs: their names and topology
     hwmon            sensors of hardware monitors
-    bpf              loaded BPF programs
-    bpf_code         BPF programs as instructions
-    bpf_loading      loads BPF programs and creates their maps
+    bpf              BPF programs: loaded ones, and perfpy's own
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from perfpy.capture.counter import Counter
 from perfpy.capture.memory_growth.programs import AllocationMaps, Allocator, entry_program, free_program, return_program
 from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.errors import PerfError
-from perfpy.kernel import bpf_loading
+from perfpy.kernel.bpf import loading as bpf_loading
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.symbols.files import elf, live_process
 

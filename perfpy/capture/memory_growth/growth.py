@@ -16,7 +16,7 @@ from perfpy.capture.python_frames.frame_program import FRAME, HEAD, SCRATCH_SIZE
 from perfpy.capture.python_frames.sampled_frames import decode, entry_of
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
-from perfpy.kernel import bpf_loading
+from perfpy.kernel.bpf import loading as bpf_loading
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols.files import live_process
 

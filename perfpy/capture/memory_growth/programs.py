@@ -18,7 +18,7 @@ from perfpy.capture.python_frames.frame_program import (
     copy_head,
     find_thread,
 )
-from perfpy.kernel.bpf_code import BpfCode
+from perfpy.kernel.bpf.code import BpfCode
 
 INTERVAL: Final = 1 << 14  #: bytes of small allocations for each chosen one; a power of two
 SHORT_INTERVAL: Final = 1 << 10  #: the same with CPython's small objects

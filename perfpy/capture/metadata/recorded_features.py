@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfpy.capture.opening import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.rings.sample_counters import SampleCounters
-    from perfpy.kernel.bpf import BpfProgramInfo
+    from perfpy.kernel.bpf.loaded_programs import BpfProgramInfo
     from perfpy.perfdata.container.compression import Packer
 
 _ANONYMOUS_GROUP = "{anon_group}"

@@ -30,7 +30,7 @@ from perfpy.untrusted.folders import own
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from perfpy.kernel.bpf import BpfProgramInfo
+    from perfpy.kernel.bpf.loaded_programs import BpfProgramInfo
     from perfpy.kernel.procfs import ProcFs, ProcMapping
 
 KERNEL: Final = "[kernel.kallsyms]"

@@ -17,7 +17,7 @@ from perfpy.capture.metadata.recorded_features import RecordedFeatures
 from perfpy.capture.metadata.synthesis import Synthesis, id_layout
 from perfpy.capture.record_options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.targets import ANY
-from perfpy.kernel.bpf import loaded_programs, loaded_types
+from perfpy.kernel.bpf.loaded_programs import loaded_programs, loaded_types
 from perfpy.kernel.sysfs import module_text
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 

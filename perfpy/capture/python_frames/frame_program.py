@@ -14,7 +14,7 @@ import struct
 from typing import Final, NamedTuple
 
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
-from perfpy.kernel.bpf_code import BpfCode
+from perfpy.kernel.bpf.code import BpfCode
 
 #: time (CLOCK_MONOTONIC, ns), tid, pid, number of frames, holder of the GIL, whether it is locked, native id, stack pointer, next frame (0:
 #: complete), code of the holder's innermost frame

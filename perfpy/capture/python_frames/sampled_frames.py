@@ -17,7 +17,7 @@ from perfpy.abi.flags import PerfType
 from perfpy.abi.python_code import GilState
 from perfpy.capture.python_frames.frame_program import FRAME, HEAD, SCRATCH_SIZE, THREAD, UNKNOWN_THREAD, ThreadEntry, frame_program
 from perfpy.interpreters.cpython.layouts import NONE
-from perfpy.kernel import bpf_loading
+from perfpy.kernel.bpf import loading as bpf_loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

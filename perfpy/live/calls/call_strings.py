@@ -16,7 +16,7 @@ from perfpy.abi.system_calls.arguments import arguments_of
 from perfpy.abi.system_calls.numbers import names_by_number
 from perfpy.abi.system_calls.structures import structures_of
 from perfpy.errors import KernelRefusedError
-from perfpy.kernel import bpf_loading
+from perfpy.kernel.bpf import loading as bpf_loading
 from perfpy.live.calls.text_program import (
     HEAD,
     MOST_ARGUMENTS,

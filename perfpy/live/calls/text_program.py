@@ -17,7 +17,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls.structures import ONE, RESULT
-from perfpy.kernel.bpf_code import BpfCode
+from perfpy.kernel.bpf.code import BpfCode
 
 if TYPE_CHECKING:
     from perfpy.abi.system_calls.structures import PointedStructure

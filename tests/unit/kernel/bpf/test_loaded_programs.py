@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from perfpy.kernel.bpf import BpfProgramInfo, loaded_programs, loaded_types
+from perfpy.kernel.bpf.loaded_programs import BpfProgramInfo, loaded_programs, loaded_types
 from perfpy.perfdata.container.bpf_programs import BpfFunction, bpf_functions, btf_function_names
 from perfpy.perfdata.container.feature_values import BpfProgram
 from tests.builders import bpf_programs

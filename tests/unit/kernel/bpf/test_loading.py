@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from perfpy.kernel import bpf_loading
-from perfpy.kernel.bpf_loading import BpfRing
+from perfpy.kernel.bpf import loading as bpf_loading
+from perfpy.kernel.bpf.loading import BpfRing
 
 PAGE = mmap.PAGESIZE
 SIZE = PAGE

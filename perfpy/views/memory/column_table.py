@@ -44,10 +44,17 @@ def row_line(columns: Sequence[AlignedColumn], cells: Sequence[str]) -> str:
     return _SEPARATOR + _SEPARATOR.join(map(_padded, columns, cells))
 
 
+def row_lines(columns: Sequence[AlignedColumn], cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the rows of columns of texts."""
+    padded = [[_padded(column, cell) for cell in texts] for column, texts in zip(columns, cells, strict=True)]
+    for row in zip(*padded, strict=True):
+        yield _SEPARATOR + _SEPARATOR.join(row)
+
+
 def _padded(column: AlignedColumn, cell: str) -> str:
     if column.loose:
         return cell
-    return f"{cell:<{column.width}}" if column.left else f"{cell:>{column.width}}"
+    return cell.ljust(column.width) if column.left else cell.rjust(column.width)
 
 
 def _above(columns: Sequence[AlignedColumn]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from perfpy.analysis.memory.access_kinds import KindCounts
 from perfpy.analysis.memory.cache_lines import displayed, group_rows
 from perfpy.views.memory.c2c_statistics import title
 from perfpy.views.memory.cache_line_table import node_text
-from perfpy.views.memory.column_table import AlignedColumn, heading_lines, row_line
+from perfpy.views.memory.column_table import AlignedColumn, heading_lines, row_line, row_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,6 +96,8 @@ class _Tables:
         self._rows_of_line = self._divided()
         self._row_nodes = _RowNodes(rows, nodes, style)
         self._means = rows.mean_weights()
+        self._records = rows.counts.records
+        self._node_texts: dict[tuple[int, ...], str] = {}
 
     def _divided(self) -> list[NDArray[np.int64]]:
         starts = np.searchsorted(self._rows.line, np.arange(len(self._chosen) + 1))  # rows ascend by line
@@ -163,31 +165,43 @@ class _Tables:
         yield _RULE
         yield row_line(columns[:7], [str(rank), *map(str, totals), f"0x{self._lines.address[line]:x}"])
         yield _RULE
-        for row in order.tolist():
-            if self._rows.is_shown[row]:
-                yield row_line(columns, self._cells(row, totals))
+        shown = order[self._rows.is_shown[order]]
+        if len(shown):
+            yield from row_lines(columns, self._cells(shown, totals))
 
     def _counters(self) -> tuple[str, ...]:
         kinds = ("remote_peer", "local_peer") if self._style.display == "peer" else ("remote_hitm", "local_hitm")
         return (*kinds, *_STORES)
 
-    def _cells(self, row: int, totals: Sequence[int]) -> list[str]:
+    def _cells(self, order: NDArray[np.int64], totals: Sequence[int]) -> list[list[str]]:
+        """Return the columns of rows as texts."""
         rows, names, fields = self._rows, self._names, self._style.fields
-        access = int(rows.first[row])
-        shares = [_percent(int(rows.counts[name][row]), total) for name, total in zip(self._counters(), totals, strict=True)]
-        cells = ["", *shares, f"0x{rows.offset[row]:x}", node_text(rows.memory_nodes[row]), str(rows.physical[row])]
-        thread = int(rows.accesses.tid[access])
-        cells += [str(rows.accesses.pid[access])] if "pid" in fields else []
-        cells += [f"{thread:>7}:{names.comm(thread)}"] if "tid" in fields else []
-        number = int(names.number[row])
-        cells += [f"0x{names.address[row]:x}"] if "iaddr" in fields else []
+        accesses, listed = rows.first[order], order.tolist()
+        cells = [[""] * len(order)]
+        cells += [_percents(rows.counts[name][order], total) for name, total in zip(self._counters(), totals, strict=True)]
+        cells.append([f"0x{offset:x}" for offset in rows.offset[order].tolist()])
+        cells.append([self._nodes_text(rows.memory_nodes[row]) for row in listed])
+        cells.append(_numbers(rows.physical[order]))
+        cells += [_numbers(rows.accesses.pid[accesses])] if "pid" in fields else []
+        if "tid" in fields:
+            cells.append([f"{thread:>7}:{names.comm(thread)}" for thread in rows.accesses.tid[accesses].tolist()])
+        numbers = names.number[order].tolist()
+        cells += [[f"0x{address:x}" for address in names.address[order].tolist()]] if "iaddr" in fields else []
         means = self._means[2:4] if self._style.display == "peer" else self._means[:2]
-        cells += [str(mean[row]) for mean in (*means, self._means[4])]
-        cells += [str(rows.counts.records[row]), str(len(rows.cpus[row]))]
-        cells += [self._shorten(names.symbol.text(number))] if "iaddr" in fields else []
-        cells += [names.dso.text(number)] if "iaddr" in fields or "dso" in fields else []
-        cells += [self._shorten(names.source.text(number))] if "iaddr" in fields and names.source is not None else []
-        return [*cells, self._row_nodes.text(row)]
+        cells += [_numbers(mean[order]) for mean in (*means, self._means[4])]
+        cells += [_numbers(self._records[order]), [str(len(rows.cpus[row])) for row in listed]]
+        cells += [self._texts(names.symbol, numbers)] if "iaddr" in fields else []
+        cells += [[names.dso.text(number) for number in numbers]] if "iaddr" in fields or "dso" in fields else []
+        cells += [self._texts(names.source, numbers)] if "iaddr" in fields and names.source is not None else []
+        return [*cells, [self._row_nodes.text(row) for row in listed]]
+
+    def _nodes_text(self, nodes: tuple[int, ...]) -> str:
+        if nodes not in self._node_texts:
+            self._node_texts[nodes] = node_text(nodes)
+        return self._node_texts[nodes]
+
+    def _texts(self, names: KeyColumn, numbers: Sequence[int]) -> list[str]:
+        return [self._shorten(names.text(number)) for number in numbers]
 
     def _shorten(self, text: str) -> str:
         return text if self._style.full_symbols else text[:_LONGEST_NAME]
@@ -201,6 +215,7 @@ class _RowNodes:
         self._style = style
         self._nodes = nodes
         self._shares: dict[tuple[int, int], tuple[int, int]] = {}
+        self._texts: dict[tuple[int, ...], str] = {}
         self._totals = displayed(rows.counts, style.display), rows.counts["store"]
         if style.node_info == 1:
             self._count_shares()
@@ -217,14 +232,23 @@ class _RowNodes:
 
     def text(self, row: int) -> str:
         """Return the nodes of a row."""
-        cpus = np.array(self._rows.cpus[row], np.int32)
-        node = self._nodes.of_cpus(cpus)
-        by_node = {number: cpus[node == number].tolist() for number in np.unique(node).tolist() if number >= 0}
-        if self._style.node_info == 0:
-            return " ".join(f"{number:2d}" for number in by_node)
-        if self._style.node_info > 1:
-            return " ".join(f"{number:2d}{{{cpu_list_text(cpus)}}}" for number, cpus in by_node.items())
-        return " ".join(self._share_text(row, number, by_node.get(number, [])) for number in range(self._nodes.count))
+        cpus = self._rows.cpus[row]
+        if self._style.node_info == 1:
+            by_node = self._by_node(cpus)
+            return " ".join(self._share_text(row, number, by_node.get(number, [])) for number in range(self._nodes.count))
+        if cpus not in self._texts:
+            by_node = self._by_node(cpus)
+            lists = (f"{{{cpu_list_text(own)}}}" if self._style.node_info else "" for own in by_node.values())
+            self._texts[cpus] = " ".join(f"{number:2d}{own}" for number, own in zip(by_node, lists, strict=True))
+        return self._texts[cpus]
+
+    def _by_node(self, cpus: Sequence[int]) -> dict[int, list[int]]:
+        """Return CPUs by their nodes."""
+        by_node: dict[int, list[int]] = {}
+        for cpu, number in zip(cpus, self._nodes.of_cpus(np.array(cpus, np.int32)).tolist(), strict=True):
+            if number >= 0:
+                by_node.setdefault(number, []).append(cpu)
+        return dict(sorted(by_node.items()))
 
     def _share_text(self, row: int, number: int, cpus: Sequence[int]) -> str:
         if not cpus:
@@ -237,5 +261,9 @@ class _RowNodes:
         return f"{number:2d}{{{len(cpus):2d} {' '.join(shares)}}}"
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100.0 * part / whole if whole else 0.0:.2f}%"
+def _percents(parts: NDArray[np.int64], whole: int) -> list[str]:
+    return [f"{100.0 * part / whole if whole else 0.0:.2f}%" for part in parts.tolist()]
+
+
+def _numbers(values: NDArray[np.generic]) -> list[str]:
+    return [str(value) for value in values.tolist()]

@@ -209,7 +209,7 @@ _perfpy_value()
     "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data --time" | "data =--time") : ;;
     "export --symfs" | "export =--symfs" | "export -o" | "export --parquet" | "export --output" | "export =--parquet" | "export =--output") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    "export --kallsyms" | "export =--kallsyms" | "export -k" | "export --vmlinux" | "export =--vmlinux" | "export --otlp" | "export =--otlp") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export --kallsyms" | "export =--kallsyms" | "export -k" | "export --vmlinux" | "export =--vmlinux" | "export --otlp" | "export =--otlp" | "export --perfetto" | "export =--perfetto") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "export -i" | "export --input" | "export =--input") _perfpy_recordings ;;
     *) return 1 ;;
     esac
@@ -335,7 +335,7 @@ _perfpy()
         options="-i --input --to-json -f --force --time -h --help"
         ;;
     export)
-        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -o --parquet --output --otlp -i --input -f --force -h --help"
+        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -o --parquet --output --otlp --perfetto -i --input -f --force -h --help"
         ;;
     config)
         options="-l --list --system --user -h --help"

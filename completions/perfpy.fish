@@ -919,6 +919,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from export' -l fold-interpreters 
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s q -l quiet -f -d 'print no warnings or messages'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s o -l parquet -l output -x -a '(__fish_complete_directories)' -d 'add the recordings to the tables in this folder'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -l otlp -r -F -d 'write or send OpenTelemetry profiles'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l perfetto -r -F -d 'write a trace for Perfetto'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s f -l force -f -d 'skip the file ownership check'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s h -f -d 'show this text'

@@ -1375,6 +1375,7 @@ _perfpy() {
                 '*--parquet=[add the recordings to the tables in this folder]:directory: _files -/' \
                 '*--output=[add the recordings to the tables in this folder]:directory: _files -/' \
                 '*--otlp=[write or send OpenTelemetry profiles]:file:_files' \
+                '*--perfetto=[write a trace for Perfetto]:file:_files' \
                 '*-i+[input file]:recording:_perfpy_recordings' \
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \

@@ -1,4 +1,4 @@
-"""`perfpy export`: write recordings as Parquet tables (see perfpy.views.parquet), or as OpenTelemetry profiles."""
+"""`perfpy export`: write recordings as Parquet tables (see perfpy.views.parquet), OpenTelemetry profiles, or a Perfetto trace."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class ExportCommandOptions(SymbolFileOptions, QuietOptions):
 
     parquet: str = option("-o,--parquet,--output", Value(default=""), "add the recordings to the tables in this folder", metavar="<folder>")
     otlp: str = option("--otlp", Value(default=""), "write or send OpenTelemetry profiles", metavar="<file|URL>")
+    perfetto: str = option("--perfetto", Value(default=""), "write a trace for Perfetto (ui.perfetto.dev)", metavar="<file>")
     inputs: tuple[str, ...] = option(
         "-i,--input", Listed(), "input file; repeatable (default: perf.data; -: standard input)", metavar="<file>"
     )
@@ -41,10 +42,10 @@ class ExportCommandOptions(SymbolFileOptions, QuietOptions):
 def run(options: ExportCommandOptions) -> int:
     """Write recordings as Parquet files, for DuckDB, Polars, Spark or BigQuery; `perfpy report -i FOLDER` reads them, too.
 
-    --otlp writes or sends one recording as OpenTelemetry profiles instead.
+    --otlp writes or sends one recording as OpenTelemetry profiles instead, --perfetto writes it as a trace for Perfetto.
     """
-    if options.otlp:
-        return _export_otlp(options)
+    if options.otlp or options.perfetto:
+        return _export_samples(options)
     if not options.parquet:
         fail("no output folder; usage: perfpy export --parquet FOLDER [-i FILE]... or perfpy export --otlp FILE|URL [-i FILE]")
     failed = False
@@ -64,8 +65,8 @@ def run(options: ExportCommandOptions) -> int:
     return _FAILED if failed else 0
 
 
-def _export_otlp(options: ExportCommandOptions) -> int:
-    """Write one recording as OpenTelemetry profiles to a file, or send it to a collector."""
+def _export_samples(options: ExportCommandOptions) -> int:
+    """Write one recording as OpenTelemetry profiles or a Perfetto trace to files, or send it to a collector."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.cli.line.nothing_left import print_nothing_left
     from perfpy.cli.line.opening import open_recording
@@ -75,7 +76,7 @@ def _export_otlp(options: ExportCommandOptions) -> int:
 
     paths = (*options.inputs, *options.files) or ("",)
     if options.parquet or len(paths) > 1:
-        fail("--otlp takes one recording, and no --parquet")
+        fail(f"{'--otlp' if options.otlp else '--perfetto'} takes one recording, and no --parquet")
     is_url = _URL.match(options.otlp) is not None
     with open_recording(paths[0], force=options.force, quiet=options.quiet) as recording:
         symbols = symbol_options_of(options, load(), recording, force=options.force)
@@ -83,10 +84,14 @@ def _export_otlp(options: ExportCommandOptions) -> int:
         if not stacks:
             print_nothing_left(recording, SampleFilter(), symbols)
             return 0
-        data = _otlp_message(recording, stacks)
+        data = _otlp_message(recording, stacks) if options.otlp else b""
+    if options.perfetto:
+        from perfpy.views.stacks.perfetto import perfetto
+
+        write_bytes(options.perfetto, perfetto(stacks), quiet=options.quiet)
     if is_url:
         _send(options.otlp, data, quiet=options.quiet)
-    else:
+    elif options.otlp:
         write_bytes(options.otlp, data, quiet=options.quiet)
     return 0
 

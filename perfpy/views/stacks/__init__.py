@@ -6,6 +6,7 @@ exports          folded lines (flamegraph.pl) and speedscope
 firefox          the Firefox Profiler
 firefox_tables   the tables that all threads of a Firefox profile share
 otlp             OpenTelemetry profiles
+perfetto         Perfetto traces
 pprof            pprof
 time_order       begins and ends of a thread's frames, in order of time
 protobuf         the wire format of protocol buffers

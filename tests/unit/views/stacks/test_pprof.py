@@ -4,9 +4,7 @@ import dataclasses
 import gzip
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from perfpy.analysis.stacks.code_sites import CodeSites, FileMapping
 from perfpy.cli import run
 from perfpy.views.stacks.pprof import Metadata, pprof
 from tests.builders.annotated import spin_with_lines
+from tests.builders.messages import protobuf, varints
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.sampled_program import Stack, sampled_program
 from tests.builders.stacks import stacks
@@ -100,39 +99,6 @@ def test_an_export_separates_threads(tmp_path: Path) -> None:
     threads = [label["tid"] for label in labels(exported.read_bytes())]
     assert sorted(zip(threads, counts, strict=True)) == [("100", 5), ("101", 4)]
     assert {label["pid"] for label in labels(exported.read_bytes())} == {"100"}
-
-
-def varints(data: bytes) -> list[int]:
-    values, shift, value = [], 0, 0
-    for byte in data:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            values.append(value)
-            shift = value = 0
-    return values
-
-
-def protobuf(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield a message's fields: varints as int, length-delimited ones as bytes."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        start = at
-        while data[at] > 0x7F:
-            at += 1
-        at += 1
-        return varints(data[start:at])[0]
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 2:
-            size = varint()
-            yield key >> 3, data[at : at + size]
-            at += size
-        else:
-            yield key >> 3, varint()
 
 
 def test_pprofs_decoder_finds_the_profile(tmp_path: Path) -> None:

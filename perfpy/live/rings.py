@@ -10,7 +10,7 @@ from perfpy.capture.environment import Environment
 from perfpy.capture.metadata.recorded_features import event_groups
 from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
 from perfpy.capture.rings.sample_attrs import configure_sampling, is_dummy
-from perfpy.capture.rings.sample_counters import SampleCounters, pages_for
+from perfpy.capture.rings.sample_counters import SampleCounters, pages_for, roomy_pages
 from perfpy.capture.targets import ANY, resolve
 from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.errors import UsageError
@@ -47,6 +47,7 @@ class LiveRings:
         options: of sampling and target.
         tell: called with each line for the user.
         workload: the process of a program that has not started yet, which enables the events when it does; 0 for none.
+        ring_size: bytes of a ring buffer where the user may lock them and gives no size; 0: by the events.
 
     Attributes:
         counters: the open counters.
@@ -62,6 +63,7 @@ class LiveRings:
         tell: Callable[[str], None],
         kernel: Kernel | None = None,
         workload: int = 0,
+        ring_size: int = 0,
     ) -> None:
         kernel, procfs = kernel or this_kernel(), ProcFs()
         sampling = options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC)
@@ -71,6 +73,7 @@ class LiveRings:
         if target.kind == "tid":
             options = options._replace(target=options.target._replace(inherit=False))
         self.options = options
+        self._ring_size = ring_size
         texts = texts or ((_NO_SAMPLES,) if options.off_cpu.enabled else ())
         events = configure_sampling(_parse(texts, filters), options, target, kernel)
         self.waits: WaitPlan | None = None
@@ -100,6 +103,7 @@ class LiveRings:
         counters.open()
         try:
             usual = pages_for([event.attr for event in events], procfs, own_status()[0])
+            usual = max(usual, roomy_pages(procfs, own_status()[0], self._ring_size) if self._ring_size else 0)
             counters.map(options.buffers.mmap_pages or usual)
         except BaseException:
             counters.close()

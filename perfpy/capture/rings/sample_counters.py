@@ -69,13 +69,14 @@ def pages_for(attrs: Sequence[EventAttr], procfs: ProcFs, capabilities: int, *, 
     rewritten: whether another process takes the records, as with --unwind.
     """
     if any(_comes_in_bursts(attr) for attr in attrs):
-        return _roomy_pages(procfs, capabilities, _FOR_BURSTS)
+        return roomy_pages(procfs, capabilities, _FOR_BURSTS)
     if rewritten or any(map(_fills_ring_quickly, attrs)):
-        return _roomy_pages(procfs, capabilities, _ROOMY)
+        return roomy_pages(procfs, capabilities, _ROOMY)
     return default_pages(procfs)
 
 
-def _roomy_pages(procfs: ProcFs, capabilities: int, size: int) -> int:
+def roomy_pages(procfs: ProcFs, capabilities: int, size: int) -> int:
+    """Return the pages of a ring of some bytes, fewer on machines with many CPUs; perf's number where the user may not lock more."""
     may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
     each = min(size, _ALL_RINGS // (os.cpu_count() or 1))
     return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)

@@ -27,6 +27,7 @@ from perfpy.live.calls.text_program import (
     element_word,
     enter_program,
     exit_program,
+    fork_program,
 )
 from perfpy.tracing.events import ENTER
 from perfpy.views.trace.structure_text import structure_text
@@ -40,10 +41,25 @@ if TYPE_CHECKING:
 _KEY: Final = struct.Struct("=I")
 _CALLS: Final = 1024  # numbers of calls
 _PENDING: Final = 16384  # threads
+_PROCESSES: Final = 1 << 16  # those that made no call for the longest time go first
 _RING_SIZE: Final = 1 << 24
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 _MOST_WAITING: Final = 1 << 18  # strings whose call has not been seen
 _MOST_CHARACTERS: Final = 1 << 24  # of them
+
+
+class TracedProcesses(NamedTuple):
+    """Whose calls are traced, so that the strings of others are not copied.
+
+    Attributes:
+        pids: processes.
+        fork_tracepoint: id of sched:sched_process_fork; their children are traced, too. None: their children are not.
+        child_offset: of the child's pid in its raw data.
+    """
+
+    pids: tuple[int, ...]
+    fork_tracepoint: int | None
+    child_offset: int = 0
 
 
 class CopiedText(NamedTuple):
@@ -74,9 +90,16 @@ class CallStrings:
         tracepoints: ids of raw_syscalls:sys_enter and sys_exit.
         machine: as uname(2) has it.
         open_counter: opens a counter of this process.
+        processes: whose calls are traced; None for all.
     """
 
-    def __init__(self, tracepoints: tuple[int, int], machine: str, open_counter: Callable[[EventAttr], Counter]) -> None:
+    def __init__(
+        self,
+        tracepoints: tuple[int, int],
+        machine: str,
+        open_counter: Callable[[EventAttr], Counter],
+        processes: TracedProcesses | None = None,
+    ) -> None:
         with contextlib.ExitStack() as opened:
 
             def keep(descriptor: int) -> int:
@@ -90,8 +113,18 @@ class CallStrings:
             for number, words in wanted_calls(machine).items():
                 bpf_loading.update(wanted, _KEY.pack(number), WANTED.pack(*words))
             maps = wanted, pending, scratch, ring
-            codes = enter_program(*maps, os.getpid()), exit_program(*maps, os.getpid())
-            for tracepoint, code in zip(tracepoints, codes, strict=True):
+            traced = None
+            if processes is not None:
+                traced = keep(bpf_loading.create_map(bpf_loading.LRU_HASH, _KEY.size, _KEY.size, _PROCESSES))
+                for pid in processes.pids:
+                    bpf_loading.update(traced, _KEY.pack(pid), _KEY.pack(1))
+            codes = {
+                tracepoints[0]: enter_program(*maps, os.getpid(), traced),
+                tracepoints[1]: exit_program(*maps, os.getpid()),
+            }
+            if processes is not None and traced is not None and processes.fork_tracepoint is not None:
+                codes[processes.fork_tracepoint] = fork_program(traced, processes.child_offset)
+            for tracepoint, code in codes.items():
                 program = bpf_loading.load_program(bpf_loading.TRACEPOINT, code)
                 try:
                     counter = open_counter(EventAttr(type=PerfType.TRACEPOINT, config=tracepoint, disabled=1))
@@ -198,12 +231,17 @@ def structure_texts(machine: str) -> dict[tuple[int, int], Callable[[bytes], str
     }
 
 
-def open_strings(tracepoints: tuple[int, int], machine: str, open_counter: Callable[[EventAttr], Counter]) -> CallStrings | str:
+def open_strings(
+    tracepoints: tuple[int, int],
+    machine: str,
+    open_counter: Callable[[EventAttr], Counter],
+    processes: TracedProcesses | None = None,
+) -> CallStrings | str:
     """Return the strings' source, or the reason why there is none."""
     try:
         if os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
             return "in a container, BPF programs see the pids of the host"
-        return CallStrings(tracepoints, machine, open_counter)
+        return CallStrings(tracepoints, machine, open_counter, processes)
     except KernelRefusedError as error:
         return str(error)
     except OSError as error:

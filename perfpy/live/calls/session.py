@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -12,12 +11,15 @@ import numpy as np
 from perfpy.abi.flags import RecordType
 from perfpy.capture.counter import Counter
 from perfpy.kernel.procfs import ProcFs
-from perfpy.live.calls.call_strings import CallStrings, open_strings
+from perfpy.kernel.tracefs import Tracefs
+from perfpy.live.calls.call_strings import CallStrings, TracedProcesses, open_strings
 from perfpy.live.calls.followed_files import FollowedFiles
 from perfpy.live.calls.live_code import LiveCode
+from perfpy.live.calls.record_queue import RecordQueue
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
+from perfpy.perfdata.tracepoints.event_format import parse_format
 from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
 from perfpy.tracing.events import CallColumns, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
@@ -50,8 +52,8 @@ if TYPE_CHECKING:
 _FIELDS: Final = ("pid", "tid", "time", "cpu", "raw")
 _TASKS: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
 _RAW: Final = "raw_syscalls"
+_FORK: Final = ("sched", "sched_process_fork")
 _AT_ONCE: Final = 1 << 15  # events whose lines are in memory together
-_MOST_QUEUED: Final = 1 << 25  # bytes that are read, but not yet printed
 
 
 class LiveBatch(NamedTuple):
@@ -91,7 +93,6 @@ class LiveCalls:
     Attributes:
         machine: this machine, as uname(2) has it.
         comms: the names of threads.
-        lost: the number of lost samples.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class LiveCalls:
         self.comms = FollowedComms(_comm_reader())
         self.calls = CallTexts(self.machine)
         self._totals = totals
-        self.lost = 0
+        self._lost = 0
         ending = ending_numbers(self.machine)
         self._pairing = Pairing(ending)
         self._event_totals = EventSums(events, tracing, totals) if totals is not None else None
@@ -132,27 +133,46 @@ class LiveCalls:
         self._named = named
         has_files = options is not None or named is not None
         wants_strings = wants_strings and has_files and bool(self._fields)
-        self._strings = self._open_strings(tracing, tell) if wants_strings and tracing is not None else None
+        self._strings = self._open_strings(tracing, tell, workload) if wants_strings and tracing is not None else None
         self._files = FollowedFiles(self.machine, self._strings, call_filter, ending, is_partial=has_switches) if has_files else None
         if workload and self._files is not None:
             self._files.descriptors.table(workload)
-        self._queue: deque[tuple[bytes, int]] = deque()
+        self._queue = RecordQueue()
         self._ended = list[int]()
+
+    @property
+    def lost(self) -> int:
+        """The number of lost samples. A record tells of them when there is room again, the counters also if that never happens."""
+        return max(self._lost, sum(lost for _, lost in self._rings.counters.lost()))
 
     def rest(self) -> Flat:
         """Return the lines that were kept for the end."""
         return NO_LINES if self._lines is None else self._lines.rest()
 
-    def _open_strings(self, tracing: Tracing, tell: Callable[[str], None]) -> CallStrings | None:
+    def _open_strings(self, tracing: Tracing, tell: Callable[[str], None], workload: int) -> CallStrings | None:
         """Return the source of strings; tell why there is none, if a person reads it."""
         ids = {point.name: number for number, point in tracing.tracepoints.items() if point.system == _RAW}
         if not {"sys_enter", "sys_exit"} <= set(ids):
             return None
-        strings = open_strings((ids["sys_enter"], ids["sys_exit"]), self.machine, _own_counter)
+        strings = open_strings((ids["sys_enter"], ids["sys_exit"]), self.machine, _own_counter, self._processes(workload))
         if isinstance(strings, str):
             tell(f"note: file names are printed as addresses: {strings}")
             return None
         return strings
+
+    def _processes(self, workload: int) -> TracedProcesses | None:
+        """Return the traced processes; None for all."""
+        target = self._rings.target
+        if not workload and not target.has_tasks:
+            return None
+        procfs, tracefs = ProcFs(), Tracefs()
+        pids = (workload,) if workload else {status.tgid for tid in target.tids if (status := procfs.status(tid))}
+        if not self._rings.options.target.inherit:
+            return TracedProcesses(tuple(pids), None)
+        text = tracefs.format(*_FORK)
+        child = parse_format(text, _FORK[0]).field("child_pid") if text else None
+        number = tracefs.event_id(*_FORK)
+        return TracedProcesses(tuple(pids), number, child.offset) if child is not None and number is not None else None
 
     def close(self) -> None:
         """Detach the BPF programs."""
@@ -161,19 +181,19 @@ class LiveCalls:
 
     def drain(self, *, last: bool = False) -> None:
         """Empty the ring buffers; last: nothing follows."""
-        if sum(len(data) for data, _ in self._queue) > _MOST_QUEUED and not last:
+        if self._queue.is_full and not last:
             return  # the kernel counts what it drops
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self._queue.append((self._rings.read(), 0 if last else now))
+        self._queue.append(self._rings.read(), 0 if last else now)
         if self._strings is not None:
             self._strings.drain()
 
     def batches(self) -> Iterator[LiveBatch]:
         """Yield what has been read until now, an interval at a time. What drain() reads in the meantime waits for the next call."""
         for _ in range(len(self._queue)):
-            data, until = self._queue.popleft()
+            data, until = self._queue.pop()
             ordered = self._window.begin(data, until)
-            self.lost += self._window.counts.lost
+            self._lost += self._window.counts.lost
             self._follow_tasks(ordered)
             more = self._further_columns(ordered)
             for batch in self._window.batches((*_FIELDS, *(self._stacks.fields if self._code is not None else ())), more):

@@ -49,7 +49,7 @@ def element_word(pointed: PointedStructure) -> int:
     return pointed.size | pointed.length_from << _COUNT_SHIFT | (_ADDRESS_BIT if pointed.is_count_address else 0)
 
 
-def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: int) -> bytes:
+def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: int, traced: int | None = None) -> bytes:
     """Return the program for sys_enter.
 
     Args:
@@ -58,6 +58,7 @@ def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: i
         scratch: descriptor of the array with SCRATCH_SIZE bytes for each CPU.
         ring: descriptor of the ring buffer.
         own_pid: the process whose calls are skipped.
+        traced: descriptor of the hash map of the processes whose calls are copied; None for all.
     """
     program = BpfCode()
     program.move(_CONTEXT, _R1)
@@ -68,6 +69,8 @@ def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: i
     program.move(_CALL, _R0)
     program.load(_MASK, _CALL, 0)
     program.jump_if_equal(_MASK, 0, "end")
+    if traced is not None:
+        _look_up_process(program, traced)
     _fill_head(program, scratch, own_pid)
     program.load(_R1, _CONTEXT, _ID)
     program.store_half(_SCRATCH, 16, _R1)
@@ -138,6 +141,40 @@ def exit_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: in
         _copy(program, index, ring, at_return=True)
     _end(program)
     return program.bytes()
+
+
+def fork_program(traced: int, child: int) -> bytes:
+    """Return the program for sched:sched_process_fork: the child of a traced process is traced, before it runs.
+
+    Args:
+        traced: descriptor of the hash map of traced processes.
+        child: offset of the child's pid in the raw data.
+    """
+    program = BpfCode()
+    program.move(_CONTEXT, _R1)
+    _look_up_process(program, traced)
+    program.load_half(_R1, _CONTEXT, child)
+    program.store_half(_STACK, _KEY, _R1)
+    program.set(_R1, 1)
+    program.store_half(_STACK, _WORD, _R1)
+    program.load_map(_R1, traced)
+    program.move(_R2, _STACK)
+    program.add_number(_R2, _KEY)
+    program.move(_R3, _STACK)
+    program.add_number(_R3, _WORD)
+    program.set(_R4, 0)
+    program.call(_UPDATE)
+    _end(program)
+    return program.bytes()
+
+
+def _look_up_process(program: BpfCode, traced: int) -> None:
+    """Go to the end if this process is not traced."""
+    program.call(_PID_TGID)
+    program.emit(0x77, _R0, immediate=32)  # >>=
+    program.store_half(_STACK, _KEY, _R0)
+    _look_up(program, traced)
+    program.jump_if_equal(_R0, 0, "end")
 
 
 def _look_up(program: BpfCode, table: int) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _VARIABLES: Final = (dwarf.TAG_FORMAL_PARAMETER, dwarf.TAG_VARIABLE)
 _SCOPES: Final = (dwarf.TAG_LEXICAL_BLOCK, dwarf.TAG_TRY_BLOCK, dwarf.TAG_CATCH_BLOCK, dwarf.TAG_INLINED_SUBROUTINE)
-#: attributes of global variables with a place: here, none, or in another unit
-_PLACES: Final = (dwarf.AT_LOCATION, dwarf.AT_CONST_VALUE, dwarf.AT_DECLARATION)
+#: attributes of global variables: an address here, a constant, or a definition in another unit
+_LOCATIONS: Final = (dwarf.AT_LOCATION, dwarf.AT_CONST_VALUE, dwarf.AT_DECLARATION)
 _NAMESPACES: Final = (dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE)
 _DEPTH_MOST: Final = 256
 
@@ -124,7 +124,7 @@ def global_variables(unit: DebugUnit) -> Iterator[ScopedVariable]:
 
 def _globals_in(scope: Die, depth: int) -> Iterator[ScopedVariable]:
     for child in scope.children():
-        if child.tag == dwarf.TAG_VARIABLE and any(name in child.attributes for name in _PLACES):
+        if child.tag == dwarf.TAG_VARIABLE and any(name in child.attributes for name in _LOCATIONS):
             variable = ScopedVariable(child)
             if variable.name:
                 yield variable

@@ -1,6 +1,6 @@
 """Cost of Python profilers for programs and for themselves: python tests/bench/python_cost.py --tools FOLDER
 
-Four programs, recorded by perfpy --python and by the other profilers found in FOLDER (py-spy, austin; scalene and cProfile of its python).
+Four programs, recorded by perfpy --python, attached and started, and by the other profilers found in FOLDER (py-spy, austin; scalene and cProfile of its python).
 A program runs for some seconds of processor time and counts its rounds. A line for each program and profiler: how many percent more
 processor time a round took than in the program alone, and processor seconds of the profiler for the whole recording, start and end
 included. Programs run in turns; the numbers are medians, with the smallest and largest.
@@ -22,14 +22,15 @@ from typing import Final, NamedTuple
 
 _START: Final = """
 import json, sys, time
-LIMIT, rounds = float(sys.argv[2]), 0
+began = time.process_time()  # profilers in the same process have started
+LIMIT, rounds = began + float(sys.argv[2]), 0
 def ends():
     global rounds
     rounds += 1
     return time.process_time() >= LIMIT
 """
 _END: Final = """
-with open(sys.argv[1], "w") as file: json.dump([rounds, time.process_time()], file)
+with open(sys.argv[1], "w") as file: json.dump([rounds, time.process_time() - began], file)
 """
 _PROGRAMS: Final = {
     "objects": """
@@ -125,6 +126,7 @@ def _profilers(tools: Path) -> dict[str, list[str]]:
     for rate in (99, 999):
         perfpy = [sys.executable, "-m", "perfpy", "record", "-q", "--python", "-e", "task-clock", "-F", str(rate), "-o", "perf.data"]
         commands[f"perfpy {rate}"] = [*perfpy, "-p", "PID"]
+        commands[f"perfpy {rate} started"] = [*perfpy, "--", str(tools / "python"), "PROGRAM"]
         if (tools / "py-spy").exists():
             py_spy = [str(tools / "py-spy"), "record", "-p", "PID", "-d", "SECONDS", "-r", str(rate), "-f", "raw", "-o", "raw"]
             commands[f"py-spy {rate}"] = py_spy

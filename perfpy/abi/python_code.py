@@ -13,6 +13,8 @@ from typing import Final
 FIRST_ADDRESS: Final = 0x3E00_0000_0000
 #: the name of the function that stands in callchains between an event loop and the callbacks of a turn that lasts long
 BLOCKED_LOOP: Final = "[event loop blocked for over 100 ms]"
+#: the function in callchains between an asyncio task and the coroutines that await it
+AWAITED_BY: Final = "[awaited by]"
 MAPPED_SIZE: Final = 1 << 30  #: bytes of one mapping
 
 

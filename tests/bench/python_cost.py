@@ -1,9 +1,9 @@
 """Cost of Python profilers for programs and for themselves: python tests/bench/python_cost.py --tools FOLDER
 
-Four programs, recorded by perfpy --python, attached and started, and by the other profilers found in FOLDER (py-spy, austin; scalene and cProfile of its python).
-A program runs for some seconds of processor time and counts its rounds. A line for each program and profiler: how many percent more
-processor time a round took than in the program alone, and processor seconds of the profiler for the whole recording, start and end
-included. Programs run in turns; the numbers are medians, with the smallest and largest.
+Four programs, recorded by perfpy --python, attached and started, and by the other profilers found in FOLDER (py-spy, austin; scalene and
+cProfile of its python). A program runs for some seconds of processor time and counts its rounds. A line for each program and profiler: how
+many percent more processor time a round took than in the program alone, and processor seconds of the profiler for the whole recording,
+start and end included. Programs run in turns; the numbers are medians, with the smallest and largest.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ home_slots       the stack slot in which an evaluation loop saves its instructio
 seen_callers     callers from other readings of a thread
 merging          a callchain with its Python frames
 sample_frames    callchains with Python frames for batches of samples
+asyncio_section  how _asyncio describes its tasks
 blocked_loops    turns of event loops that last long
 functions        Python functions as code at addresses
 thread_names     names of threads as COMM records

@@ -59,6 +59,7 @@ class FoundChain(NamedTuple):
     has_moved: the thread ran while it was read; is_exact: they were copied at the moment of the sample.
     gil: the thread's GilState, the thread that holds the lock, or 0, and the number of the code that this one ran, or -1.
     turn_began: when an event loop began to run the callbacks of its turn (EventLoops.began), 0 if that is unknown.
+    awaiting: code and offset of the frames that await the running task (AwaitingTasks.awaiting).
     """
 
     pid: int
@@ -72,6 +73,7 @@ class FoundChain(NamedTuple):
     is_exact: bool = False
     gil: tuple[int, int, int] = (0, 0, -1)
     turn_began: int = 0
+    awaiting: list[tuple[int, int]] = []  # noqa: RUF012  # never changed
 
 
 class FoundName(NamedTuple):

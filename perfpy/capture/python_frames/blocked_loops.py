@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.python_code import BLOCKED_LOOP
+from perfpy.abi.python_code import AWAITED_BY, BLOCKED_LOOP
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.interpreters.cpython.event_loops import is_callback, is_turn
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LONG: Final = 100_000_000
 #: the function in callchains that stands for such a turn
 MARK: Final = FoundCode(0, -1, 0, 0, 2, BLOCKED_LOOP, "<asyncio>", 0, b"", 0)
+#: the function in callchains between a task and the coroutines that await it
+AWAITED: Final = FoundCode(0, -2, 0, 0, 2, AWAITED_BY, "<asyncio>", 0, b"", 0)
 _MOST_THREADS: Final = 1 << 12
 _MOST_CALLBACKS: Final = 1 << 10  # of a turn
 

@@ -27,7 +27,7 @@ _OFFSETS: Final = 0x78  # of 8-byte words in a frame's first 128 bytes
 
 _LOOKUP, _NOW, _CPU, _PID_TGID, _READ_USER, _OUTPUT = 1, 5, 8, 14, 112, 130  # enum bpf_func_id
 _NO_WAKEUP, _FORCE_WAKEUP = 1, 2  # of ring buffers
-_BETWEEN_WAKEUPS: Final = 20_000_000  # ns: code objects are read before their process ends
+BETWEEN_WAKEUPS: Final = 20_000_000  #: ns: code objects are read before their process ends
 _STACK_POINTER: Final = 152  # in struct pt_regs of x86-64
 
 
@@ -43,6 +43,7 @@ class ThreadEntry(NamedTuple):
         previous, code, instruction, owner: offsets in a frame, multiples of 8.
         gil_holder, gil_locked: addresses; 0 for builds without a GIL.
         wake_at: CLOCK_MONOTONIC, ns; from then on a copy wakes the reader, and the program sets the next time.
+        between_wakeups: ns.
     """
 
     state: int = 0
@@ -59,6 +60,7 @@ class ThreadEntry(NamedTuple):
     gil_holder: int = 0
     gil_locked: int = 0
     wake_at: int = 0
+    between_wakeups: int = BETWEEN_WAKEUPS
 
     def pack(self) -> bytes:
         """Return the value's bytes."""
@@ -260,7 +262,8 @@ def _send(program: BpfCode, ring: int) -> None:
     program.load(_R5, _SCRATCH, HEAD_OFFSETS["time"])
     program.load(_R0, _ENTRY, _ENTRY_OFFSETS["wake_at"])
     program.jump_if_below(_R5, _R0, "output")
-    program.add_number(_R5, _BETWEEN_WAKEUPS)
+    program.load(_R0, _ENTRY, _ENTRY_OFFSETS["between_wakeups"])
+    program.add(_R5, _R0)
     program.store(_ENTRY, _ENTRY_OFFSETS["wake_at"], _R5)
     program.set(_R4, _FORCE_WAKEUP)
     program.label("output")

@@ -21,7 +21,7 @@ from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, IncomingAnswers, ReadUpTo, Refused
-from perfpy.capture.python_frames.blocked_loops import MARK, BlockedLoops
+from perfpy.capture.python_frames.blocked_loops import AWAITED, MARK, BlockedLoops
 from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluate, note_slots
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.home_slots import HomeSlots
@@ -31,6 +31,7 @@ from perfpy.capture.python_frames.registers import FROM_PERF, STACK_POINTER, Sta
 from perfpy.capture.python_frames.seen_callers import KnownCalls, SeenCallers
 from perfpy.capture.python_frames.thread_names import PendingNames
 from perfpy.capture.runtimes.hotspot.java_frames import stack_words
+from perfpy.interpreters.cpython.event_loops import is_callback
 from perfpy.symbols.providers.mapped_dump import new_folder
 from perfpy.untrusted import paths
 
@@ -312,7 +313,8 @@ class PythonFrames:
         frames = dict(zip(loops.rows, merged.loops, strict=True))
         if not any(frames.values()):
             return None
-        blocked = self._blocked_loop(batch, row, loops, [frame for number in loops.rows for frame in frames.get(number) or ()])
+        all_frames = [frame for number in loops.rows for frame in frames.get(number) or ()]
+        blocked, awaited = self._blocked_loop(batch, row, loops, all_frames), self._awaited(loops, all_frames)
         values = batch.kernel_part(row)
         state = self._gil_state(batch, row, loops)
         for number, value in enumerate(loops.native.tolist()):
@@ -321,7 +323,10 @@ class PythonFrames:
                 addresses = self._addresses(owner, python_frames)
                 if 0 <= blocked < len(python_frames) == len(addresses):
                     addresses = [*addresses[:blocked], *self._function(owner, MARK), *addresses[blocked:]]
-                blocked -= len(python_frames)
+                if 0 <= awaited < len(python_frames) <= len(addresses) and loops.chain:  # within the turn: the mark is behind it
+                    awaiting = [*self._function(owner, AWAITED), *self._addresses(owner, loops.chain.awaiting)]
+                    addresses = [*addresses[:awaited], *awaiting, *addresses[awaited:]]
+                blocked, awaited = blocked - len(python_frames), awaited - len(python_frames)
                 if state == GilState.WAITS and loops.chain:
                     addresses = [*self._lock_holder(owner, loops.chain), *addresses]
                 if addresses:  # the innermost frame of all has the state
@@ -343,6 +348,13 @@ class PythonFrames:
             return -1
         codes, (tid, moment) = loops.owner.ranges.codes, batch.key(row)
         return self.blocked_loops.find([codes[number] for number, _ in frames], tid, loops.chain.turn_began, moment)
+
+    def _awaited(self, loops: _Loops, frames: list[merging.Frame]) -> int:
+        """Return the position of the event loop's call of a task among all Python frames if coroutines await that task; -1 otherwise."""
+        if loops.chain is None or not loops.chain.awaiting:
+            return -1
+        codes = [loops.owner.ranges.codes[number] for number, _ in frames]
+        return next((row for row, code in enumerate(codes) if row and is_callback(code.name, code.filename)), -1)
 
     def _lock_holder(self, process: _Process, chain: FoundChain) -> list[int]:
         """Return the address of a function that stands for the thread that holds the GIL."""

@@ -20,10 +20,10 @@ from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.kernel.bpf import loading as bpf_loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from perfpy.capture.counter import Counter
-    from perfpy.interpreters.cpython.frames import ThreadFrames
+    from perfpy.interpreters.cpython.frames import PythonFrame, ThreadFrames
     from perfpy.interpreters.cpython.process import PythonProcess
 
 _THREADS: Final = 16384
@@ -146,6 +146,7 @@ class SampleInTime(NamedTuple):
         lag: nanoseconds from the sample to the reading; 0 for frames that the kernel copied.
         is_exact: whether the kernel copied them.
         gil, turn_began: see FoundChain.
+        awaiting: the frames that await the running task, the nearest first.
     """
 
     time: int
@@ -154,6 +155,7 @@ class SampleInTime(NamedTuple):
     is_exact: bool
     gil: tuple[int, int, int] = (GilState.UNKNOWN, 0, -1)
     turn_began: int = 0
+    awaiting: Sequence[PythonFrame] = ()
 
 
 class WaitingSamples:

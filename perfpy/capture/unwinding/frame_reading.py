@@ -20,6 +20,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.python_code import GilState
 from perfpy.abi.samples.decoding import SampleLayout
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, ReadUpTo, Refused, encode_message
+from perfpy.capture.python_frames.asyncio_section import asyncio_section
 from perfpy.capture.python_frames.locating import RuntimeLocator
 from perfpy.capture.python_frames.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.sampled_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.locating import LocatedRuntime
     from perfpy.capture.python_frames.sampled_frames import CopiedFrames, FrameMaps
     from perfpy.interpreters.cpython.code_objects import CodeObject
-    from perfpy.interpreters.cpython.frames import ThreadFrames
+    from perfpy.interpreters.cpython.frames import PythonFrame, ThreadFrames
 
 _READ: Final = 1 << 16
 _FIRST_PAUSE: Final = 0.05  # seconds until a process without CPython is checked again; doubled each time
@@ -92,6 +93,7 @@ class _KnownProcess:
         sent_codes: numbers of the code objects that were sent.
         inner_tids: tid -> the thread's number in its own pid namespace.
         names: of its threads.
+        prompt_tids: threads whose samples are read at once.
     """
 
     def __init__(self, pid: int, memory: InterpreterMemory, python: PythonProcess, procfs: ProcFs) -> None:
@@ -101,6 +103,7 @@ class _KnownProcess:
         self.sent_codes: set[int] = set()
         self.inner_tids: dict[int, int] = {}
         self.names = ReadNames(pid, procfs)
+        self.prompt_tids: set[int] = set()
 
     def inner_tid(self, tid: int) -> int:
         """Return the number of a thread in its own pid namespace."""
@@ -184,6 +187,7 @@ class FrameReader:
             self._sampled.forget_thread(tid)
         if process := self._processes.get(pid):
             process.names.forget(tid)
+            process.prompt_tids.discard(tid)
 
     def _forget(self, pid: int) -> None:
         self._retries.pop(pid, None)
@@ -214,8 +218,18 @@ class FrameReader:
             gil = self._gil_of(pid, tid, copied)
         if frames is not None:
             process = self._processes.get(pid)
-            began = process.python.event_loops.began(frames.frames, copied.time) if process else 0
-            self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil, began))
+            began, awaiting = _loop_of(process, tid, frames, copied.time) if process else (0, [])
+            if began and process and process.python.awaiting_tasks.is_known:
+                self._be_prompt(process, tid)
+            self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil, began, awaiting))
+
+    def _be_prompt(self, process: _KnownProcess, tid: int) -> None:
+        """Let each sample of a thread with an event loop wake this process: its tasks are soon gone."""
+        assert self._sampled is not None
+        entry = entry_of(process.python, process.inner_tid(tid)) if tid not in process.prompt_tids else None
+        if entry is not None:
+            process.prompt_tids.add(tid)
+            self._sampled.know(process.pid, tid, entry._replace(between_wakeups=0))
 
     def _refuse(self, pid: int, error: Exception) -> None:
         """Read no more of a process whose memory misleads even the checks: other processes keep their frames."""
@@ -301,15 +315,15 @@ class FrameReader:
             self._sampled.know(pid, tid, entry)
         newest, is_comparable = max(times), self._heads.uses_monotonic
         lag = time.monotonic_ns() - newest if is_comparable else 0
-        began = process.python.event_loops.began(thread_frames.frames, newest) if is_comparable else 0
-        self._answer(process, tid, times, SampleInTime(newest, thread_frames, lag, is_exact=False, turn_began=began))
+        began, awaiting = _loop_of(process, tid, thread_frames, newest) if is_comparable else (0, [])
+        self._answer(process, tid, times, SampleInTime(newest, thread_frames, lag, is_exact=False, turn_began=began, awaiting=awaiting))
 
     def _answer(self, process: _KnownProcess, tid: int, times: list[int], sample: SampleInTime) -> None:
         read = sample.frames
         name = process.names.new_name(tid, time.monotonic(), lambda: process.python.thread_name(process.inner_tid(tid)))
         if name:
             self.answers.append(FoundName(process.pid, tid, name))
-        for frame in (*read.frames, *read.left):
+        for frame in (*read.frames, *read.left, *sample.awaiting):
             self._send_code(process, frame.code)
         if process.python.codes.is_full:
             self._full.add(process.pid)
@@ -318,7 +332,8 @@ class FrameReader:
         )
         chain = FoundChain(process.pid, tid, times, frames, rest, read.is_whole, read.has_moved, sample.lag, sample.is_exact)
         state = (int(sample.gil[0]), *sample.gil[1:])  # marshal supports no enumerations
-        self.answers.append(chain._replace(gil=state, turn_began=sample.turn_began))
+        awaiting = [(frame.code.number, frame.offset) for frame in sample.awaiting]
+        self.answers.append(chain._replace(gil=state, turn_began=sample.turn_began, awaiting=awaiting))
 
     def _find_process(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()
@@ -347,6 +362,7 @@ class FrameReader:
         memory = InterpreterMemory(pid)
         try:
             python = PythonProcess(memory, located.runtime, located.version, time.monotonic, self._numbers)
+            python.awaiting_tasks.find_section = lambda: asyncio_section(self._procfs, pid)
             next(python.states.interpreters())  # raises StopIteration before the first interpreter exists
         except StopIteration:
             memory.close()
@@ -359,6 +375,16 @@ class FrameReader:
         self.answers.append(FoundProcess(pid, python.layout.version, located.loops, python.states.gil_addresses()[0]))
         self._processes[pid] = _KnownProcess(pid, memory, python, self._procfs)
         return self._processes[pid]
+
+
+def _loop_of(process: _KnownProcess, tid: int, frames: ThreadFrames, moment: int) -> tuple[int, list[PythonFrame]]:
+    """Return when the callbacks of an event loop's turn began (EventLoops.began), and the frames that await the running task."""
+    python = process.python
+    state = python.state_address(process.inner_tid(tid))
+    awaiting = python.awaiting_tasks.awaiting(frames.frames, state)
+    # A turn runs each task once, and new tasks run in the next one: as long as the turn goes on, equal addresses are the same task.
+    began = python.event_loops.began(frames.frames, moment)
+    return began, awaiting if began else []
 
 
 def serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None = None) -> None:

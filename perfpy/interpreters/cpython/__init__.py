@@ -12,6 +12,7 @@ threads         thread states, by the kernel's thread ids
 thread_names    the names of Python's threads
 frames          the frames of a thread
 event_loops     how long an asyncio event loop has been running callbacks
+awaiting_tasks  the coroutines that await the running task
 code_objects    names, files and instructions of code objects
 objects         strings, dictionaries, attributes
 line_tables     the source lines of instructions

@@ -127,7 +127,9 @@ def _thread(offsets: dict[str, int]) -> ThreadLayout:
 
 def _frame(offsets: dict[str, int]) -> FrameLayout:
     size, previous, executable, pointer, owner = (offsets[f"frame.{name}"] for name in _FRAME_FIELDS)
-    return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS, variables=size)
+    top = offsets.get("frame.stackpointer", NONE)
+    top = top if 0 <= top <= size - 8 else NONE
+    return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS, variables=size, stack_pointer=top)
 
 
 def _code(offsets: dict[str, int]) -> CodeLayout:

@@ -151,6 +151,10 @@ class FrameWalker:
             frames[-1] = frames[-1]._replace(is_entry=True)
         return frames, not address
 
+    def frame_of(self, address: int, data: bytes) -> PythonFrame | None:
+        """Return the frame at an address, whose bytes were just read; None without valid code and instruction."""
+        return self._frame(address, data, 0)
+
     def _frame(self, address: int, data: bytes, start: int) -> PythonFrame | None:
         """Return the frame whose bytes begin at `start`; None without valid code and instruction."""
         layout = self._layout.frame

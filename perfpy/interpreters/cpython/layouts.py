@@ -49,6 +49,7 @@ class FrameLayout(NamedTuple):
         is_entry: 3.11 only.
         shims: the least owner of frames that stand for calls from C and run no code.
         variables: the first local variable.
+        stack_pointer: the top of a waiting frame's stack; NONE before 3.14.
     """
 
     size: int
@@ -59,6 +60,7 @@ class FrameLayout(NamedTuple):
     is_entry: int
     shims: int
     variables: int = NONE
+    stack_pointer: int = NONE
 
 
 class CodeLayout(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from perfpy.interpreters.cpython.awaiting_tasks import AwaitingTasks
 from perfpy.interpreters.cpython.code_objects import Codes
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
 from perfpy.interpreters.cpython.event_loops import EventLoops
@@ -60,6 +61,7 @@ class PythonProcess:
         self.event_loops = EventLoops(memory, self.layout, self.codes)
         self._names = PythonThreadNames(memory, self.layout, objects, self.states, clock)
         self._walker = FrameWalker(memory, self.layout, self.codes)
+        self.awaiting_tasks = AwaitingTasks(memory, self.layout, self._walker, clock)
         self._state_of: dict[int, int] = {}
         self._listed = -1.0
 

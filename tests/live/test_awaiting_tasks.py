@@ -1,0 +1,58 @@
+"""record --python: the coroutines that await an asyncio task are callers of its functions, from 3.14 on, and only the right ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.pythons import interpreter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
+
+#: each crunch function runs in tasks that one coroutine awaits; the tasks have each other's addresses
+PROGRAM = """
+import asyncio, time
+def crunch_one(n):
+    for i in range(n): i * i
+def crunch_two(n):
+    for i in range(n): i * i
+async def child(crunch):
+    await asyncio.sleep(0)
+    crunch(30000)
+async def wait_one(): await asyncio.create_task(child(crunch_one))
+async def wait_two():
+    async with asyncio.TaskGroup() as group: group.create_task(child(crunch_two))
+async def main():
+    while time.process_time() < 1:
+        await wait_one()
+        await wait_two()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("version", ["3.14", "3.15"])
+def test_awaiting_coroutines_are_callers_of_tasks(version: str, tmp_path: Path) -> None:
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    perfpy = [sys.executable, "-m", "perfpy"]
+    record = [*perfpy, "record", "-q", "--python", "-F", "999", "-e", "task-clock", "-o", "perf.data", python, "program.py"]
+    subprocess.run(record, cwd=tmp_path, timeout=100, check=True)
+    script = [*perfpy, "script", "-i", "perf.data", "-F", "ip,sym", "--fold-interpreters", "--no-inline"]
+    text = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=True).stdout
+    pairs: Counter[tuple[str, ...]] = Counter()
+    for block in text.split("\n\n"):
+        names = [word.split(":")[2] for line in block.splitlines() for word in line.split() if word.startswith("py::")]
+        if names and names[0].startswith("crunch_") and "[awaited" in names:
+            pairs[names[0].removeprefix("crunch_"), *(name.removeprefix("wait_") for name in names if name.startswith("wait_"))] += 1
+    assert pairs["one", "one"] > 20, text[:5000]
+    assert pairs["two", "two"] > 20
+    assert len(pairs) == 2, pairs

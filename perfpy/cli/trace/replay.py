@@ -42,6 +42,7 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         longer_than=options.duration,
         as_json=options.json,
         slowest=options.slowest,
+        has_least_depth=options.min_stack > 0,
         lanes=Lanes() if options.html else None,
     )
 

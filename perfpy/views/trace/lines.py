@@ -53,6 +53,7 @@ class LineOptions(NamedTuple):
         as_json: print an object for each return instead (perfpy.views.trace.json_lines).
         has_calls: system calls are traced; without them, lines of other events have no duration.
         slowest: print only this many calls, those that took longest, at the end; 0 for all.
+        has_least_depth: print only calls with enough frames, which are known at the return.
         lanes: collect the calls here instead of printing them.
     """
 
@@ -64,12 +65,13 @@ class LineOptions(NamedTuple):
     as_json: bool = False
     has_calls: bool = True
     slowest: int = 0
+    has_least_depth: bool = False
     lanes: Lanes | None = None
 
     @property
     def has_interruptions(self) -> bool:
         """Whether calls may be printed before they return."""
-        return not (self.failures_only or self.longer_than or self.slowest)
+        return not (self.failures_only or self.longer_than or self.slowest or self.has_least_depth)
 
 
 class _PlacedLines(NamedTuple):

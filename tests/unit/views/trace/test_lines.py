@@ -17,7 +17,7 @@ from perfpy.views.trace.slowest import SlowestCalls
 from tests.builders.call_events import CallEventList
 
 NOTHING = np.zeros(0, np.int64)
-KILL, GETPPID = 62, 110
+KILL, GETPPID, EXIT_GROUP = 62, 110, 231
 
 
 @pytest.mark.parametrize("longest", [1_000, 99_999_999, 10**12, 10**16])
@@ -78,3 +78,11 @@ def test_the_slowest_calls_are_kept_over_batches() -> None:
             calls.enter(1, GETPPID).exit(1, GETPPID, result=-took, after=1000 * took)
         assert not slowest.lines(pairing.pair(calls.events())).parts
     assert [int(line.split(b"(")[1].split()[0].replace(b".", b"")) for line in slowest.rest().lines()] == [950, 900, 800]
+
+
+@pytest.mark.parametrize(("has_least_depth", "count"), [(False, 2), (True, 1)])
+def test_calls_without_frames_are_not_printed_where_a_number_of_frames_is_asked_for(has_least_depth: bool, count: int) -> None:
+    """--min-stack: exit_group does not return, so its frames are unknown; perf omits it, too."""
+    lines = TraceLines(LineOptions(has_least_depth=has_least_depth), CallTexts("x86_64"), FollowedComms(), np.array([EXIT_GROUP]))
+    calls = CallEventList().call(1, GETPPID).enter(1, EXIT_GROUP)
+    assert len(lines.lines(Pairing(np.array([EXIT_GROUP])).pair(calls.events())).lines()) == count

@@ -99,7 +99,7 @@ class Page {
     return `${text}: ${percent(all ? sum / all : 0)}, ${amount(sum, this.inSeconds())}${parts}`;
   }
 
-  inSeconds() { return this.event === JOINED || !!this.profile.events[this.event].seconds; }
+  inSeconds() { return this.event === JOINED || !!this.profile.events[this.event].time; }
 
   isDark() { return document.documentElement.dataset.theme === "dark"; }
 
@@ -239,7 +239,8 @@ class Page {
   loadTimes() {
     if (!this.profile.last) return;
     this.tracks.load(this.profile, this.choice(null), this.lanes(), this.categoryOf, this.hitNodes, this.markRows(null));
-    $("activity-name").textContent = this.inSeconds() ? "CPU time by category" : "Events by category";
+    const kind = !this.inSeconds() ? "Events" : this.event !== JOINED && !this.profile.events[this.event].seconds ? "Wall-clock time" : "CPU time";
+    $("activity-name").textContent = `${kind} by category`;
   }
 
   lanes() { return this.hasCpus ? this.state.lanes : "thread"; }

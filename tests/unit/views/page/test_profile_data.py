@@ -96,6 +96,14 @@ def test_stacks_without_times_have_counts() -> None:
     assert data["threads"] == []
 
 
+def test_shares_of_the_wall_clock_are_times_but_not_of_a_cpu() -> None:
+    part = replace(timed_stacks(ONE, in_seconds=False), event="task-clock (wall clock)")
+    (event,) = profile_data([[part]])["events"]
+    assert (event["seconds"], event["time"]) == (0, 1)
+    (event,) = profile_data([[replace(part, event="page-faults")]])["events"]
+    assert (event["seconds"], event["time"]) == (0, 0)
+
+
 def test_samples_without_time_have_no_times() -> None:
     part = timed_stacks(ONE)
     assert part.timed is not None

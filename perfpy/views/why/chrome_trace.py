@@ -29,15 +29,19 @@ def chrome_trace(explanation: Explanation) -> Iterator[str]:
     rows = np.flatnonzero(np.isin(segments.tid, list(threads)))
     start = int(segments.begin.min()) if len(segments.begin) else 0
     yield '{"displayTimeUnit":"ns","traceEvents":[\n'
-    first = True
-    for thread in explanation.threads:
-        name = {"name": "thread_name", "ph": "M", "pid": thread.pid, "tid": thread.tid, "args": {"name": thread.comm}}
-        yield ("" if first else ",\n") + json.dumps(name)
-        first = False
+    yield ",\n".join(json.dumps(event) for event in _names(explanation))
     for row in rows.tolist():
         for event in _events(explanation, row, start):
             yield ",\n" + json.dumps(event)
     yield "\n]}\n"
+
+
+def _names(explanation: Explanation) -> Iterator[dict[str, Any]]:
+    """Yield the names of processes and threads."""
+    for pid in sorted({thread.pid for thread in explanation.threads}):
+        yield {"name": "process_name", "ph": "M", "pid": pid, "tid": pid, "args": {"name": explanation.comm(pid)}}
+    for thread in explanation.threads:
+        yield {"name": "thread_name", "ph": "M", "pid": thread.pid, "tid": thread.tid, "args": {"name": thread.comm}}
 
 
 def _events(explanation: Explanation, row: int, start: int) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from perfpy.analysis.why.lock_names import chains_of_locks, name_locks
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -94,6 +94,21 @@ def family_of(pids: Sequence[int], tasks: Tasks) -> set[int]:
     return family
 
 
+def recorders_of(tasks: Tasks, recorder: int, family: set[int]) -> frozenset[int]:
+    """Return the threads of the recorder and of its helpers, which are its children.
+
+    Args:
+        tasks: of the recording.
+        recorder: the process that started the command; 0 if it is not known. Its name must be perfpy's or perf's.
+        family: the explained processes.
+    """
+    if not recorder or not tasks.comm_of.get(recorder, "").startswith("perf"):
+        return frozenset()
+    processes = family_of([recorder], tasks) - family
+    threads = (tid for tid, pid in tasks.pid_of.items() if pid in processes)
+    return frozenset({*processes, *threads})
+
+
 _NO_PROCESS: Final = "{path}: no process {wanted} in this recording; its processes: {names}"
 _IDLE: Final = (
     reasons.EVENTS,
@@ -135,7 +150,10 @@ class Explanation:
         elapsed: its time, nanoseconds.
         threads: of the processes, those with the longest times first.
         lost: the number of events that the kernel lost.
+        recorders: the threads of the program that recorded.
     """
+
+    recorders: frozenset[int] = frozenset()
 
     def __init__(self, activities: Activities, tasks: Tasks, family: set[int], main: int, lost: int = 0) -> None:
         self.activities, self.tasks, self.main, self.lost = activities, tasks, main, lost
@@ -153,6 +171,17 @@ class Explanation:
         tree = CauseTree(self.activities, comm_of)
         tree.explain(*(np.array(column, np.int64) for column in zip(*windows, strict=True)))
         return CauseGroups(tree, self._comms, self.activities.meanings)
+
+    def runner(self, groups: CauseGroups, nodes: Iterable[int]) -> tuple[int, int]:
+        """Return the thread that ran longest while others waited for its CPU, and that time; (-1, 0) for none.
+
+        The program that recorded counts only if it ran for most of the time: it is not there without the measurement.
+        """
+        totals = groups.all_of("runners", nodes)
+        others = {tid: time for tid, time in totals.items() if tid not in self.recorders}
+        if others and 2 * sum(others.values()) >= sum(totals.values()):
+            totals = others
+        return max(totals.items(), key=lambda item: (item[1], -item[0])) if totals else (-1, 0)
 
     def comm(self, tid: int) -> str:
         """Return the last name of a thread."""
@@ -222,6 +251,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
         names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
         raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, target_pids)), names=names))
     explanation = Explanation(activities, tasks, family, _main_thread(activities, tasks, target_pids[0], family), lost)
+    explanation.recorders = recorders_of(tasks, recorder or tasks.parent_of.get(target_pids[0], 0), family)
     chains = chains_of_locks(activities.lock, activities.chain, activities.meanings.chains)
     explanation.path.lock_names = explanation.waits.lock_names = name_locks(chains, symbolizer)
     return explanation

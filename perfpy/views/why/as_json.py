@@ -61,7 +61,8 @@ def _values(explanation: Explanation, groups: CauseGroups, cause: Cause, *, stac
         values["lock-name"] = groups.lock_names.get(cause.lock)
     values["threads"] = sorted(groups.all_of("tids", cause.nodes))
     values["count"] = sum(groups.all_of("counts", cause.nodes).values())
-    waker, time = groups.largest("runners" if cause.kind == reasons.CPU else "wakers", cause.nodes)
+    is_ready = cause.kind == reasons.CPU
+    waker, time = explanation.runner(groups, cause.nodes) if is_ready else groups.largest("wakers", cause.nodes)
     if time:
         values["waker"] = {"tid": waker, "comm": explanation.comm(waker), "function": waker_function(groups, cause), "time": time}
     if interrupted := groups.interrupted(cause.nodes):

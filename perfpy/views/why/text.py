@@ -69,7 +69,7 @@ def _path(explanation: Explanation, nodes: Sequence[int], depth: int) -> Iterato
 def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
     """Return who ended a wait: " <- worker (17) in flush()", or who used the CPU."""
     if cause.kind == reasons.CPU:
-        runner, time = groups.largest("runners", cause.nodes)
+        runner, time = explanation.runner(groups, cause.nodes)
         return f" while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
     if cause.kind in (RUNNING, SPINNING):
         return ""

@@ -157,7 +157,7 @@ def _links(explanation: Explanation, groups: CauseGroups, cause: Cause, depth: i
 def _by(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
     """Return who ends a wait: ", held by worker in flush()"."""
     if cause.kind == reasons.CPU:
-        runner, time = groups.largest("runners", cause.nodes)
+        runner, time = explanation.runner(groups, cause.nodes)
         return f", while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
     if cause.kind in (SPINNING, RUNNING):
         return ""

@@ -9,7 +9,7 @@ import numpy as np
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why import causes
 from perfpy.analysis.why.causes import ROOT
-from perfpy.analysis.why.explanation import Tasks, family_of, workloads_of
+from perfpy.analysis.why.explanation import Tasks, family_of, recorders_of, workloads_of
 from perfpy.analysis.why.kinds import RUNNING, SPINNING
 from tests.builders.waiting_threads import Part, explained
 
@@ -125,3 +125,25 @@ def test_many_threads_that_wait_for_one_are_bounded():
     explanation = explained(parts)
     assert explanation.waits.tree.total == 100 * (count - 1)
     assert np.isfinite(explanation.waits.tree.cut)
+
+
+def test_the_recorder_is_named_as_cause_only_if_it_ran_most_of_the_time():
+    """Thread 1 waits 9 us for the CPU, on which the recorder (50) and another program (60) ran."""
+
+    def runner(recorder: int) -> tuple[int, int]:
+        parts = [Part(1, 0, 1000), Part(1, 1000, 10_000, reasons.CPU), Part(1, 10_000, 11_000)]
+        parts += [Part(50, 1000, 1000 + recorder), Part(60, 1000 + recorder, 10_000)]
+        explanation = explained(parts, comms={1: "main", 50: "perfpy", 60: "other"})
+        explanation.recorders = frozenset({50})
+        (cause,) = [one for one in explanation.path.children([ROOT]) if one.kind == reasons.CPU]
+        return explanation.runner(explanation.path, cause.nodes)
+
+    assert runner(4000) == (60, 5000)
+    assert runner(5000) == (50, 5000)
+
+
+def test_the_recorder_and_its_helpers_are_known_by_their_parent():
+    tasks = Tasks({7: 7, 8: 8, 9: 9, 10: 9}, {8: 7, 9: 7}, [], {7: "perfpy", 8: "sh", 9: "python3"})
+    assert recorders_of(tasks, 7, {8}) == {7, 9, 10}
+    assert recorders_of(tasks._replace(comm_of={7: "bash"}), 7, {8}) == frozenset()
+    assert recorders_of(tasks, 0, {8}) == frozenset()

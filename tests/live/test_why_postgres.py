@@ -87,8 +87,24 @@ def test_the_row_lock_behind_the_wait_of_pgbench_is_named_first(database: tuple[
     folder, bin_folder, user = database
     script = tmp_path / "update.sql"
     script.write_text(_SCRIPT)
-    bench = [bin_folder / "pgbench", "-h", folder, "-U", user, "-n", "-c", "4", "-j", "4", "-t", "12", "-f", script, "postgres"]
-    line = [sys.executable, "-m", "perfpy", "why", "-o", tmp_path / "why.data", "--", *bench]
+    bench: list[str | Path] = [
+        bin_folder / "pgbench",
+        "-h",
+        folder,
+        "-U",
+        user,
+        "-n",
+        "-c",
+        "4",
+        "-j",
+        "4",
+        "-t",
+        "12",
+        "-f",
+        script,
+        "postgres",
+    ]
+    line: list[str | Path] = [sys.executable, "-m", "perfpy", "why", "-o", tmp_path / "why.data", "--", *bench]
     process = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
     assert process.returncode == 0, process.stderr
     verdict = process.stdout.partition("Where the time")[0].rpartition("tps = ")[2].splitlines()[1:]

@@ -65,6 +65,7 @@ MAY_IMPORT = {
     "fleet": FOUNDATION | {"version", "workers", "recording", "views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
     "live": FOUNDATION
     | {
+        "workers",
         "fleet",
         "views",
         "tracing",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfpy.fleet.portable.profile import PortableProfile
 
 _KEPT: Final = (7, 8)  # the share of a row that an interval leaves
-_MOST_ROWS: Final = 50_000  # beyond it the smallest rows go first
+_MOST_ROWS: Final = 20_000  # beyond it the smallest rows go first
 
 
 def add_window(history: PortableProfile | None, window: PortableProfile) -> PortableProfile:

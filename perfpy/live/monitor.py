@@ -30,6 +30,7 @@ from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.views.top.rates import WINDOW, Rates
 from perfpy.views.tracepoints.payloads import PayloadTexts
+from perfpy.workers.freed_memory import return_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 
 _DRAIN_EVERY: Final = 0.05  # seconds
+_TRIM_EVERY: Final = 20_000_000_000  # nanoseconds
 
 
 class LiveUpdate(NamedTuple):
@@ -121,6 +123,7 @@ class LiveMonitor:
         recorded, attrs = rings.recorded
         self._recorded = RecordedFeatures(recorded, rings.options, attrs)
         self._total_lost = self._total_dropped = 0
+        self._trim_at = 0
         self._since = time.monotonic_ns()
 
     def _new_python(self, events: list[FileEvent]) -> LivePython:
@@ -217,6 +220,9 @@ class LiveMonitor:
         counts = window.counts
         self._total_lost += counts.lost
         self._total_dropped += reading.dropped
+        if now >= self._trim_at:
+            self._trim_at = now + _TRIM_EVERY
+            return_freed_memory()
         numbers = counts.samples, counts.kernel, counts.exact, counts.lost, self._total_lost
         rates = Rates(seconds, *numbers, reading.dropped, self._total_dropped)
         return LiveUpdate(rates, self._report(self._history))

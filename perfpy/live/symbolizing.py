@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _KERNEL: Final = "[kernel]"  # perf top's name of the running kernel
 _MOST_DSOS: Final = 10_000
+_MOST_SYMBOLS: Final = 48 << 20  # bytes of tables of programs and libraries
 _LONGEST: Final = 300.0  # seconds until files are searched again: they may have been replaced, and tables of old ones take memory
 
 
@@ -56,6 +57,7 @@ class LiveSymbols:
         if self._loader is None:
             self._loader = SymbolLoader(timeline, self._options, self.images)
         self._loader.follow(timeline)
+        self._loader.trim(_MOST_SYMBOLS)
         return timeline, Symbolizer(timeline, self._options, self._loader)
 
     def tables(self) -> Iterator[tuple[str, SymbolTable]]:

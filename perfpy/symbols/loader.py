@@ -73,6 +73,7 @@ class SymbolLoader:
         self._recorded_files = files
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
+        self._used: set[int] = set()  # since the last trim()
         self._files_by_dso: dict[int, debug_files.DsoFiles] = {}
         self._looked: dict[int, list[str]] = {}
         self._map_sizes: dict[int, tuple[str, int]] = {}  # dso -> path and size of its perf map when it was read
@@ -135,6 +136,7 @@ class SymbolLoader:
     def table(self, number: int) -> SymbolTable:
         """Return the symbols of a Dso, an empty table if none are found."""
         table = self._tables.get(number)
+        self._used.add(number)
         if table is None:
             dso = self._dsos[number]
             table = self._load(number, dso)
@@ -142,6 +144,26 @@ class SymbolLoader:
                 table = self._recorded_symbols.table(dso.build_id or dso.name) or table
             self._tables[number] = table
         return table
+
+    def trim(self, most: int) -> None:
+        """Forget the files that were used least recently until the symbols take less memory, but none used since the last call.
+
+        Args:
+            most: bytes.
+        """
+        for number in self._used & self._tables.keys():
+            self._tables[number] = self._tables.pop(number)  # the order is that of the last uses
+        sizes = {number: _bytes_of(table) for number, table in self._tables.items() if not self._dsos[number].kernel}
+        excess = sum(sizes.values()) - most
+        for number, size in sizes.items():
+            if excess <= 0 or number in self._used:
+                break
+            excess -= size
+            del self._tables[number]
+            files = self._files_by_dso.pop(number, None)
+            if files is not None:
+                self._files = [file for file in self._files if file not in (files.symbols, files.runtime)]
+        self._used.clear()
 
     def loaded_tables(self) -> dict[int, SymbolTable]:
         """Return the tables that were loaded, by Dso."""
@@ -280,6 +302,13 @@ class SymbolLoader:
         mine = spaces.dso == number
         size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
         return SymbolTable(symbols_of_names(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0))
+
+
+def _bytes_of(table: SymbolTable) -> int:
+    """Return the size of a table in memory, with the mapped names."""
+    symbols = table.symbols
+    columns = (symbols.start, symbols.end, symbols.binding, symbols.type, symbols.name, symbols.source)
+    return sum(column.nbytes for column in columns) + sum(map(len, symbols.sources))
 
 
 def _debuginfod_client() -> debuginfod.Client:

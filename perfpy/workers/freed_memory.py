@@ -1,4 +1,4 @@
-"""Keep freed memory in the process (glibc).
+"""Keep freed memory in the process, or return it (glibc).
 
 Columns are allocated and freed by the megabyte. A process that returns each at once, as Dask configures its workers
 (MALLOC_TRIM_THRESHOLD_), takes half again as much time to get the pages back.
@@ -35,3 +35,10 @@ def keeping_freed_memory() -> Iterator[None]:
         yield
     finally:
         give_back(0)
+
+
+def return_freed_memory() -> None:
+    """Return freed memory to the system, also that between blocks in use."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # another C library has none
+    if trim is not None:
+        trim(0)

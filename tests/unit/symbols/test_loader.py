@@ -9,6 +9,7 @@ import numpy as np
 from perfpy.perfdata.container.kept_files import KeptFiles, encode
 from perfpy.symbols.files import live_process
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.providers import perf_map
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.elf import Elf
@@ -86,3 +87,23 @@ def test_a_damaged_one_is_reported():
 
 def test_files_that_are_no_programs_are_skipped():
     assert frames(with_kept({PROGRAM: b"names"}), (PID, CODE + 4, 1))[0].symbol == "-"
+
+
+def test_files_that_were_not_used_lately_are_forgotten_beyond_a_limit():
+    """Those used since the last call stay, also if they alone take more."""
+    mapped = [(0, mmap(PID, CODE + 0x1000 * number, 0x1000, f"/nowhere/{number}")) for number in range(3)]
+    image = Elf().text().segment(0x1000, 0x1000, 0x1000).symbol("f", 0x1000, 16).build()
+    stored = {f"/nowhere/{number}": image for number in range(3)}
+    loader = SymbolLoader(timeline((0, comm(PID, "work")), *mapped), SymbolOptions(cache=False), stored)
+    numbers = [number for number, dso in enumerate(loader._dsos) if dso.name.startswith("/nowhere")]
+    for number in numbers:
+        loader.table(number)
+    loader.trim(0)
+    assert set(numbers) <= loader.loaded_tables().keys()
+    loader.table(numbers[0])
+    loader.trim(1 << 20)
+    assert set(numbers) <= loader.loaded_tables().keys()
+    loader.table(numbers[0])
+    loader.trim(0)
+    assert [number for number in numbers if number in loader.loaded_tables()] == [numbers[0]]
+    assert len(loader.table(numbers[1])) == len(loader.table(numbers[0]))

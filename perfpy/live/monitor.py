@@ -62,11 +62,15 @@ class LiveUpdate(NamedTuple):
         rates: in the interval.
         report: the rows so far.
         code: of the requested function; or why there is none.
+        size: bytes of its records.
+        seconds: that its computation took.
     """
 
     rates: Rates
     report: Report
     code: AnnotatedFunction | str = ""
+    size: int = 0
+    seconds: float = 0.0
 
 
 class LiveMonitor:
@@ -147,6 +151,8 @@ class LiveMonitor:
         self._rings.counters.enable()
         self._since = time.monotonic_ns()
         self._learn(self._draining(self._synthesized_records()))
+        if self._python is not None:  # converting these would delay the first update
+            self.reader.forget_samples()
         if self._waits is not None:
             self._waits.begin(self._target_threads(), time.monotonic_ns())
 
@@ -205,7 +211,7 @@ class LiveMonitor:
 
     def update(self, reading: RingRecords) -> LiveUpdate:
         """Return the report of what happened until a reading."""
-        now = reading.time
+        now, begin = reading.time, time.monotonic()
         data = self._converted(reading)
         seconds, self._since = max((now - self._since) / 1e9, 1e-9), now
         window = self._window
@@ -225,7 +231,8 @@ class LiveMonitor:
             return_freed_memory()
         numbers = counts.samples, counts.kernel, counts.exact, counts.lost, self._total_lost
         rates = Rates(seconds, *numbers, reading.dropped, self._total_dropped)
-        return LiveUpdate(rates, self._report(self._history))
+        report, size = self._report(self._history), len(reading.records) + len(reading.further)
+        return LiveUpdate(rates, report, size=size, seconds=time.monotonic() - begin)
 
     @property
     def options(self) -> ReportOptions:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from perfpy.live.rings import LiveRings
 
 _MOST_WAITING: Final = 64 << 20  # bytes of records that wait for an update
+_FIRST_SPOOLED: Final = 2 << 20  # bytes of records to convert, before it is known how long that takes
+_LEAST_SPOOLED: Final = 1 << 20
 
 
 class RingRecords(NamedTuple):
@@ -64,7 +66,8 @@ class RingReader:
     def __init__(self, rings: LiveRings, spooled: Spooled | None = None, most: int = _MOST_WAITING) -> None:
         self._rings = rings
         self._spooled = spooled
-        self._most = most
+        self._most = _FIRST_SPOOLED if spooled is not None else most
+        self._limit = most
         self._pieces: list[bytes] = []
         self._size = 0
         self._dropped = 0
@@ -81,6 +84,23 @@ class RingReader:
         self._size += len(data)
         if self._spooled is not None:
             self._spooled.look(data)
+
+    def forget_samples(self) -> None:
+        """Drop the samples so far without counting them."""
+        kept = [without_samples(piece)[0] for piece in self._pieces]
+        self._pieces, self._size, self._dropped = kept, sum(map(len, kept)), 0
+
+    def adapt(self, size: int, seconds: float, interval: float) -> None:
+        """Let no more records wait for conversion than one takes in an interval.
+
+        Args:
+            size: bytes that were converted.
+            seconds: that it took.
+            interval: seconds between two updates.
+        """
+        if self._spooled is not None and size >= _LEAST_SPOOLED // 4:
+            most = int(size / max(seconds, 1e-3) * interval)
+            self._most = max(_LEAST_SPOOLED, min(most, 2 * self._most, self._limit))
 
     def take(self, *, last: bool = False) -> RingRecords:
         """Read the ring buffers, and return all records since the last call. last: nothing follows."""

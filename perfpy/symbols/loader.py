@@ -193,6 +193,10 @@ class SymbolLoader:
             self._unreadable |= files.unreadable
         return files
 
+    def found_files(self) -> dict[int, debug_files.DsoFiles]:
+        """Return the results of files() so far, by Dso."""
+        return dict(self._files_by_dso)
+
     def set_files(self, number: int, files: debug_files.DsoFiles) -> None:
         """Set the result of files() for a Dso."""
         self._files_by_dso[number] = files

@@ -327,6 +327,10 @@ class Symbolizer:
         """Whether a dso's perf map has grown since it was read."""
         return self._loader.has_grown(dso)
 
+    def found_files(self) -> dict[int, DsoFiles]:
+        """Return the files that were searched so far, by dso."""
+        return self._loader.found_files()
+
     def set_files(self, number: int, files: DsoFiles) -> None:
         """Set the files of a dso, found by an earlier Symbolizer of the recording."""
         self._loader.set_files(number, files)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.perfdata.records.event_table import EventTable
+    from perfpy.symbols.dso import Dso
     from perfpy.symbols.files.debug_files import DsoFiles
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
@@ -33,10 +34,16 @@ _WORTH_FORGETTING: Final = 4096  # records
 
 
 class Replay:
-    """The state of tasks. table has the events of the records."""
+    """The state of tasks.
 
-    def __init__(self, table: EventTable) -> None:
+    Args:
+        table: the events of the records.
+        opens_files: whether to open files as soon as they are mapped. A live view of all processes opens those that samples hit.
+    """
+
+    def __init__(self, table: EventTable, *, opens_files: bool = True) -> None:
         self._table = table
+        self._opens_files = opens_files
         self._records = RawRecords.concat([])
         self._forgotten_at = _WORTH_FORGETTING
         self._offset = 0
@@ -71,6 +78,9 @@ class Replay:
         if self._symbolizer is None or self._stale:
             self._forget(before)
             band = SideBand(self._records.in_order(), lambda _types: iter(()), self._table, lambda _text: None, None)
+            if self._symbolizer is not None and not self._opens_files:
+                dsos = self._symbolizer.dsos
+                self._files = {_key_of(dsos[number]): files for number, files in self._symbolizer.found_files().items()}
             self._symbolizer = Symbolizer(TaskTimeline(band.tasks()), SymbolOptions(live=True))
             self._open_files(self._symbolizer)
             self._stale = False
@@ -81,11 +91,12 @@ class Replay:
         before, self._files = self._files, {}
         for number, dso in enumerate(symbolizer.dsos):
             if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
-                key = dso.name, dso.build_id
+                key = _key_of(dso)
                 files = before.get(key)
                 if files is not None:
                     symbolizer.set_files(number, files)
-                self._files[key] = files or symbolizer.files(number)
+                if files is not None or self._opens_files:
+                    self._files[key] = files or symbolizer.files(number)
 
     def _forget(self, before: int) -> None:
         """Drop processes that ended before any future sample, unless others have inherited their mappings."""
@@ -104,3 +115,7 @@ class Replay:
         chosen = np.isin(pid, np.array(sorted(living), np.uint32))
         self._records = RawRecords(rows[chosen], bodies).compact()
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))
+
+
+def _key_of(dso: Dso) -> tuple[str, str]:
+    return dso.name, dso.build_id

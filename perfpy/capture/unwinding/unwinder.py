@@ -74,6 +74,7 @@ class PieceUnwinder:
         only: the events whose stacks are unwound, None for all.
         jit: find the names of interpreted and inlined methods in runtimes' memory.
         python: the descriptor of Python frames and the image's folder, as in PythonFrames.
+        opens_files: as in Replay.
     """
 
     def __init__(
@@ -86,11 +87,12 @@ class PieceUnwinder:
         only: Collection[int] | None = None,
         jit: bool = False,
         python: tuple[int, str | None] | None = None,
+        opens_files: bool = True,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
         self._unwound_events = [event.index for event in events if has_stacks(event.attr) and (only is None or event.index in only)]
-        self._replay = Replay(self._table)
+        self._replay = Replay(self._table, opens_files=opens_files)
         self._own = os.getpid() if own is None else own
         self._plan = plan
         self._waits = self._new_waits(events)

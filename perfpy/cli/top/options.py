@@ -97,7 +97,7 @@ class TopWaitOptions(CommandOptions):
 class TopPythonOptions(CommandOptions):
     """Python programs."""
 
-    python: bool = option("--python", Flag(), "show Python functions, as record --python does")
+    python: bool = option("--python", Flag(), "show Python functions (default: -F 499)")
 
 
 class TopRowOptions(CommandOptions):

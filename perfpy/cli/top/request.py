@@ -33,6 +33,7 @@ _SORT_OF = {"process": "tgid", "thread": "pid", "cgroup": "cgroup", "container":
 _CGROUP_KEYS = {"cgroup", "container"}
 _DEFAULT_SORT = "dso,symbol"
 _PYTHON_SORT = "pyfunc"
+_PYTHON_RATE = 499  # samples per second; each copies a stack
 _WAIT_SORT = "comm,state,symbol"
 _NOBODY_ALLOWED = 3  # of kernel.perf_event_paranoid: users may not measure anything
 
@@ -78,7 +79,7 @@ class TopRequest:
         keys = f"{options.sort or _SORT_OF.get(options.by, '')},{options.fields or ''}"
         return RecordOptions(
             sampling=SamplingOptions(
-                freq=options.freq,
+                freq=_PYTHON_RATE if options.python and options.freq is None and options.period is None else options.freq,
                 period=options.period,
                 callchain=self._chain,
                 branch_filter=options.branch_filter or (parse_branch_filter("any") if options.branch_any else 0),

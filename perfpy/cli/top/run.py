@@ -130,6 +130,7 @@ class TopRun:
                     rings.wait(_LONGEST_WAIT)
                     monitor.reader.drain()
                     for update in background.results():
+                        monitor.reader.adapt(update.size, update.seconds, self._options.delay)
                         output.show(update)
                 if numbers := signals.read():
                     return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)

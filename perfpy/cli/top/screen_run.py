@@ -86,6 +86,7 @@ class ScreenRun:
     def _show_update(self, update: LiveUpdate) -> None:
         screen = self._screen
         screen.update(update.rates, update.report)
+        self._monitor.reader.adapt(update.size, update.seconds, self._delay)
         self._is_updating = False
         self._count += 1
         self._due = max(self._due + self._delay, time.monotonic())

@@ -80,3 +80,19 @@ def test_the_other_process_sees_two_pieces_per_reading() -> None:
     reading = reader(LOST, samples(1), spooled=spool).take()
     assert (reading.records, reading.further) == (LOST, samples(1))
     assert re.sub(r"\d+", "N", spool.calls) == "release, look N, close, look N, close, "
+
+
+def test_no_more_waits_for_conversion_than_one_takes_in_an_interval() -> None:
+    """A conversion of a megabyte takes 4 s: in an interval of 2 s, half a megabyte would be done; the least is a megabyte."""
+    live, megabyte = reader(samples(100), samples(100), spooled=Spool()), 1 << 20
+    for size, seconds, most in ((8 * megabyte, 4, 4), (megabyte, 4, 1), (8 * megabyte, 1, 2), (8 * megabyte, 1, 4), (9, 1e9, 4)):
+        live.adapt(size, seconds, 2.0)
+        assert live._most == most * megabyte
+    reader().adapt(megabyte, 100, 1)  # without a conversion everything waits
+
+
+def test_samples_from_before_the_start_are_forgotten() -> None:
+    live = reader(samples(2) + LOST, samples(1))
+    live.drain()
+    live.forget_samples()
+    assert live.take()[1:4] == (LOST + samples(1), b"", 0)

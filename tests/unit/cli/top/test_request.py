@@ -112,3 +112,10 @@ def test_a_hierarchy_has_no_callers_shares() -> None:
 def test_waits_are_shown_by_command_and_state() -> None:
     assert report("--off-cpu").columns.sort == "comm,state,symbol"
     assert request("--off-cpu").record_options().off_cpu.enabled
+
+
+def test_stacks_of_python_programs_are_copied_less_often() -> None:
+    assert request("--python").record_options().sampling.freq == 499
+    assert request("--python", "-F", "99").record_options().sampling.freq == 99
+    sampling = request("--python", "-c", "1000").record_options().sampling
+    assert (sampling.freq, sampling.period) == (None, 1000)

@@ -94,6 +94,8 @@ class Rings:
     def drain(self) -> None:
         self.threads.add(threading.get_ident())
 
+    def adapt(self, *_numbers: float) -> None: ...
+
     def take(self, *, last: bool) -> object:
         self.drain()
         return last
@@ -162,7 +164,7 @@ def test_updates_and_changes_do_not_overlap_and_arrive_in_order(made: Callable[.
     def update(_reading: object) -> Any:
         compute("update")
         updates[0] += 1
-        return SimpleNamespace(rates=("update", updates[0]), report=None)
+        return SimpleNamespace(rates=("update", updates[0]), report=None, size=0, seconds=0)
 
     def carry_out(request: Request) -> Changed:
         compute("change")

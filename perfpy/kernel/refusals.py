@@ -102,6 +102,14 @@ def ioctl_refused(action: str, code: int) -> KernelRefusedError:
     return KernelRefusedError(f"cannot {action}: ioctl", code, cause=cause, remedy=remedy)
 
 
+_OF_ANOTHER_USER: Final = "belongs to another user"
+
+
+def is_of_another_user(refusal: KernelRefusedError) -> bool:
+    """Whether the kernel refused an event because of its task: that of another user, or one with privileges."""
+    return refusal.cause.endswith(_OF_ANOTHER_USER)
+
+
 def _no_permission(code: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[str, str]:
     capabilities, seccomp = own_status()
     level = paranoid_level()
@@ -116,7 +124,7 @@ def _no_permission(code: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[
             "start the container with a seccomp profile that allows perf_event_open",
         )
     if pid > 0 and not capabilities & 1 << _CAP_SYS_PTRACE:
-        return f"process {pid} belongs to another user", "run as its user, or with CAP_PERFMON or CAP_SYS_PTRACE"
+        return f"process {pid} {_OF_ANOTHER_USER}", "run as its user, or with CAP_PERFMON or CAP_SYS_PTRACE"
     return "the kernel does not permit it", "run as root, or with CAP_PERFMON (a security module may forbid it, too)"
 
 

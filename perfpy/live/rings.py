@@ -98,6 +98,7 @@ class LiveRings:
             *(kernel, events, target.cpus, tids),
             cgroup_fds=_cgroups(options.target.cgroups, events),
             skip_missing=target.kind in ("pid", "user"),
+            skip_foreign=target.kind == "user",
             tell=tell,
         )
         counters.open()

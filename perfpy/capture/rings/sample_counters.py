@@ -16,6 +16,7 @@ from perfpy.capture.opening import Opener, events_to_open
 from perfpy.capture.rings.sample_attrs import is_aux, is_dummy
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
+from perfpy.kernel.refusals import is_of_another_user
 from perfpy.kernel.ring import PAGE_SIZE, Ring
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class SampleCounters:
         events: configured, in the file's order.
         cpus, tids: where to open each of them (tid ANY: all tasks; cpus (ANY,): each thread on any CPU).
         skip_missing: skip threads that have ended, if one is left.
+        skip_foreign: skip threads of processes with privileges too, such as ssh-agent, if one is left.
         cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
         tell: called with each line for the user.
     """
@@ -116,6 +118,7 @@ class SampleCounters:
         *,
         cgroup_fds: Mapping[Event, int] | None = None,
         skip_missing: bool = False,
+        skip_foreign: bool = False,
         tell: Callable[[str], None],
     ) -> None:
         self.events = events_to_open(events)
@@ -124,6 +127,7 @@ class SampleCounters:
         self._kernel = kernel
         self._cgroups = dict(cgroup_fds or {})
         self._skip_missing = skip_missing
+        self._skip_foreign = skip_foreign
         self._missing: set[int] = set()
         self._opener = Opener(kernel, self, on_cpus=ANY in self.tids, tell=tell, more_files=raise_open_files_limit)
         self._rings: list[Ring] = []
@@ -183,8 +187,9 @@ class SampleCounters:
         return True
 
     def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
-        """Whether to skip a thread that has ended, if one is left."""
-        if refusal.errno != errno.ESRCH or not self._skip_missing:
+        """Whether to skip a thread that has ended or may not be measured, if one is left."""
+        has_ended = self._skip_missing and refusal.errno == errno.ESRCH
+        if not has_ended and not (self._skip_foreign and is_of_another_user(refusal)):
             return False
         self._missing.add(tid)
         return bool(set(self.tids) - self._missing)

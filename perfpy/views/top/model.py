@@ -52,6 +52,11 @@ class TopRow(NamedTuple):
     sparkline: str
     has_risen: bool
 
+    def without_samples(self) -> TopRow:
+        """Return the row as it is once it has no samples."""
+        children = None if self.children is None else 0.0
+        return self._replace(percent=0.0, children=children, entry=-1, has_risen=False)
+
 
 class _Tick(NamedTuple):
     """The periods of one interval: of each row, and of all; and the number of samples."""

@@ -128,7 +128,7 @@ class TopScreen:
             chosen = next((row for row in rows if row.key == self._selected), None)
             if chosen is None:
                 chosen = next((row for row in self._displayed if row.key == self._selected), None)
-                chosen = chosen._replace(percent=0.0, children=None, entry=-1, has_risen=False) if chosen else None
+                chosen = chosen and chosen.without_samples()
             if chosen is not None:
                 rows = [row for row in rows if row.key != self._selected]
                 self._cursor = min(self._cursor, len(rows))

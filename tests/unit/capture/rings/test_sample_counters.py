@@ -171,3 +171,21 @@ def test_the_size_of_rings_follows_the_rate_of_an_event(
 
 def test_where_memory_is_locked_for_users_rings_are_perfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert megabytes([FAULTS.copy(sample_type=STACKS)], tmp_path, monkeypatch, capabilities=0) == 0.5
+
+
+class Foreign(FakeKernel):
+    """Thread 8 is one of a process with privileges, such as ssh-agent."""
+
+    def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
+        if pid == 8:
+            raise KernelRefusedError("perf_event_open", errno.EACCES, event=event, cause="process 8 belongs to another user")
+        return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+
+def test_threads_that_may_not_be_measured_are_omitted_from_those_of_a_user():
+    kernel = Foreign()
+    opened(kernel, event("a"), tids=(7, 8), skip_foreign=True)
+    assert places(kernel) == [("a", 7, 0), ("a", 7, 1)]
+    for options in ({"tids": (7, 8), "skip_missing": True}, {"tids": (8,), "skip_foreign": True}):
+        with pytest.raises(KernelRefusedError, match="another user"):
+            opened(Foreign(), event("a"), **options)

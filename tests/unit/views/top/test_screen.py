@@ -234,3 +234,13 @@ def test_rows_that_are_no_functions_have_no_code(shown: Shown) -> None:
     shown.update({101: 30})
     assert shown.screen.press("a") is None
     assert shown.lines()[-1] == "these rows are no functions; choose functions with s"
+
+
+def test_a_chosen_row_without_samples_keeps_its_columns(tmp_path: Path) -> None:
+    shown = Shown(tmp_path / "perf.data", sort="pid", children=True, chains=True)
+    shown.update({101: 30, 102: 10})
+    shown.screen.press("down")
+    (chosen,) = shown.selected()
+    shown.update({203 - chosen: 10})
+    (row,) = (line for line in shown.lines() if f"{chosen}:" in line)
+    assert row.split()[:2] == ["0.00%", "0.00%"]

@@ -168,7 +168,7 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
 
 
 def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:
-    no_pmu = "no PMU of this machine counts it (virtual machines often have none)"
+    no_pmu = "this machine has no suitable PMU (virtual machines often have none)"
     hardware = attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE, PerfType.RAW)
     where = f"CPU {cpu}" if cpu >= 0 else "this CPU"
     if (code == errno.ENOENT and hardware) or (code in (errno.ENXIO, errno.EOPNOTSUPP) and hardware):

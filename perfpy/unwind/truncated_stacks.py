@@ -34,7 +34,7 @@ def note(counts: Iterable[TruncatedStacks]) -> list[str]:
     """Return the lines to print after a report; none if no stack was truncated.
 
     >>> note([TruncatedStacks(5, 10, 8192)])
-    ['5 of 10 callchains (50.0%) end early, copies of 8192 bytes do not hold their stacks: record with --call-graph dwarf,32768']
+    ['5 of 10 callchains (50.0%) end early, because copies of 8192 bytes do not hold their stacks; record with --call-graph dwarf,32768']
     """
     return [_line(count) for count in counts if count.truncated or count.machine]
 
@@ -46,8 +46,8 @@ def _line(count: TruncatedStacks) -> str:
     share = count.truncated / max(count.stacks, 1)
     remedy = f"record with --call-graph dwarf,{larger(count.size, share)}" if count.size < _LARGEST else "larger copies are not possible"
     return (
-        f"{count.truncated} of {count.stacks} callchains ({share:.1%}) end early, "
-        f"copies of {count.size} bytes do not hold their stacks: {remedy}"
+        f"{count.truncated} of {count.stacks} callchains ({share:.1%}) end early, because "
+        f"copies of {count.size} bytes do not hold their stacks; {remedy}"
     )
 
 

@@ -363,7 +363,7 @@ def test_a_terminal_sees_how_it_goes_and_how_good_it_is(tmp_path, monkeypatch):
     line = r"\[ perf record: \d+ s, ~[\d.kM]+ samples, \d+ lost, [\d.]+ MB; cpu-clock [\d.]+ CPUs; "
     assert re.search(line, arrived[0]), arrived[0]
     assert not re.search(line, screen_text.text)  # written over
-    assert re.search(r"a share of 10 % is known to|samples were lost", screen_text.text), screen_text.text
+    assert re.search(r"a share of 10 % is accurate to|samples were lost", screen_text.text), screen_text.text
 
 
 def test_a_program_has_the_terminal_for_itself(tmp_path, monkeypatch):

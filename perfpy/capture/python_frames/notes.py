@@ -65,7 +65,7 @@ def _describe_lag(summary: PythonSummary, sample_count: int) -> str:
     if not summary.copied:
         return f"frames were {late}"
     others = sample_count - summary.copied
-    return f"the kernel copied frames with their samples{f', {others} were {late}' if others > 0 else ''}"
+    return f"the kernel copied frames with their samples{f'; frames of {others} samples were {late}' if others > 0 else ''}"
 
 
 def _describe_doubts(counts: tuple[int, ...]) -> str:

@@ -126,4 +126,4 @@ def _fewer(lost: int, samples: int | None, options: RecordOptions, attrs: Sequen
 
 def _exactness(samples: int) -> str:
     """Return the precision of a share: the spread of a binomial distribution."""
-    return f"a share of 10 % is known to {100 * _SURE * (0.1 * 0.9 / samples) ** 0.5:.1f} points"
+    return f"a share of 10 % is accurate to {100 * _SURE * (0.1 * 0.9 / samples) ** 0.5:.1f} points"

@@ -65,7 +65,7 @@ class ViewChanges:
                 return Changed(f"wrote the last {self._monitor.save(_FILE):.0f} s to {_FILE}; perfpy report")
             if request.name == "zero":
                 self._monitor.zero = not self._monitor.zero
-                return Changed("only the last interval" if self._monitor.zero else "with the fading minute before")
+                return Changed("only the last interval" if self._monitor.zero else "with the fading last minute")
             if request.name in ("kernel", "user"):
                 return self._hide(MISC_KERNEL if request.name == "kernel" else MISC_USER, request.name)
             if request.name == "callers":

@@ -80,7 +80,7 @@ def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = Fa
     names = ", ".join(f"{item.samples} in {item.dso.short_name}" for item in missing[:_SHOWN])
     other_count = len(missing) - _SHOWN
     others = f" and {other_count} more file{'s' if other_count > 1 else ''}" if other_count > 0 else ""
-    return [f"{head} {names}{others} (-v says more)", f"  {missing[0].dso.short_name}: {missing[0].advice}"]
+    return [f"{head} {names}{others} (-v shows more)", f"  {missing[0].dso.short_name}: {missing[0].advice}"]
 
 
 def _details(item: MissingSymbols) -> list[str]:

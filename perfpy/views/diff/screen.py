@@ -134,7 +134,7 @@ class _Event:
         if nothing:
             _line(self._console, Text("no row changed beyond sampling noise"))
         else:
-            _line(self._console, Text(f"*: sampling alone would mark any row in {100 * LEVEL:.0f} of 100 such tables", style="dim"))
+            _line(self._console, Text(f"*: sampling alone would mark a row in {100 * LEVEL:.0f} of 100 such tables", style="dim"))
         hidden = len(more) + len(rest)
         if hidden:
             change = sum(row.change for row in (*more, *rest))

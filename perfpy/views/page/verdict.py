@@ -77,4 +77,4 @@ def _accuracy(report: Report) -> str:
     if events and all(is_sampled_each_time(event.attr) for event in events):
         return "not every event has its sample" if report.lost else "every event has its sample, shares are exact"
     half, small = (f"{margin(share, report.samples):.2g}" for share in (50, 5))
-    return f"a share of 50 % is known to {half} points, one of 5 % to {small}"
+    return f"a share of 50 % is accurate to {half} points, a share of 5 % to {small}"

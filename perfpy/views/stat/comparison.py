@@ -83,7 +83,7 @@ def _text_line(count: ComparedCount) -> str:
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:
-    together = "all intervals together hold" if len(comparison.counts) > 1 else "the interval holds"
+    together = "all intervals hold together" if len(comparison.counts) > 1 else "the interval holds"
     yield (
         f"\n Mann-Whitney test on ranks, which skewed times and outliers cannot mislead;\n"
         f" {together} with {comparison.confidence * 100:g} % (Hodges-Lehmann, Bonferroni).\n"
@@ -105,7 +105,7 @@ def _runs_needed(comparison: Comparison) -> str:
     ]
     runs, name = needed[0]
     enough = f"some {runs} runs (-r {runs})" if runs else "more runs (-r)"
-    text = f"To find a change of {_WANTED_CHANGE * 100:g} % in {name} four times of five takes {enough}"
+    text = f"To find a change of {_WANTED_CHANGE * 100:g} % in {name} in four of five cases takes {enough}"
     fewest, other = min(((runs, name) for runs, name in needed if runs), default=(0, ""))
     return f"{text}, in {other} {fewest}." if runs and fewest * 2 <= runs else f"{text}."
 

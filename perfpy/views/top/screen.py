@@ -33,7 +33,7 @@ PLAIN, DIM, BOLD, REVERSED, RED, GREEN, YELLOW = "", "2", "1", "7", "31", "32", 
 _HOT, _WARM = 5.0, 0.5  # percent: perf's limits of red and green
 _KEYS: Final = (
     ("up down PgUp PgDn", "choose a row; it keeps its place"),
-    ("Home Esc", "let go of the row; the rows are sorted again"),
+    ("Home Esc", "release the row, and sort all rows again"),
     ("Enter", "calls of the row (with -g), or this process alone"),
     ("a", "code of the function with the heat of its instructions"),
     ("/", "show only rows that contain a text (empty: all)"),
@@ -41,11 +41,11 @@ _KEYS: Final = (
     ("s", "rows: functions, commands, processes, threads ..."),
     ("p t", "rows: processes, threads"),
     ("c", "call trees from callers or from callees"),
-    ("Space", "freeze the screen; again: go on"),
-    ("z", "only the last interval, or the fading minute, too"),
+    ("Space", "freeze the screen, or continue"),
+    ("z", "show only the last interval, or also the last minute"),
     ("K U", "hide or show kernel functions, user functions"),
     ("Tab", "next event"),
-    ("w", "write what was seen as perf.data"),
+    ("w", "write the last minute as perf.data"),
     ("? h", "these keys"),
     ("q Ctrl+C", "quit"),
 )

@@ -67,7 +67,7 @@ def _path(explanation: Explanation, nodes: Sequence[int], depth: int) -> Iterato
 
 
 def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
-    """Return who ended a wait: " <- worker (17) in flush()", or who used the CPU."""
+    """Return the thread that ended a wait, ", ended by worker (17) in flush()", or the thread that used the CPU."""
     if cause.kind == reasons.CPU:
         runner, time = explanation.runner(groups, cause.nodes)
         return f" while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
@@ -75,11 +75,11 @@ def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> s
         return ""
     waker, time = groups.largest("wakers", cause.nodes)
     if groups.interrupted(cause.nodes) > time:
-        return " <- an interrupt" if cause.kind != reasons.SLEEP else ""
+        return ", ended by an interrupt" if cause.kind != reasons.SLEEP else ""
     if not time:
         return ""
     function = waker_function(groups, cause)
-    return f" <- {visible(explanation.comm(waker))} ({waker}){f' in {function_text(function)}' if function else ''}"
+    return f", ended by {visible(explanation.comm(waker))} ({waker}){f' in {function_text(function)}' if function else ''}"
 
 
 def thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.causes import ROOT
 from perfpy.analysis.why.kinds import FOR_OTHERS, FOR_RESOURCES, LOCKS, RUNNING, SPINNING
 from perfpy.untrusted.text import visible
-from perfpy.views.verdict.sentence import beginning, percent, seconds
+from perfpy.views.verdict.sentence import percent, seconds
 from perfpy.views.why.words import activity_text, object_text, running_function, waker_function
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _of_other_threads(explanation: Explanation, first: Cause) -> Iterator[str]:
             own, least = sum(times.get(tid, 0) for tid in groups.all_of("tids", cause.nodes)), _OF_OWN
         if cause.time >= _OF_OTHERS * explanation.elapsed and own and cause.time >= least * own:
             amount = f"{percent(cause.time / own)} of {seconds(own / 1e9)}"
-            yield f"{beginning(_chain(explanation, groups, cause, amount, 0))}."
+            yield f"{_chain(explanation, groups, cause, amount, 0)}."
             return
 
 
@@ -79,14 +79,14 @@ def _first(explanation: Explanation, cause: Cause) -> str:
     if root is not None and root is not cause:
         part = f"{percent(root.time / explanation.elapsed)} of {seconds(explanation.elapsed / 1e9)}"
         text = _chain(explanation, groups, root, part, 1)
-        return f"{beginning(text)}; {_who(groups, cause)} {activity_text(groups, cause)} meanwhile."
-    return f"{beginning(_chain(explanation, groups, cause, of, 0))}."
+        return f"{text}; {_who(groups, cause)} {activity_text(groups, cause)} meanwhile."
+    return f"{_chain(explanation, groups, cause, of, 0)}."
 
 
 def _further(explanation: Explanation, cause: Cause) -> str:
     groups, share = explanation.path, cause.time / explanation.elapsed
     text = f"{_who(groups, cause)} {activity_text(groups, cause)} for {percent(share)}{_by(explanation, groups, cause)}"
-    return f"{beginning(text)}."
+    return f"{text}."
 
 
 def resource_of(groups: CauseGroups, cause: Cause) -> Cause | None:
@@ -180,7 +180,7 @@ def activity_function(function: str) -> str:
 def _who(groups: CauseGroups, cause: Cause) -> str:
     """Return the threads of a cause: "worker (4 threads)", "main (1234)"."""
     tids = groups.all_of("tids", cause.nodes)
-    name = visible(cause.comm) or "a thread"
+    name = visible(cause.comm) or "unnamed thread"
     if len(tids) > 1:
         return f"{name} ({len(tids)} threads)"
     return f"{name} ({next(iter(tids))})" if tids else name

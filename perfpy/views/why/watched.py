@@ -9,7 +9,7 @@ from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.kinds import RUNNING
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
-from perfpy.views.verdict.sentence import beginning, percent, seconds
+from perfpy.views.verdict.sentence import percent, seconds
 from perfpy.views.why.text import thread_table
 from perfpy.views.why.words import NAMES, OBJECTS, VERBS
 
@@ -83,8 +83,8 @@ def watched_verdict(main: int, threads: Sequence[ThreadTimes], waits: Mapping[in
     for (kind, call, lock), (time, tids) in ordered[:_SENTENCES]:
         if time >= _MATTERS * whole and whole:
             who = _who([by_tid[tid] for tid in sorted(tids)])
-            sentences.append(f"{beginning(who)} {_activity(kind, call, lock, f'{percent(time / whole)} of {seconds(whole / 1e9)}')}.")
-    return sentences or [f"{beginning(_who([by_tid[main]]))} has no long wait in {seconds(whole / 1e9)}."]
+            sentences.append(f"{who} {_activity(kind, call, lock, f'{percent(time / whole)} of {seconds(whole / 1e9)}')}.")
+    return sentences or [f"{_who([by_tid[main]])} has no long wait in {seconds(whole / 1e9)}."]
 
 
 def _who(threads: Sequence[ThreadTimes]) -> str:

@@ -476,7 +476,7 @@ def test_missing_files_are_reported_with_build_id_and_searched_paths(root: Path)
     assert [(item.dso.name, item.samples) for item in lost] == [("/opt/gone", 7), ("/opt/known", 2)]
     assert str(root) + "/opt/gone" in lost[0].looked
     lines = missing.note(lost, 114)
-    assert lines[0] == "9 of 114 samples (7.9%) have no symbol: 7 in gone, 2 in known (-v says more)"
+    assert lines[0] == "9 of 114 samples (7.9%) have no symbol: 7 in gone, 2 in known (-v shows more)"
     assert lines[1].startswith("  gone: not found, or another build: give --symfs")
     assert len(lines) == 2
     assert missing.note([], 10) == missing.note(lost, 901) == []  # below 1 %
@@ -525,8 +525,8 @@ def test_one_more_file_is_one_file(root: Path):
     source = timeline(*((0, mmap(1, 0x10000 * number, 0x1000, f"/opt/lib{number}")) for number in range(1, 7)))
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
     frames(symbolizer, *((1, 0x10000 * number, 1) for number in range(1, 7)))
-    assert " and 3 more files (-v says more)" in missing.note(symbolizer.missing(np.arange(1, 7)), 21)[0]
-    assert " and 1 more file (-v says more)" in missing.note(symbolizer.missing(np.arange(1, 7))[:4], 21)[0]
+    assert " and 3 more files (-v shows more)" in missing.note(symbolizer.missing(np.arange(1, 7)), 21)[0]
+    assert " and 1 more file (-v shows more)" in missing.note(symbolizer.missing(np.arange(1, 7))[:4], 21)[0]
 
 
 def test_only_the_files_with_most_samples_are_named_unless_all_are_wanted(root: Path):

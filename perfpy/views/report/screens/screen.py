@@ -176,7 +176,7 @@ def _show_table(report: Report, histogram: Histogram, console: Console, options:
     samples = sum(event.samples for event in histogram.events)
     title = f"  {samples:,} {plural(samples, 'sample')}"
     name = fit_text(visible(event_title(histogram, skip_empty=True)), console.width)
-    for before, common in zip(["; here: ", *[", "] * len(columns.common)], columns.common, strict=False):
+    for before, common in zip(["; these rows: ", *[", "] * len(columns.common)], columns.common, strict=False):
         title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""
     console.print()
     console.print(Text.assemble((name, "bold"), fit_text(title, console.width - cell_len(name), OF_OTHERS)))

@@ -141,7 +141,7 @@ def test_notes_count_inexact_frames():
     ]
     assert "1.50 ms" in line
     (line,) = notes(PythonSummary((80, 0, 0, 3, 0, 1), 5, 1_500_000, {}, 80))
-    assert line.endswith("; the kernel copied frames with their samples, 3 were read 1.50 ms after their samples ]")
+    assert line.endswith("; the kernel copied frames with their samples; frames of 3 samples were read 1.50 ms after their samples ]")
     assert notes(PythonSummary((80, 0, 0, 0, 0, 1), 5, 0, {}, 80))[0].endswith("; the kernel copied frames with their samples ]")
     assert "exact" not in notes(PythonSummary((90, 0, 0, 0, 0, 0), 5, 0, {}))[0]
     assert notes(PythonSummary((0, 0, 0, 0, 0, 0), 0, 0, {7: "it may not be read"})) == ["warning: --python: process 7: it may not be read"]

@@ -45,7 +45,7 @@ def lines(
 
 
 def test_a_good_recording_is_called_so_and_how_exact_it_is():
-    assert lines(10_000) == ["note: a good recording: 10000 samples, none lost; a share of 10 % is known to 0.6 points"]
+    assert lines(10_000) == ["note: a good recording: 10000 samples, none lost; a share of 10 % is accurate to 0.6 points"]
 
 
 @pytest.mark.parametrize("file", ["/usr/bin/python3.13", "/opt/lib/libpython3.12.so.1.0", "/usr/lib/libpython3.13t.so.1.0"])

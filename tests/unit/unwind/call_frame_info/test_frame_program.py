@@ -135,7 +135,7 @@ def test_damaged_instructions_are_refused(program):
 
 def test_very_many_instructions_are_refused():
     entry = entry_of()._replace(program=cfi.offset(3, 1) * 70_000)
-    with pytest.raises(ValueError, match="very many"):
+    with pytest.raises(ValueError, match="too many"):
         found(entry, START + 0xFF)
 
 

@@ -70,7 +70,7 @@ def test_totals_come_first_then_changes_then_the_hidden_rows(tmp_path: Path) -> 
         "    50.0 ms   200.0 ms  +150.0 ms*   +33.1%*   slower",
         "   100.0 ms   100.0 ms     0.0 ms    -33.1%*   steady",
         "",
-        "*: sampling alone would mark any row in 5 of 100 such tables",
+        "*: sampling alone would mark a row in 5 of 100 such tables",
         "1 more row, +1.0 ms in all; --all shows them",
     ]
 

@@ -154,5 +154,5 @@ def test_the_number_of_runs_is_that_of_the_steadiest_time(quiet: str, message: b
         for side in sides:
             side.add(round(1e9 * (1 + number * 0.05)), {quiet: ("", 1000 + number)})
     text = " ".join("".join(stat_compare.render_text([compare_runs(sides[0], sides[1])])).split())
-    assert bool(re.search(r"a change of 5 % in elapsed four times of five takes some \d+ runs \(-r \d+\)", text))
+    assert bool(re.search(r"a change of 5 % in elapsed in four of five cases takes some \d+ runs \(-r \d+\)", text))
     assert bool(re.search(rf", in {quiet} \d+\.", text)) == message

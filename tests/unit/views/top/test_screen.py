@@ -153,7 +153,7 @@ def test_keys_ask_the_program(shown: Shown, key: str, name: str) -> None:
 def test_help_shows_every_key_on_a_small_terminal(shown: Shown) -> None:
     shown.screen.press("?")
     text = "\n".join(shown.lines(80, 24))
-    assert all(word in text for word in ("PgUp", "Enter", "Space", "write what was seen as perf.data", "any key returns"))
+    assert all(word in text for word in ("PgUp", "Enter", "Space", "write the last minute as perf.data", "any key returns"))
     assert max(map(len, shown.lines(80, 24))) < 80
     shown.screen.press("x")
     assert "PgUp" not in "\n".join(shown.lines())

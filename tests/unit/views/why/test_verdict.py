@@ -28,8 +28,8 @@ HELD = parts((1, 0, 20), (1, 20, 100, reasons.LOCK, "push", 2, "flush", MUTEX), 
 
 def test_a_lock_is_named_with_its_holder_and_the_holders_wait():
     assert verdict(explained(HELD, comms={1: "app", 2: "writer"})) == [
-        "App (1) waits 80 % of 1 s for the mutex 0x1000 in push(), held by writer (2) in flush(), which waits for the disk in flush().",
-        "App (1) runs for 20 %.",
+        "app (1) waits 80 % of 1 s for the mutex 0x1000 in push(), held by writer (2) in flush(), which waits for the disk in flush().",
+        "app (1) runs for 20 %.",
     ]
 
 
@@ -42,7 +42,7 @@ def test_waits_come_before_running_unless_the_program_runs_most_of_the_time():
 
 def test_the_lock_behind_a_wait_for_a_child_comes_first():
     explanation = explained(parts((1, 0, 100, reasons.CHILD, "main", 2), (2, 0, 95, reasons.FILE_LOCK, "update", 3, "update"), (3, 0, 95)))
-    assert verdict(explanation)[0].startswith("T2 (2) waits 95 % of 1 s for a file lock in update(), held by t3 (3)")
+    assert verdict(explanation)[0].startswith("t2 (2) waits 95 % of 1 s for a file lock in update(), held by t3 (3)")
 
 
 def test_a_lock_of_other_threads_comes_first_if_the_main_thread_only_sleeps():
@@ -50,7 +50,7 @@ def test_a_lock_of_other_threads_comes_first_if_the_main_thread_only_sleeps():
     explanation = explained(parts(*rows), comms={2: "w", 3: "w"}, lock="rwlock")
     assert (
         verdict(explanation)[0]
-        == "W (2 threads) waits 100 % of 2 s for the rwlock 0x1000 in find(), held by t1 (1) in nap(), which sleeps in nap()."
+        == "w (2 threads) waits 100 % of 2 s for the rwlock 0x1000 in find(), held by t1 (1) in nap(), which sleeps in nap()."
     )
 
 
@@ -66,12 +66,12 @@ def test_priority_inversion_is_recognized():
     inverted = explained(rows, comms=names, priorities={2: 10, 3: 30, 4: 20})
     assert verdict(inverted)[0].startswith("Priority inversion: high (priority 10) waits for the mutex 0x1000")
     usual = explained(rows, comms=names, priorities={2: 120, 3: 120, 4: 120})
-    assert verdict(usual)[0].startswith("High (2) waits")
+    assert verdict(usual)[0].startswith("high (2) waits")
 
 
 def test_spinning_comes_before_running():
     samples = [(1, turn * SECOND // 100, "grab" if turn % 2 else "work", bool(turn % 2)) for turn in range(100)]
-    assert verdict(explained(parts((1, 0, 100)), samples=samples))[0] == "T1 (1) spins 50 % of 1 s for a spinlock in grab()."
+    assert verdict(explained(parts((1, 0, 100)), samples=samples))[0] == "t1 (1) spins 50 % of 1 s for a spinlock in grab()."
 
 
 @pytest.mark.parametrize("name", ["\x1b]0;title\x07", "a\nb", "[red]"])
@@ -85,7 +85,7 @@ def test_the_text_has_path_threads_and_waits():
     lines = list(why_lines(explained(HELD, comms={1: "app", 2: "writer"})))
     assert "Where the time of app (1) went: 1.000 s" in lines
     assert any(line.split()[:3] == ["Thread", "time", "running"] for line in lines)
-    assert any("waits for the mutex 0x1000 in push(), 1 time <- writer (2) in flush()" in line for line in lines)
+    assert any("waits for the mutex 0x1000 in push(), 1 time, ended by writer (2) in flush()" in line for line in lines)
 
 
 def test_json_has_the_same_times():

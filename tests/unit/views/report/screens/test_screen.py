@@ -157,7 +157,7 @@ def test_own_shares_come_first_and_determine_the_order(own: Path) -> None:
 def test_equal_columns_are_in_the_title(own: Path) -> None:
     lines = of_own(own, "chains-user")
     title = next(line for line in lines if line.startswith("task-clock:u  "))
-    assert title == "task-clock:u  342 samples; here: Command work, Shared Object work"
+    assert title == "task-clock:u  342 samples; these rows: Command work, Shared Object work"
     assert not any("Command" in line for line in lines if line != title)
 
 
@@ -332,7 +332,7 @@ def test_frames_without_a_name_are_one_stretch_of_the_path(tmp_path: Path) -> No
     assert section(lines, "hottest path") == ["100.00%  [unknown] → work"]
 
 
-@pytest.mark.parametrize(("width", "title"), [(36, "cpu-clock:u  9 samples"), (60, "cpu-clock:u  9 samples; here: Command :7")])
+@pytest.mark.parametrize(("width", "title"), [(36, "cpu-clock:u  9 samples"), (60, "cpu-clock:u  9 samples; these rows: Command :7")])
 def test_common_values_are_never_shortened(width: int, title: str, tmp_path: Path) -> None:
     built = PerfDataBuilder()
     for time in range(9):

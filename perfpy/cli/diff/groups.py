@@ -157,16 +157,7 @@ def _costs_more(changes: GroupChanges, row: GroupRow, limit: float) -> str:
 
 
 def _refuse_pair_options(options: DiffCommandOptions) -> None:
-    of_pairs = {
-        "-c": options.compute,
-        "-b": options.baseline_only,
-        "-p": options.period,
-        "-F": options.formula,
-        "-o": options.order is not None,
-        "--no-noise": options.noise is False,
-        "--with-off-cpu": options.with_off_cpu,
-        "--time with colons": ":" in options.time,
-    }
-    excluded = [name for name, value in of_pairs.items() if value]
+    excluded = options.given("compute", "baseline_only", "period", "formula", "order", "with_off_cpu")
+    excluded += ["--no-noise"] * (options.noise is False) + ["--time with colons"] * (":" in options.time)
     if excluded:
         fail(f"{', '.join(excluded)}: not available for groups of recordings, which are compared by share")

@@ -180,6 +180,11 @@ class CommandOptions:
         fields = self.__dict__
         return kind(**{**{name: fields[name] for name in vars(kind)["_fields"] if name in fields}, **changes})
 
+    def given(self, *names: str) -> list[str]:
+        """Return the long spellings of those of these options that are given and not negated."""
+        declared = ((self._options[name], self.__dict__[name]) for name in names)
+        return [option.spellings[-1] for option, value in declared if value != option.kind.default and value is not False]
+
     def replace_texts(self, name: str, texts: Sequence[str]) -> Self:
         """Return a copy in which a repeatable option has other texts, one for each occurrence in the order of the line."""
         rest, parameter = list(texts), self._options[name].name

@@ -29,6 +29,10 @@ BY_FUNCTION: Final = ("flamegraph", "folded")
 #: Characters not used in file names.
 _NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
 
+#: Options about tables and rows, which exports do not have; JSON beside them has tables.
+_OF_TABLES: Final = ("sort", "fields", "hierarchy", "percent_limit")
+_OF_ROWS: Final = ("parent", "exclude_other", "ignore_callees", "hide_unresolved", "branch_stack", "mem_mode")
+
 
 def write_exports(recording: Recording, options: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that the options select."""
@@ -102,22 +106,7 @@ class _ExportStacks:
 
 def refuse_row_options(options: ReportCommandOptions) -> None:
     """Raise UsageError for options about rows, which exports do not have."""
-    tables = {
-        "--sort": options.sort,
-        "--fields": options.fields,
-        "--hierarchy": options.hierarchy,
-        "--percent-limit": options.percent_limit,
-    }
-    rows = {
-        "--parent": options.parent,
-        "--exclude-other": options.exclude_other,
-        "--ignore-callees": options.ignore_callees,
-        "--hide-unresolved": options.hide_unresolved,
-        "--branch-stack": options.branch_stack,
-        "--mem-mode": options.mem_mode,
-    }
-    row_options = rows if options.json is not None else tables | rows
-    excluded = [spelling for spelling, value in row_options.items() if value]
+    excluded = options.given(*(() if options.json is not None else _OF_TABLES), *_OF_ROWS)
     if excluded:
         fail(f"flame graphs and other exports have no rows; drop {', '.join(excluded)}")
 

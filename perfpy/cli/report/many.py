@@ -6,7 +6,7 @@ is then 91.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.cli.line.opening import prepare_numpy
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.report.column_text import TextOptions
+
+_SINGLE_ONLY: Final = (
+    "stats", "tasks", "mmaps", "dump_raw_trace", "total_cycles", "show_info", "header", "header_only", "tui", "firefox", "threads", "group",
+)  # fmt: skip
 
 
 class ManyRun:
@@ -90,21 +94,7 @@ class ManyRun:
 
 
 def _refuse_single_recording_options(options: ReportCommandOptions) -> None:
-    single = {
-        "--stats": options.stats,
-        "--tasks": options.tasks,
-        "--mmaps": options.mmaps,
-        "-D": options.dump_raw_trace,
-        "--total-cycles": options.total_cycles,
-        "-I": options.show_info,
-        "--header": options.header,
-        "--header-only": options.header_only,
-        "--tui": options.tui,
-        "--firefox": options.firefox is not None,
-        "-T": options.threads,
-        "--group": options.group,
-    }
-    excluded = [name for name, value in single.items() if value]
+    excluded = options.given(*_SINGLE_ONLY)
     if excluded:
         fail(
             f"{', '.join(excluded)}: for single recordings only; many have tables, JSON, flame graphs, folded stacks, pprof and speedscope"

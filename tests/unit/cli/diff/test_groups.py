@@ -152,7 +152,7 @@ def test_a_program_s_name_forges_no_line(tmp_path, capsys):
         (["before", "after", "before"], "two groups"),
         (["--before", "before"], "require each other"),
         (["--before", "before/host0.data", "before/host1.data", "--after", "after"], "quote patterns"),
-        (["before", "after", "-c", "ratio", "-p"], "-c, -p: not available for groups of recordings"),
+        (["before", "after", "-c", "ratio", "-p"], "--compute, --period: not available for groups of recordings"),
         (["before", "after", "--time", "0,1:2,3"], "--time with colons"),
     ],
 )

@@ -64,9 +64,9 @@ def test_stacks_of_several(folder, capsys):
 
 
 def test_options_for_one_recording_are_refused(folder, capsys):
-    status, _, err = report(capsys, "-i", "*.data", "--stats")
+    status, _, err = report(capsys, "-i", "*.data", "-D", "--firefox", "--no-group")
     assert status == 129
-    assert "for single recordings only" in err
+    assert "--dump-raw-trace, --firefox: for single recordings only" in err
 
 
 def unpacked(folder, *names):

@@ -32,15 +32,15 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def screen(own: Path, name: str, width: int) -> str:
-    """Return the screen of a recording, as `perfpy report` shows it."""
+def screen(own: Path, name: str, width: int, lines_after: int = 0) -> str:
+    """Return the screen of a recording, as `perfpy report` shows it. lines_after: of notes below it."""
     symbols = SymbolOptions(cache=False, symfs=str(own / "symfs"), kallsyms=str(own / "kallsyms.x86-64"))
     report_options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
     file = io.StringIO()
     console = Console(file=file, width=width, height=HEIGHT, no_color=True, highlight=False, markup=False)
     with Recording(f"{name}.data") as recording:
         report = recording.report(options=report_options, symbols=symbols)
-        options = ScreenOptions(own_first=True, browser=True, verdict=profile_verdict(report, recording))
+        options = ScreenOptions(own_first=True, browser=True, verdict=profile_verdict(report, recording), lines_after=lines_after)
         show_report(report, recording, console, options)
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 
@@ -57,3 +57,12 @@ def test_the_screen_is_the_one_that_was_looked_at(name: str, width: int, own: Pa
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     assert len(lines) < HEIGHT  # the prompt is on the same screen
+
+
+def test_a_screen_with_notes_below_it_fits(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts below the rows are left out, also the last one."""
+    monkeypatch.chdir(own)
+    text = screen(own, "wide", 80, lines_after=4)
+    assert len(text.splitlines()) + 4 < HEIGHT
+    assert "hottest" not in text
+    assert "spin" in text

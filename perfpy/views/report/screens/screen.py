@@ -107,10 +107,10 @@ class _Limits(NamedTuple):
         return self.lines - _FRAME - sum(part.lines + 2 for part in parts)
 
     def fitting(self, parts: Sequence[_Part]) -> list[_Part]:
-        """Return the parts; those before the last are dropped until rows and parts fit."""
+        """Return the parts; those before the last are dropped until rows and parts fit, and at last this one."""
         fitting_parts = [*parts]
-        while len(fitting_parts) > 1 and self.rows is None and self._left_by(fitting_parts) < _LEAST_ROWS:
-            del fitting_parts[-2]
+        while fitting_parts and self.rows is None and self._left_by(fitting_parts) < _LEAST_ROWS:
+            del fitting_parts[max(len(fitting_parts) - 2, 0)]
         return fitting_parts
 
 

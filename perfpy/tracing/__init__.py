@@ -5,6 +5,7 @@ Modules, in the order of the data:
 events            samples of the tracepoints of system calls as columns
 pairing           entries and returns of one thread as pairs
 descriptors       the files of descriptors over time
+descriptor_tables the descriptors of one process
 descriptor_rules  what each call does to descriptors
 thread_comms      the comms of threads over time
 totals            calls, errors and times of each thread and call

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perfpy.tracing.descriptors import Descriptors
+    from perfpy.tracing.descriptor_tables import DescriptorTable
 
 CURRENT_FOLDER: Final = -100  #: AT_FDCWD
 _CLOSE_ON_EXEC: Final = 0o2000000  # O_CLOEXEC, SOCK_CLOEXEC, EPOLL_CLOEXEC ... of all machines with a table
@@ -46,16 +46,38 @@ class Call(NamedTuple):
     texts: Mapping[int, str]
 
 
+class OpenDescriptors(Protocol):
+    """The tables of all processes (perfpy.tracing.descriptors)."""
+
+    def table(self, pid: int) -> DescriptorTable:
+        """Return the table of a process."""
+
+    def set(self, call: Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
+        """Let a descriptor refer to a file."""
+
+    def close(self, call: Call, number: int) -> None:
+        """Close a descriptor."""
+
+    def execute(self, pid: int, key: int) -> None:
+        """Close the descriptors that an exec closes."""
+
+    def path(self, call: Call, folder: int, name: str) -> str:
+        """Return the path of a name relative to a descriptor or the current folder; "" if that is unknown."""
+
+    def present_name(self, pid: int, number: int) -> str:
+        """Return the name that a descriptor has now; "" if it is closed."""
+
+
 def _int(value: int) -> int:
     """Return the low 32 bits as a signed number."""
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
-def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[Descriptors, Call], None]:
+def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[OpenDescriptors, Call], None]:
     """Return the rule of a call that opens a file. Arguments: indexes of the folder, the name and the flags."""
 
-    def rule(descriptors: Descriptors, call: Call) -> None:
+    def rule(descriptors: OpenDescriptors, call: Call) -> None:
         text = call.texts.get(name, "")
         start = CURRENT_FOLDER if folder is None else _int(call.arguments[folder])
         path = descriptors.path(call, start, text) if text else ""
@@ -65,21 +87,21 @@ def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[Descr
     return rule
 
 
-def _made(label: str, flags: int | None = None) -> Callable[[Descriptors, Call], None]:
+def _made(label: str, flags: int | None = None) -> Callable[[OpenDescriptors, Call], None]:
     """Return the rule of a call that makes a descriptor without a file."""
 
-    def rule(descriptors: Descriptors, call: Call) -> None:
+    def rule(descriptors: OpenDescriptors, call: Call) -> None:
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
         descriptors.set(call, call.result, label, closes_on_exec=closes)
 
     return rule
 
 
-def _close(descriptors: Descriptors, call: Call) -> None:
+def _close(descriptors: OpenDescriptors, call: Call) -> None:
     descriptors.close(call, _int(call.arguments[0]))
 
 
-def _close_range(descriptors: Descriptors, call: Call) -> None:
+def _close_range(descriptors: OpenDescriptors, call: Call) -> None:
     first, last = call.arguments[0] & 0xFFFFFFFF, call.arguments[1] & 0xFFFFFFFF
     files = descriptors.table(call.pid).files
     for number in [number for number in files if first <= number <= last]:
@@ -89,17 +111,17 @@ def _close_range(descriptors: Descriptors, call: Call) -> None:
             descriptors.close(call, number)
 
 
-def _duplicate(descriptors: Descriptors, call: Call) -> None:
+def _duplicate(descriptors: OpenDescriptors, call: Call) -> None:
     file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
     closes = len(call.arguments) > 2 and bool(call.arguments[2] & _CLOSE_ON_EXEC)
     descriptors.set(call, call.result, file.name if file else "", closes_on_exec=closes)
 
 
-def _dup(descriptors: Descriptors, call: Call) -> None:
+def _dup(descriptors: OpenDescriptors, call: Call) -> None:
     _duplicate(descriptors, call._replace(arguments=call.arguments[:1]))
 
 
-def _control(descriptors: Descriptors, call: Call) -> None:
+def _control(descriptors: OpenDescriptors, call: Call) -> None:
     number, command, argument = _int(call.arguments[0]), _int(call.arguments[1]), call.arguments[2]
     file = descriptors.table(call.pid).files.get(number)
     if command in (_F_DUPFD, _F_DUPFD_CLOEXEC):
@@ -140,7 +162,7 @@ def _connected(name: str, text: str, kinds: Mapping[str, str]) -> str:
     return f"{SOCKET}{kind}:{peer}" if peer else f"{SOCKET}{kind}"
 
 
-def connect(descriptors: Descriptors, call: Call) -> None:
+def connect(descriptors: OpenDescriptors, call: Call) -> None:
     """Give a socket its peer."""
     number = _int(call.arguments[0])
     file = descriptors.table(call.pid).files.get(number)
@@ -148,10 +170,10 @@ def connect(descriptors: Descriptors, call: Call) -> None:
         descriptors.set(call, number, _connected(file.name, call.texts.get(1, ""), {}), closes_on_exec=file.closes_on_exec)
 
 
-def _accepted(flags: int | None) -> Callable[[Descriptors, Call], None]:
+def _accepted(flags: int | None) -> Callable[[OpenDescriptors, Call], None]:
     """Return the rule of accept and accept4."""
 
-    def rule(descriptors: Descriptors, call: Call) -> None:
+    def rule(descriptors: OpenDescriptors, call: Call) -> None:
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
         listening = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
         name = _connected(listening.name if listening else "", call.texts.get(1, ""), _STREAMS)
@@ -160,15 +182,17 @@ def _accepted(flags: int | None) -> Callable[[Descriptors, Call], None]:
     return rule
 
 
-def _socket(descriptors: Descriptors, call: Call) -> None:
+def _socket(descriptors: OpenDescriptors, call: Call) -> None:
     closes = bool(call.arguments[1] & _CLOSE_ON_EXEC)
     descriptors.set(call, call.result, _socket_name(call), closes_on_exec=closes)
 
 
-def _pair(argument: int, flags: int | None, name_of: Callable[[Descriptors, Call, int], str]) -> Callable[[Descriptors, Call], None]:
+def _pair(
+    argument: int, flags: int | None, name_of: Callable[[OpenDescriptors, Call, int], str]
+) -> Callable[[OpenDescriptors, Call], None]:
     """Return the rule of a call that returns two descriptors in memory. argument: the index of their address."""
 
-    def rule(descriptors: Descriptors, call: Call) -> None:
+    def rule(descriptors: OpenDescriptors, call: Call) -> None:
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
         for word in call.texts.get(argument, "").strip("[]").split(", "):
             if word.isdecimal():
@@ -177,29 +201,29 @@ def _pair(argument: int, flags: int | None, name_of: Callable[[Descriptors, Call
     return rule
 
 
-def _pipe_name(descriptors: Descriptors, call: Call, number: int) -> str:
+def _pipe_name(descriptors: OpenDescriptors, call: Call, number: int) -> str:
     """Return the present name of the descriptor if that is a pipe; it tells which one."""
     name = descriptors.present_name(call.pid, number)
     return name if name.startswith("pipe:") else "pipe"
 
 
-def _change_folder(descriptors: Descriptors, call: Call) -> None:
+def _change_folder(descriptors: OpenDescriptors, call: Call) -> None:
     text = call.texts.get(0, "")
     descriptors.table(call.pid).folder = descriptors.path(call, CURRENT_FOLDER, text) if text else ""
 
 
-def _change_folder_to_descriptor(descriptors: Descriptors, call: Call) -> None:
+def _change_folder_to_descriptor(descriptors: OpenDescriptors, call: Call) -> None:
     file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
     descriptors.table(call.pid).folder = file.name if file else ""
 
 
-def execute(descriptors: Descriptors, call: Call) -> None:
+def execute(descriptors: OpenDescriptors, call: Call) -> None:
     """Close the descriptors that an exec closes."""
     descriptors.execute(call.pid, call.key)
 
 
 #: name of a call -> what it does
-RULES: Final[dict[str, Callable[[Descriptors, Call], None]]] = {
+RULES: Final[dict[str, Callable[[OpenDescriptors, Call], None]]] = {
     "open": _opened(None, 0, 1),
     "creat": _opened(None, 0, None),
     "openat": _opened(0, 1, 2),

@@ -7,13 +7,14 @@ copy, and an exec closes the descriptors that are marked so. Names of opened fil
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.numbers import names_by_number
 from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, IN_PROGRESS, RULES, Call, connect, execute
+from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
 from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
 
@@ -28,27 +29,6 @@ if TYPE_CHECKING:
 _MOST_TABLES: Final = 100_000  # processes
 _MOST_FILES: Final = 1 << 20  # of all processes: each can have a million, and a copy for each child
 _NEVER: Final = 1 << 64  # beyond all delivery keys
-
-
-class OpenFile(NamedTuple):
-    """What a descriptor refers to."""
-
-    name: str
-    closes_on_exec: bool = False
-
-
-class DescriptorTable:
-    """The descriptors of one process, and its current folder."""
-
-    __slots__ = ("files", "folder")
-
-    def __init__(self, files: dict[int, OpenFile] | None = None, folder: str = "") -> None:
-        self.files = files or {}
-        self.folder = folder
-
-    def copy(self) -> DescriptorTable:
-        """Return a copy for a child."""
-        return DescriptorTable(dict(self.files), self.folder)
 
 
 class DescriptorNames:

@@ -169,7 +169,7 @@ class Lanes:
                 if size > _MOST_TEXT:
                     break
                 texts[index] = len(texts)
-        places = np.full(len(all_texts) + 1, -1, np.int64)
-        places[list(texts)] = list(texts.values())
-        calls = calls._replace(text=places[calls.text])
+        new_indexes = np.full(len(all_texts) + 1, -1, np.int64)
+        new_indexes[list(texts)] = list(texts.values())
+        calls = calls._replace(text=new_indexes[calls.text])
         return calls.take(np.lexsort((calls.begin, calls.lane))), self._merged, [all_texts[index] for index in texts]

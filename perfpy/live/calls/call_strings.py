@@ -101,23 +101,15 @@ class CallStrings:
         processes: TracedProcesses | None = None,
     ) -> None:
         with contextlib.ExitStack() as opened:
-
-            def keep(descriptor: int) -> int:
-                opened.callback(os.close, descriptor)
-                return descriptor
-
-            wanted = keep(bpf_loading.create_map(bpf_loading.ARRAY, _KEY.size, WANTED.size, _CALLS))
-            pending = keep(bpf_loading.create_map(bpf_loading.LRU_HASH, _KEY.size, PENDING_SIZE, _PENDING))
-            scratch = keep(bpf_loading.create_map(bpf_loading.ARRAY, _KEY.size, SCRATCH_SIZE, os.cpu_count() or 1))
-            ring = keep(bpf_loading.create_map(bpf_loading.RINGBUF, 0, 0, _RING_SIZE))
+            wanted = _create_map(opened, bpf_loading.ARRAY, WANTED.size, _CALLS)
+            pending = _create_map(opened, bpf_loading.LRU_HASH, PENDING_SIZE, _PENDING)
+            scratch = _create_map(opened, bpf_loading.ARRAY, SCRATCH_SIZE, os.cpu_count() or 1)
+            ring = bpf_loading.create_map(bpf_loading.RINGBUF, 0, 0, _RING_SIZE)
+            opened.callback(os.close, ring)
             for number, words in wanted_calls(machine).items():
                 bpf_loading.update(wanted, _KEY.pack(number), WANTED.pack(*words))
+            traced = _traced_map(opened, processes) if processes is not None else None
             maps = wanted, pending, scratch, ring
-            traced = None
-            if processes is not None:
-                traced = keep(bpf_loading.create_map(bpf_loading.LRU_HASH, _KEY.size, _KEY.size, _PROCESSES))
-                for pid in processes.pids:
-                    bpf_loading.update(traced, _KEY.pack(pid), _KEY.pack(1))
             codes = {
                 tracepoints[0]: enter_program(*maps, os.getpid(), traced),
                 tracepoints[1]: exit_program(*maps, os.getpid()),
@@ -125,13 +117,7 @@ class CallStrings:
             if processes is not None and traced is not None and processes.fork_tracepoint is not None:
                 codes[processes.fork_tracepoint] = fork_program(traced, processes.child_offset)
             for tracepoint, code in codes.items():
-                program = bpf_loading.load_program(bpf_loading.TRACEPOINT, code)
-                try:
-                    counter = open_counter(EventAttr(type=PerfType.TRACEPOINT, config=tracepoint, disabled=1))
-                    opened.callback(counter.close)
-                    counter.set_bpf(program)
-                finally:
-                    os.close(program)
+                _attach(opened, tracepoint, code, open_counter)
             self._ring = bpf_loading.BpfRing(ring, _RING_SIZE)
             opened.callback(self._ring.close)
             self._opened = opened.pop_all()
@@ -187,6 +173,32 @@ class CallStrings:
         """Return the strings up to a time, and the later ones."""
         ready = [text for text in self._waiting if text.time <= until]
         return ready, [text for text in self._waiting if text.time > until]
+
+
+def _create_map(opened: contextlib.ExitStack, kind: int, value_size: int, entries: int) -> int:
+    """Create a map with numbers as keys, which the stack closes."""
+    descriptor = bpf_loading.create_map(kind, _KEY.size, value_size, entries)
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+def _traced_map(opened: contextlib.ExitStack, processes: TracedProcesses) -> int:
+    """Create the map of the traced processes."""
+    traced = _create_map(opened, bpf_loading.LRU_HASH, _KEY.size, _PROCESSES)
+    for pid in processes.pids:
+        bpf_loading.update(traced, _KEY.pack(pid), _KEY.pack(1))
+    return traced
+
+
+def _attach(opened: contextlib.ExitStack, tracepoint: int, code: bytes, open_counter: Callable[[EventAttr], Counter]) -> None:
+    """Load a program, and let a tracepoint run it as long as a counter is open, which the stack closes."""
+    program = bpf_loading.load_program(bpf_loading.TRACEPOINT, code)
+    try:
+        counter = open_counter(EventAttr(type=PerfType.TRACEPOINT, config=tracepoint, disabled=1))
+        opened.callback(counter.close)
+        counter.set_bpf(program)
+    finally:
+        os.close(program)
 
 
 def _assign(texts: list[CopiedText], rows: list[int], events: CallEvents, found: dict[int, dict[int, str]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from perfpy.tracing.descriptors import DescriptorTable, OpenFile
+from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
 
 _MOST_FILES: Final = 4096  # of one process
 _CLOSE_ON_EXEC: Final = 0o2000000  # O_CLOEXEC in fdinfo

@@ -35,6 +35,8 @@ from perfpy.views.trace.switched import NO_SWITCHES, SwitchedSamples
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from numpy.typing import NDArray
+
     from perfpy.abi.attr import EventAttr
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.records.batches import FurtherColumns
@@ -115,7 +117,6 @@ class LiveCalls:
         events = rings.events(tracing)
         self._window = LiveWindow(events, rings.features, tracing, own=os.getpid())
         self._switched = SwitchedSamples(switches, events)
-        has_switches = bool(switches.on or switches.off)
         self._fields = call_fields([event for event in events if event.name not in switches.added], tracing)
         self._columns = CallColumns(self._fields, self._window.endian)
         self.comms = FollowedComms(_comm_reader())
@@ -134,11 +135,15 @@ class LiveCalls:
         has_files = options is not None or named is not None
         wants_strings = wants_strings and has_files and bool(self._fields)
         self._strings = self._open_strings(tracing, tell, workload) if wants_strings and tracing is not None else None
-        self._files = FollowedFiles(self.machine, self._strings, call_filter, ending, is_partial=has_switches) if has_files else None
-        if workload and self._files is not None:
-            self._files.descriptors.table(workload)
-        self._queue = RecordQueue()
-        self._ended = list[int]()
+        self._files = self._follow_files(ending, workload, is_partial=bool(switches.on or switches.off)) if has_files else None
+        self._queue, self._ended = RecordQueue(), list[int]()
+
+    def _follow_files(self, ending: NDArray[np.int64], workload: int, *, is_partial: bool) -> FollowedFiles:
+        """Return what follows descriptors and strings, with the descriptors that a program starts with."""
+        files = FollowedFiles(self.machine, self._strings, self._filter, ending, is_partial=is_partial)
+        if workload:
+            files.descriptors.table(workload)
+        return files
 
     @property
     def lost(self) -> int:

@@ -72,6 +72,24 @@ def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: i
     if traced is not None:
         _look_up_process(program, traced)
     _fill_head(program, scratch, own_pid)
+    _note_call(program)
+    for index in range(MOST_ARGUMENTS):
+        _copy(program, index, ring, at_return=False)
+    program.load(_R1, _STACK, _PENDING)
+    program.jump_if_equal(_R1, 0, "end")
+    program.load_map(_R1, pending)
+    program.move(_R2, _STACK)
+    program.add_number(_R2, _KEY)
+    program.move(_R3, _STACK)
+    program.add_number(_R3, _PENDING)
+    program.set(_R4, 0)
+    program.call(_UPDATE)
+    _end(program)
+    return program.bytes()
+
+
+def _note_call(program: BpfCode) -> None:
+    """Write the call to the slots, and to the pending call on the stack with the arguments to copy at the return."""
     program.load(_R1, _CONTEXT, _ID)
     program.store_half(_SCRATCH, 16, _R1)
     program.store(_STACK, _PENDING + 8, _R1)
@@ -86,19 +104,6 @@ def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: i
     program.move(_R1, _MASK)
     program.emit(0x57, _R1, immediate=0x3F << RETURN_SHIFT)  # &=
     program.store(_STACK, _PENDING, _R1)
-    for index in range(MOST_ARGUMENTS):
-        _copy(program, index, ring, at_return=False)
-    program.load(_R1, _STACK, _PENDING)
-    program.jump_if_equal(_R1, 0, "end")
-    program.load_map(_R1, pending)
-    program.move(_R2, _STACK)
-    program.add_number(_R2, _KEY)
-    program.move(_R3, _STACK)
-    program.add_number(_R3, _PENDING)
-    program.set(_R4, 0)
-    program.call(_UPDATE)
-    _end(program)
-    return program.bytes()
 
 
 def exit_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: int) -> bytes:
@@ -222,13 +227,7 @@ def _copy(program: BpfCode, index: int, ring: int, *, at_return: bool) -> None:
     program.jump_if_other(_R0, 0, failed)
     program.jump(output)
     program.label(text)
-    program.move(_R1, _SCRATCH)
-    program.add_number(_R1, HEAD.size)
-    program.set(_R2, LONGEST_TEXT)
-    program.call(_READ_TEXT)
-    program.jump_if_equal(_R0, 0, failed)
-    program.jump_if_above(_R0, LONGEST_TEXT, failed)  # also negative error numbers
-    program.move(_SIZE, _R0)
+    _read_text(program, failed)
     program.label(output)
     program.move(_R3, _SIZE)
     program.add_number(_R3, HEAD.size)
@@ -243,6 +242,17 @@ def _copy(program: BpfCode, index: int, ring: int, *, at_return: bool) -> None:
         program.emit(0x47, _R1, immediate=1 << index)  # |=
         program.store(_STACK, _PENDING, _R1)
     program.label(after)
+
+
+def _read_text(program: BpfCode, failed: str) -> None:
+    """Copy the string at the address in register 3 to the scratch memory, and set the register of the size."""
+    program.move(_R1, _SCRATCH)
+    program.add_number(_R1, HEAD.size)
+    program.set(_R2, LONGEST_TEXT)
+    program.call(_READ_TEXT)
+    program.jump_if_equal(_R0, 0, failed)
+    program.jump_if_above(_R0, LONGEST_TEXT, failed)  # also negative error numbers
+    program.move(_SIZE, _R0)
 
 
 def _compute_size(program: BpfCode, index: int, failed: str) -> None:

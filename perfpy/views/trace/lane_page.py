@@ -11,9 +11,9 @@ from perfpy.views.page.packing import packed
 from perfpy.views.page.page import assemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from perfpy.tracing.lanes import Lanes
+    from perfpy.tracing.lanes import LaneCalls, Lanes, MergedCalls
     from perfpy.tracing.totals import CallTotals, Totals
 
 _SCRIPTS: Final = (
@@ -41,8 +41,8 @@ def lane_page(lanes: Lanes, totals: Totals, name_of: Callable[[int], str], title
         notes: on losses and the like.
     """
     calls, merged, texts = lanes.finish()
-    sums = totals.of_all()
-    indexes = {call.number: index for index, call in enumerate(sums)}
+    table = totals.of_all()
+    indexes = {call.number: index for index, call in enumerate(table)}
     for number in np.unique(calls.number).tolist():
         indexes.setdefault(number, len(indexes))
     names = [name_of(number) for number in indexes]
@@ -55,27 +55,37 @@ def lane_page(lanes: Lanes, totals: Totals, name_of: Callable[[int], str], title
         "lanes": [list(thread) for thread in lanes.threads],
         "names": [[name, _group(name)] for name in names],
         "groups": list(_GROUPS),
-        "calls": {
-            "begin": packed((calls.begin - first).astype(np.float64)),
-            "took": packed(calls.took),
-            "lane": packed(calls.lane),
-            "name": packed(np.array([indexes[number] for number in calls.number.tolist()], np.int64)),
-            "error": packed(calls.is_error.astype(np.int64)),
-            "text": packed(calls.text + 1),
-        },
-        "merged": {
-            "begin": packed((merged.begin - first).astype(np.float64)),
-            "took": packed(merged.end - merged.begin),
-            "lane": packed(merged.lane),
-            "count": packed(merged.calls),
-            "total": packed(merged.total),
-        },
+        "calls": _call_columns(calls, first, indexes),
+        "merged": _merged_columns(merged, first),
         "texts": [text.decode("utf-8", "surrogateescape").rstrip("\n") for text in texts],
-        "table": [_row(call) for call in sums],
+        "table": [_row(call) for call in table],
         "wall": max(totals.last_time - totals.first_time, 1),
         "notes": [*notes, *_notes(int(merged.calls.sum()), int((calls.text < 0).sum()))],
     }
     return assemble("lanes.html", _SCRIPTS, data)
+
+
+def _call_columns(calls: LaneCalls, first: int, indexes: Mapping[int, int]) -> dict[str, Any]:
+    """Return the columns of single calls. first: the time at which the page begins; indexes: number of a call -> index of its name."""
+    return {
+        "begin": packed((calls.begin - first).astype(np.float64)),
+        "took": packed(calls.took),
+        "lane": packed(calls.lane),
+        "name": packed(np.array([indexes[number] for number in calls.number.tolist()], np.int64)),
+        "error": packed(calls.is_error.astype(np.int64)),
+        "text": packed(calls.text + 1),
+    }
+
+
+def _merged_columns(merged: MergedCalls, first: int) -> dict[str, Any]:
+    """Return the columns of merged calls."""
+    return {
+        "begin": packed((merged.begin - first).astype(np.float64)),
+        "took": packed(merged.end - merged.begin),
+        "lane": packed(merged.lane),
+        "count": packed(merged.calls),
+        "total": packed(merged.total),
+    }
 
 
 def _group(name: str) -> int:

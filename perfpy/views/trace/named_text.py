@@ -21,26 +21,26 @@ _HEAD: Final = (
 )
 
 
-def named_lines(sums: NamedTotals, most: int = 0) -> Iterator[str]:
+def named_lines(named: NamedTotals, most: int = 0) -> Iterator[str]:
     """Yield the table of all names by their total time. most: rows; 0 for all."""
-    calls = sums.totals.of_all()
-    wall = _wall(sums)
-    yield from ("", f" {sum(call.calls for call in calls)} calls with a {sums.kind} in {wall / _SECOND:.3f} s:", "")
-    yield from (line.format(sums.kind) for line in _HEAD)
+    calls = named.totals.of_all()
+    wall = _wall(named)
+    yield from ("", f" {sum(call.calls for call in calls)} calls with a {named.kind} in {wall / _SECOND:.3f} s:", "")
+    yield from (line.format(named.kind) for line in _HEAD)
     for call in calls[: most or len(calls)]:
         times = "".join(f" {value / _MILLISECOND:9.3f}" for value in (call.percentile(0.5), call.percentile(0.99), call.most))
         yield (
             f"   {call.calls:8d}  {call.errors:6d} {call.total / _MILLISECOND:9.3f} {100 * call.total / wall:6.2f}{times}"
-            f" {sums.bytes[call.number]:12d}  {sums.names[call.number]}"
+            f" {named.bytes[call.number]:12d}  {named.names[call.number]}"
         )
 
 
-def named_json(sums: NamedTotals) -> Iterator[str]:
+def named_json(named: NamedTotals) -> Iterator[str]:
     """Yield an object for each name; times in nanoseconds."""
-    wall = _wall(sums)
-    for call in sums.totals.of_all():
+    wall = _wall(named)
+    for call in named.totals.of_all():
         value = {
-            sums.kind: sums.names[call.number],
+            named.kind: named.names[call.number],
             "calls": call.calls,
             "errors": {error_name(number).name: count for number, count in sorted(call.errnos.items())},
             "total": call.total,
@@ -50,10 +50,10 @@ def named_json(sums: NamedTotals) -> Iterator[str]:
             "p50": call.percentile(0.5),
             "p99": call.percentile(0.99),
             "max": call.most,
-            "bytes": sums.bytes[call.number],
+            "bytes": named.bytes[call.number],
         }
         yield json.dumps(value)
 
 
-def _wall(sums: NamedTotals) -> int:
-    return max(sums.totals.last_time - sums.totals.first_time, 1)
+def _wall(named: NamedTotals) -> int:
+    return max(named.totals.last_time - named.totals.first_time, 1)

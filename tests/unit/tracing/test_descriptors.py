@@ -6,7 +6,8 @@ import pytest
 
 from perfpy.tracing import descriptors as module
 from perfpy.tracing.descriptor_rules import RULES, Call
-from perfpy.tracing.descriptors import Descriptors, DescriptorTable, OpenFile
+from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
+from perfpy.tracing.descriptors import Descriptors
 
 
 def table(count: int) -> DescriptorTable:

@@ -8,7 +8,8 @@ import pytest
 from perfpy.abi.system_calls.numbers import numbers_by_name
 from perfpy.tracing import named_totals
 from perfpy.tracing.descriptor_rules import peer_address
-from perfpy.tracing.descriptors import Descriptors, DescriptorTable, OpenFile
+from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
+from perfpy.tracing.descriptors import Descriptors
 from perfpy.tracing.events import ENTER, EXIT, CallEvents
 from perfpy.tracing.named_totals import PATH, PEER, NamedTotals
 from perfpy.tracing.pairing import PairedEvents, Pairing

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,6 @@ from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
 
@@ -115,6 +115,24 @@ def test_the_text_names_the_line_and_its_callers_also_after_an_interrupt(start: 
     assert "  keep (" in text
     assert "called from work (" in text
     assert text.startswith(f"Process {pid}: ")
+
+
+def test_a_killed_command_leaves_no_probes(start: Any) -> None:
+    """The child process with the probes ends, too: they slow the program down."""
+    pid = start("3.12", "large")
+    with subprocess.Popen([*LEAKS, "-p", str(pid), "-d", "100"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        children: list[str] = []
+        end = time.monotonic() + 30
+        while not children and time.monotonic() < end:
+            children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
+            time.sleep(0.05)
+        time.sleep(1.5)
+        process.kill()
+        process.wait()
+        while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < end:
+            time.sleep(0.05)
+    assert children
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
 def test_processes_that_cannot_be_watched_are_refused() -> None:

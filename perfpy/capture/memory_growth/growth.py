@@ -85,9 +85,10 @@ def memory_growth(pid: int, seconds: float, *, small_objects: bool = False) -> M
         seconds: how long.
         small_objects: also probe CPython's allocator of small objects.
     """
+    parent = os.getpid()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the child's
     try:
-        answer = in_child(lambda: _answer(pid, seconds, small_objects=small_objects), seconds + _LONGEST)
+        answer = in_child(lambda: _answer(pid, seconds, parent, small_objects=small_objects), seconds + _LONGEST)
     finally:
         signal.signal(signal.SIGINT, before)
     if answer is None:
@@ -98,17 +99,17 @@ def memory_growth(pid: int, seconds: float, *, small_objects: bool = False) -> M
     return MemoryGrowth(**{**answer, "retained": retained})
 
 
-def _answer(pid: int, seconds: float, *, small_objects: bool) -> dict[str, Any]:
+def _answer(pid: int, seconds: float, parent: int, *, small_objects: bool) -> dict[str, Any]:
     """Return the fields of MemoryGrowth, or the error."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return watch_growth(pid, seconds, small_objects=small_objects)._asdict()
+        return _watch_growth(pid, seconds, parent, small_objects=small_objects)._asdict()
     except PerfError as error:
         return {"error": str(error)}
 
 
-def watch_growth(pid: int, seconds: float, *, small_objects: bool = False) -> MemoryGrowth:
-    """Watch a process in this process, until the time is over or SIGINT arrives. Raises PerfError."""
+def _watch_growth(pid: int, seconds: float, parent: int, *, small_objects: bool) -> MemoryGrowth:
+    """Watch a process in this one, until the time is over, SIGINT arrives, or the parent process is gone. Raises PerfError."""
     procfs = ProcFs()
     memory, python = open_python(procfs, pid)
     with contextlib.ExitStack() as opened:
@@ -121,7 +122,7 @@ def watch_growth(pid: int, seconds: float, *, small_objects: bool = False) -> Me
             with probes(find_allocators(procfs, pid, small_objects=small_objects), pid, maps, interval):
                 began = time.monotonic_ns()
                 with contextlib.suppress(KeyboardInterrupt):
-                    _watch(watched, began + int(seconds * 1e9))
+                    _watch(watched, began + int(seconds * 1e9), parent)
                 watched.read()
                 ended = time.monotonic_ns()
         except OSError as error:
@@ -147,10 +148,13 @@ def _open_maps(opened: contextlib.ExitStack) -> AllocationMaps:
     )
 
 
-def _watch(watched: _WatchedProgram, end: int) -> None:
+def _watch(watched: _WatchedProgram, end: int, parent: int) -> None:
+    """Follow the program's threads until the time is over, or the process that waits for the answer is gone."""
     next_reading = time.monotonic() + _BETWEEN_READINGS
     while (remaining := (end - time.monotonic_ns()) / 1e9) > 0:
         time.sleep(min(remaining, _PAUSE))
+        if os.getppid() != parent:
+            return
         watched.look_for_threads()
         if not watched.is_alive:
             raise PerfError(f"process {watched.pid} has ended: its memory is free")

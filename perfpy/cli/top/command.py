@@ -23,7 +23,10 @@ def run(options: TopCommandOptions) -> int:
         _check_waits(options)
     if options.prefix_strip and not options.prefix:
         fail("--prefix-strip requires --prefix")
-    from perfpy.cli.top.run import TopRun  # --help needs neither the kernel nor numpy
+    from perfpy.cli.line.opening import prepare_numpy  # --help needs neither the kernel nor numpy
+
+    prepare_numpy()
+    from perfpy.cli.top.run import TopRun
 
     return TopRun(options).run()
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.capture.output.wakeups import Wakeups
-from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
@@ -45,7 +44,6 @@ class TopRun:
     """One run of the command."""
 
     def __init__(self, options: TopCommandOptions) -> None:
-        prepare_numpy()
         self._options = options
         self._request = TopRequest(options, load(), _tell)
 

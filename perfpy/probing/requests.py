@@ -12,6 +12,7 @@ from perfpy.probing.plans import Planned, describe
 from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, damage_refused
 from perfpy.probing.sites.resolution import Resolver
 from perfpy.probing.variables.fetching import Fetcher
+from perfpy.symbols.files.elf import EM_AARCH64
 
 if TYPE_CHECKING:
     from perfpy.probing.grammar.arguments import ProbeArgument
@@ -58,12 +59,12 @@ def _target(program: Program, site: Site) -> str:
 
 
 def _kernel_target(program: Program, site: Site, is_return: bool) -> str:
-    """Return SYMBOL+OFFSET in the kernel, as perf: of the function for returns, otherwise of the kernel's first symbol."""
+    """Return SYMBOL+OFFSET in the kernel, as perf: of the function for returns and on arm64, otherwise of the kernel's first symbol."""
     symbol = program.symbol_at(site.address)
     if is_return and symbol is not None:
-        return f"{symbol.name}+{site.address - symbol.address}"
+        return f"{symbol.name}+0"  # code may begin after space for patches, which the symbol includes
     first = next((one for one in program.symbols_named("_text".__eq__)), None)
-    if first is not None:
+    if first is not None and not (symbol is not None and program.runtime.machine == EM_AARCH64):
         return f"_text+{site.address - first.address}"
     if symbol is None:
         raise ProbeError(f"no symbol contains {site.address:#x}", errno.ENOENT)

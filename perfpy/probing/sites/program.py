@@ -59,6 +59,9 @@ class SymbolCode:
         self.is_indirect = is_indirect
 
 
+_NAME_ENDS: Final = (b"\0", b"@")  # @ begins a version, as in stdout@GLIBC_2.2.5
+
+
 class Program:
     """A program, library or kernel image to probe.
 
@@ -153,7 +156,7 @@ class Program:
         symbols = self.symbols.symbols(section)
         for row in symbols[(symbols["info"] & 15 == STT_OBJECT) & (symbols["shndx"] != 0)]:
             start = int(row["name"])
-            if strings[start : start + len(needle) + 1].rstrip(b"\0") == needle:
+            if strings.startswith(needle, start) and strings[start + len(needle) : start + len(needle) + 1] in _NAME_ENDS:
                 return int(row["value"])
         return None
 

@@ -126,14 +126,11 @@ class SiteSearch:
         own = (code for code in functions.code if code.function is function.code and code.ranges and not code.is_repeated)
         calls = [code for code in own if code.entry == address or code.holds(address)]
         code = calls[-1] if calls else function.code  # callers come first
-        if code.caller is not None and code.call_line == line and code.call_file in files and not self._is_declared_after(code, line):
+        if code.caller is not None and code.call_line == line and code.call_file in files and _can_have(code, files, line):
             code = code.caller
-        if code.is_inlined and line and self._is_declared_after(code, line):
+        if code.is_inlined and line and not _can_have(code, files, line):
             code = function.code
         return FoundFunction(function.unit, code, functions.name_of(code))
-
-    def _is_declared_after(self, code: CodeDie, line: int) -> bool:
-        return (code.die.number(dwarf.AT_DECL_LINE) or 0) >= line
 
     # -- lines
 
@@ -156,13 +153,13 @@ class SiteSearch:
     def line_sites(self, unit: DebugUnit, files: frozenset[int], line: int, code: CodeDie | None, name: str, base: int) -> list[int]:
         """Return the addresses of a line, in a function or in the whole unit.
 
-        Raises ProbeError if other lines share one of them. `name` and `base` are the name and the line of the point's function, for the
-        error.
+        Raises ProbeError if other lines of these files share one of them. `name` and `base` are the name and the line of the point's
+        function, for the error.
         """
         addresses = []
         for address in self._addresses_of(unit, files, line, code):
-            first = self.first_line(unit, address)
-            if first is not None and first != line and not self._is_declaration(unit, address, files, line):
+            first = self._sharing_line(unit, files, address)
+            if first is not None and first != line:
                 raise ProbeError(
                     f"line {line - base} of {name} shares its address with line {first - base}; probe {name}:{first - base} instead",
                     errno.ENOENT,
@@ -171,11 +168,11 @@ class SiteSearch:
                 addresses.append(address)
         return addresses
 
-    def _is_declaration(self, unit: DebugUnit, address: int, files: frozenset[int], line: int) -> bool:
-        """Whether an inlined call begins at an address whose function is declared at a line."""
-        functions = self._program.functions(unit)
-        calls = (code.die for code in functions.code if code.entry == address and code.is_inlined) if functions else ()
-        return any(die.number(dwarf.AT_DECL_LINE) == line and die.number(dwarf.AT_DECL_FILE) in files for die in calls)
+    def _sharing_line(self, unit: DebugUnit, files: frozenset[int], address: int) -> int | None:
+        """Return the line of some files that begins at an address, as first_line; None for a line of another file."""
+        statement = self._program.statements(unit).first(address)
+        is_other = statement is not None and statement.file not in files
+        return None if is_other and address not in self._entry_lines(unit) else self.first_line(unit, address)
 
     def _addresses_of(self, unit: DebugUnit, files: frozenset[int], line: int, code: CodeDie | None) -> Iterator[int]:
         functions = self._program.functions(unit)
@@ -247,6 +244,12 @@ class SiteSearch:
             if is_inside and call.call_line in lines and call.call_file in files and call.entry not in addresses:
                 addresses.append(call.entry)
         return addresses
+
+
+def _can_have(code: CodeDie, files: frozenset[int], line: int) -> bool:
+    """Whether a function can have a line: it is declared before, in one of some files."""
+    declared = code.die.number(dwarf.AT_DECL_LINE) or 0
+    return declared < line and code.die.number(dwarf.AT_DECL_FILE) in files
 
 
 def name_test(name: str) -> Callable[[str], bool]:

@@ -190,8 +190,15 @@ def test_variables_are_listed_if_a_probe_can_read_them(inlined: Program) -> None
 
 def test_a_line_of_an_inlined_function_is_named_after_that_function(inlined: Program) -> None:
     assert {definition.event for definition in plan(inlined, parse_request("shop.c:9")).definitions} == {"first"}
-    assert {definition.event for definition in plan(inlined, parse_request("shop.c:6")).definitions} == {"scan"}
+    assert "shares its address with line 14" in str(refusal(inlined, "shop.c:6"))
     assert {definition.event for definition in plan(inlined, parse_request("shop.c:14")).definitions} == {"scan"}
+
+
+def test_a_kernel_is_probed_by_symbols(inlined: Program) -> None:
+    """A return is at the symbol itself, although the code may begin after space for patches. Images of x86 count from _text."""
+    (entered,) = plan(inlined, parse_request("scan it"), is_kernel=True).definitions
+    (returned,) = plan(inlined, parse_request("scan%return"), is_kernel=True).definitions
+    assert (entered.text, returned.text) == ("p:probe/scan scan+0 it=%di:x64", "r:probe/scan__return scan+0")
 
 
 def test_lines_of_functions_in_assembly_count_from_the_file(tmp_path: Path) -> None:

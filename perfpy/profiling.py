@@ -55,7 +55,7 @@ class Profiler:
         self._recording: Recording | None = None
 
     def start(self) -> None:
-        """Begin to record. Raises PerfError where the recorder cannot, with its reason."""
+        """Start recording. Raises PerfError with the recorder's reason if it cannot start."""
         if self._recorder is not None:
             raise UsageError("the profile has started already")
         self._close_recording()
@@ -99,7 +99,7 @@ class Profiler:
         return self._recording
 
     def report(self, by: str | list[str] | None = None, **options: Any) -> Report:
-        """What took the time: Recording.report(), by function unless the arguments say otherwise; with `python` by Python function."""
+        """Report the time by Recording.report(), by function unless the arguments say otherwise; with `python` by Python function."""
         usual = "pyfunc" if self._python else "symbol"
         return self.open().report(by or (None if "options" in options else usual), **options)
 

@@ -173,7 +173,7 @@ class Counter:
         )
 
     def _own(self, readings: list[Reading]) -> Reading:
-        """Return this counter's reading among its group's."""
+        """Return this counter's part of its group's reading."""
         if not self.attr.read_format & ReadFormat.GROUP:
             return readings[0]
         if self.attr.read_format & ReadFormat.ID:

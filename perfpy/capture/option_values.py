@@ -64,7 +64,7 @@ _PRIVILEGES: Final = BranchSample.USER | BranchSample.KERNEL | BranchSample.HV
 
 
 class Callchain(NamedTuple):
-    """How to record callchains.
+    """The options for recording callchains.
 
     Attributes:
         mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).

@@ -36,7 +36,7 @@ def compression_of_unwound() -> int:
 
 
 class SamplingOptions(NamedTuple):
-    """How often to sample, and the fields of a sample.
+    """Options for the rate of sampling and the fields of a sample.
 
     Attributes:
         freq: Hz; MAX_FREQ for the kernel's maximum; None, with no `period`: DEFAULT_FREQ

@@ -20,7 +20,7 @@ _STAT = "/proc/stat"
 
 
 class TargetOptions(NamedTuple):
-    """What to measure. Without any option the target is a command.
+    """The options that choose the target. Without any of them the target is a command.
 
     Attributes:
         pid, tid: numbers separated by commas

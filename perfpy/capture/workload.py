@@ -22,7 +22,7 @@ _ERRNO_BYTES = 4
 
 
 class WorkloadEnd:
-    """How a program ended: its status as of wait(2), and rusage, the kernel's account of it and its children."""
+    """The end of a program: its status as of wait(2), and rusage, the kernel's account of it and its children."""
 
     __slots__ = ("rusage", "status")
 

@@ -39,7 +39,7 @@ _UNSEEN: Final = -1
 
 
 class InlineStyle(NamedTuple):
-    """How to read callchains and name inlined functions.
+    """The way to read callchains and to name inlined functions.
 
     Attributes:
         returns: callers' addresses are return addresses.

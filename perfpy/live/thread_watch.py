@@ -31,7 +31,7 @@ _WITH_DESCRIPTOR: Final = ("read", "write", "readv", "writev", "pread64", "pwrit
 
 
 class SeenWait(NamedTuple):
-    """What a thread waited for.
+    """A wait of a thread.
 
     Attributes:
         kind: see perfpy.analysis.why.kinds.

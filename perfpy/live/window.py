@@ -125,7 +125,7 @@ class LiveWindow:
         return OrderedChunk(chunk, times, times, rows, samples, events, other_events)
 
     def _without_own(self, samples: KeyedSamples) -> KeyedSamples:
-        """Drop the samples of perfpy itself, and those of no known event or one without samples in reports."""
+        """Drop perfpy's own samples, and samples of unknown events or of events that reports omit."""
         chosen = samples.events >= 0
         if self._dropped:
             chosen &= ~np.isin(samples.events, self._dropped)

@@ -202,7 +202,7 @@ def _pair(
 
 
 def _pipe_name(descriptors: OpenDescriptors, call: Call, number: int) -> str:
-    """Return the present name of the descriptor if that is a pipe; it tells which one."""
+    """Return the present name of the descriptor if that is a pipe; the name identifies the pipe."""
     name = descriptors.present_name(call.pid, number)
     return name if name.startswith("pipe:") else "pipe"
 

@@ -37,7 +37,7 @@ _TRANSFERS: Final = frozenset(
 
 
 class _Naming(NamedTuple):
-    """Where the names of a call are: indexes of its arguments, None without.
+    """The places of a call's names: indexes of its arguments, None without.
 
     Attributes:
         descriptor: the file.

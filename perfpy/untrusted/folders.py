@@ -115,7 +115,7 @@ def new_folder(path: str) -> Folder:
 
 
 def shared_folder(path: str) -> Folder:
-    """Open a folder that an option names, whoever owns it; create it and missing parents. Its methods follow no links. Raises OSError."""
+    """Open a folder that an option names, of any owner; create it and missing parents. Its methods follow no links. Raises OSError."""
     os.makedirs(path, exist_ok=True)
     return Folder(os.open(path, _FLAGS), path, is_private=False)
 

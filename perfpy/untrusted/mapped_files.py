@@ -108,7 +108,7 @@ def _take(_number: int, info: int, _context: int) -> None:
 
 
 def _address_of(view: memoryview) -> int:
-    """Return the address of read-only memory, which ctypes does not tell."""
+    """Return the address of read-only memory, which ctypes does not provide."""
     buffer = _Buffer()
     _get_buffer(view, ctypes.byref(buffer), 0)
     address = buffer.address

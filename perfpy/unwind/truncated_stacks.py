@@ -15,7 +15,7 @@ _MANY: Final = 0.3  # share of truncated stacks above which copies of twice the 
 
 
 class TruncatedStacks(NamedTuple):
-    """How many callchains end where the copy of their stack ends.
+    """The number of callchains that end where the copy of their stack ends.
 
     Attributes:
         truncated: number of these callchains

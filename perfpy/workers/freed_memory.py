@@ -38,7 +38,7 @@ def keeping_freed_memory() -> Iterator[None]:
 
 
 def return_freed_memory() -> None:
-    """Return freed memory to the system, also that between blocks in use."""
+    """Return freed memory to the system, including memory between blocks in use."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # another C library has none
     if trim is not None:
         trim(0)

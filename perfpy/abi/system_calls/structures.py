@@ -52,7 +52,7 @@ _MODES: Final = {"aarch64": 16, "riscv64": 16, "loongarch64": 16}  # offsets of 
 
 
 class PointedStructure(NamedTuple):
-    """What an argument points to.
+    """The structure that an argument points to.
 
     Attributes:
         argument: its index.

@@ -50,7 +50,7 @@ class SlabRow(NamedTuple):
 
     @property
     def fragmentation(self) -> float:
-        """The share of allocated bytes that nobody requested, in percent."""
+        """The share of allocated bytes beyond the requested ones, in percent."""
         return 100.0 * (self.allocated - self.requested) / self.allocated if self.allocated else 0.0
 
 

@@ -43,7 +43,7 @@ DEFAULT_PARENT = "^sys_|^do_page_fault"
 
 
 class ChainOptions(NamedTuple):
-    """How a report uses callchains.
+    """Options for the use of callchains in a report.
 
     Attributes:
         call_graph: None for a report without callchains
@@ -88,7 +88,7 @@ class RowOptions(NamedTuple):
 
 
 class NameOptions(NamedTuple):
-    """What rows are called.
+    """Options for the names of rows.
 
     Attributes:
         tiers_as_one: whether all code that a runtime compiled for one function is that function

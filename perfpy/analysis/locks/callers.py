@@ -24,7 +24,7 @@ _WORD: Final = (1 << 64) - 1
 
 
 class LockText(NamedTuple):
-    """The kernel's address ranges of lock and scheduler functions, which are nobody's callers."""
+    """The kernel's address ranges of lock and scheduler functions, which never count as callers."""
 
     ranges: tuple[tuple[int, int], ...] = ()
 

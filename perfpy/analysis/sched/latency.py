@@ -63,7 +63,7 @@ class TaskDelays(NamedTuple):
 
 
 class Problems(NamedTuple):
-    """What makes delays doubtful.
+    """Reasons to doubt delays.
 
     Attributes:
         wrong_switches: switches away from a thread that the CPU did not run.

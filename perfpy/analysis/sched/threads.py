@@ -44,7 +44,7 @@ class KnownThread(NamedTuple):
 
 
 class ThreadIds:
-    """Ids of threads that tell apart threads with the same number: generation << 32 | tid."""
+    """Ids that distinguish threads with the same number: generation << 32 | tid."""
 
     def __init__(self, source: SampleSource) -> None:
         records = source.side_band({RecordType.FORK, RecordType.EXIT}).tasks()

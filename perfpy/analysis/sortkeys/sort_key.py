@@ -24,7 +24,7 @@ class ColumnCell(Enum):
 
 
 class Mode(Enum):
-    """What a row counts: samples, branches or memory accesses. It decides which keys exist."""
+    """The unit of a row's counts: samples, branches or memory accesses. It decides which keys exist."""
 
     NORMAL = "normal"
     BRANCH = "branch"

@@ -30,7 +30,7 @@ _LARGEST_ERROR: Final = 4095
 
 
 class IoOptions(NamedTuple):
-    """How calls are joined and shown.
+    """Options for joining and showing calls.
 
     Attributes:
         least: nanoseconds that a shorter call is shown to take.

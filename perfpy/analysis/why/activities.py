@@ -88,7 +88,7 @@ class RunningSamples(NamedTuple):
 
 
 def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tids: Collection[int] | None = None) -> Activities:
-    """Return what all threads did.
+    """Return the activities of all threads.
 
     Args:
         events: of the recording.

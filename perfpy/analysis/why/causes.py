@@ -35,7 +35,7 @@ _WORD: Final = (1 << 64) - 1
 
 
 class Windows(NamedTuple):
-    """Times of threads that are to be explained.
+    """Times of threads that need an explanation.
 
     Attributes:
         node: int64[n], the node whose time each window is part of.
@@ -55,7 +55,7 @@ class Windows(NamedTuple):
 
 
 class Label(NamedTuple):
-    """What the time of a node was spent with.
+    """The activity that took the time of a node.
 
     Attributes:
         kind: see perfpy.analysis.why.kinds.

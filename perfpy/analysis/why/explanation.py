@@ -123,7 +123,7 @@ _IDLE: Final = (
 
 
 class ThreadTimes(NamedTuple):
-    """What one thread did.
+    """The times of one thread.
 
     Attributes:
         tid, pid, comm: of the thread.
@@ -139,7 +139,7 @@ class ThreadTimes(NamedTuple):
 
 
 class Explanation:
-    """Where the time of processes went.
+    """The explanation of the time of processes.
 
     Attributes:
         activities: of all threads of the recording.

@@ -49,7 +49,7 @@ _LONGEST: Final = 128  # frames of a callchain that are read
 
 
 class Meaning(NamedTuple):
-    """What a callchain means.
+    """The meaning of a callchain.
 
     Attributes:
         reason: of a wait (perfpy.analysis.why.kinds).

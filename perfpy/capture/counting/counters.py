@@ -38,7 +38,7 @@ _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 
 
 class CountingOptions(NamedTuple):
-    """How events are counted.
+    """Options for counting events.
 
     Attributes:
         inherit: count children and new threads, too.

@@ -29,7 +29,7 @@ _MS: Final = 1_000_000
 
 
 class Outcome:
-    """How a measurement ended.
+    """The end of a measurement.
 
     Attributes:
         exit_code: of the command's last run; 128 + n for signal n.

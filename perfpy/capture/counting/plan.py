@@ -26,7 +26,7 @@ _NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
 
 
 class Plan(NamedTuple):
-    """What to measure and how; times are in ms, 0 for none.
+    """The plan of a measurement; times are in ms, 0 for none.
 
     Attributes:
         command: the program; () for none.
@@ -76,6 +76,6 @@ class Plan(NamedTuple):
 
     @property
     def counting_options(self) -> CountingOptions:
-        """How to count: a command without a delay from its exec on; threads not named individually may end before they are opened."""
+        """The options for counting. A command without a delay counts from its exec on. Threads that options do not name may end early."""
         kind = self.target.kind
         return self.options._replace(on_exec=kind == "command" and not self.delay, skip_missing=kind in ("pid", "user", "threads"))

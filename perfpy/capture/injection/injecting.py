@@ -175,7 +175,7 @@ class BuildIdMapper:
 
 
 def _dso_name(mapping: records.Mmap | records.Mmap2, flags: int, *, executable: bool) -> str:
-    """Return the name under which a report knows the mapping's dso: code without a file goes by its process's perf map."""
+    """Return the name under which a report knows the mapping's dso: code without a file has the name of its process's perf map."""
     if mapping.filename.startswith(KERNEL_NAME):
         return KERNEL_NAME
     if is_user_map(mapping.misc):

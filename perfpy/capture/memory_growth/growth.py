@@ -53,7 +53,7 @@ class KeptMemory(NamedTuple):
 
 
 class MemoryGrowth(NamedTuple):
-    """What a process allocated and kept.
+    """The memory that a process allocated and kept.
 
     Attributes:
         seconds: for which it was watched.
@@ -223,7 +223,7 @@ class _WatchedProgram:
         return tuple(current_frame(frame, self._python.layout.version) for frame in frames)
 
     def growth(self, began: int, ended: int, interval: int) -> MemoryGrowth:
-        """Return what was kept, from the last reading. interval: bytes that a chosen small allocation stands for."""
+        """Return the kept memory, from the last reading. interval: bytes that a chosen small allocation stands for."""
         young_from, middle = ended - int(_YOUNG * (ended - began)), (began + ended) // 2
         young = arenas = 0
         version = self._python.layout.version

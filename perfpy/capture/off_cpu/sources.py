@@ -68,7 +68,7 @@ class RawField(NamedTuple):
 
 
 class WaitPlan(NamedTuple):
-    """How recorded events become waits.
+    """The plan for turning recorded events into waits.
 
     Attributes:
         time, switches, wakings: indexes of the three events (-1: missing).

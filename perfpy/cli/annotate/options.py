@@ -23,7 +23,7 @@ _LACKING: Final = {
 
 
 class AnnotateCodeOptions(CommandOptions):
-    """How code is read and shown."""
+    """Options for reading and showing code."""
 
     source: bool = option("--source", Flag(default=True), "show source lines among the instructions (default)")
     asm_raw: bool = option("--asm-raw", Flag(), "show the bytes of each instruction")

@@ -17,7 +17,7 @@ _LACKING: Final = {
 
 
 class DiffComparisonOptions(CommandOptions):
-    """What is compared, and the columns."""
+    """Options for the comparison and its columns."""
 
     sort: str = option("-s,--sort", Value(default=""), "compare by these keys (default: dso,symbol)", metavar="<key[,key2...]>")
     compute: str | None = option("-c,--compute", Value(), "compute delta, delta-abs (default), ratio or wdiff:w1,w2", metavar="<kind>")

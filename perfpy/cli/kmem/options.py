@@ -39,7 +39,7 @@ class KmemOptions(InputOptions, VerboseOptions, KmemKindOptions):
 
 
 class KmemTableOptions(NamedTuple):
-    """How one of the tables is shown.
+    """Options for one of the tables.
 
     Attributes:
         sort: texts of -s.

@@ -74,7 +74,7 @@ class Kind(Generic[_T]):
 
 
 class Flag(Kind[_T]):
-    """No text: True if given, False if negated. The default is False, True, or None to distinguish an absent option."""
+    """An option without a value: True if given, False if negated. The default is False, True, or None to distinguish an absent option."""
 
     negated = False
 
@@ -90,7 +90,7 @@ class Flag(Kind[_T]):
 
 
 class Counted(Kind[int]):
-    """No text: the number of occurrences."""
+    """An option without a value, with the number of its occurrences."""
 
     default = 0
     negated = 0

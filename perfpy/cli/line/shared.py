@@ -15,7 +15,7 @@ class InputOptions(CommandOptions):
 
 
 class SymbolFileOptions(CommandOptions):
-    """Where symbols come from, and how they are shown."""
+    """Options for the sources of symbols and the form of their names."""
 
     symfs: str = option("--symfs", Value(default=""), "look for symbol files below this directory", metavar="<directory>")
     kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
@@ -35,7 +35,7 @@ class HeaderOptions(CommandOptions):
 
 
 class VerboseOptions(CommandOptions):
-    """How much detail to print."""
+    """Options for the amount of detail."""
 
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
 

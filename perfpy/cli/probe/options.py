@@ -33,7 +33,7 @@ class _Actions(CommandOptions):
 
 
 class _ProbeTarget(CommandOptions):
-    """What to probe."""
+    """Options for the program or kernel to probe."""
 
     exec_path: str = option("-x,--exec", Value(default=""), "the program or library to probe", metavar="<executable|path>")
     module: str = option("-m,--module", Value(default=""), "the kernel module to probe", metavar="<modname|path>")

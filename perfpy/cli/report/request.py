@@ -159,7 +159,7 @@ class ReportRequest:
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_on_off_events)
 
     def _mode(self) -> Mode:
-        """Return what a row stands for."""
+        """Return the kind of thing that a row represents."""
         if self._options.mem_mode:
             return Mode.MEMORY
         options = self._options.branch_stack

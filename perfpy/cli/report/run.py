@@ -208,7 +208,7 @@ class ReportRun:
         return profile_verdict(report, self._recording, self._waits if folds and has_off_cpu(self._recording.events) else None)
 
     def _waits(self) -> Report:
-        """Return a report of the waits with the frames of interpreters, which tell their reasons."""
+        """Return a report of the waits with the frames of interpreters, which show their reasons."""
         options = self._report_options()
         off_cpu = frozenset(event.index for event in self._recording.events if is_off_cpu(event))
         options = options._replace(sample_filter=options.sample_filter._replace(events=off_cpu))

@@ -132,7 +132,7 @@ class TopRowOptions(CommandOptions):
 
 
 class TopSymbolOptions(CommandOptions):
-    """Where symbols come from."""
+    """Options for the sources of symbols."""
 
     kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")

@@ -161,7 +161,7 @@ def portable(
 
 
 class _ResolvedFrames(NamedTuple):
-    """Some frames, with their symbols and files."""
+    """Resolved frames, with their symbols and files."""
 
     frames: dict[str, NDArray[Any]]
     symbols: SymbolColumns

@@ -100,7 +100,7 @@ class PythonLayout(NamedTuple):
 
     @property
     def tuple_items(self) -> int:
-        """Where the items of a tuple begin; since 3.14 after its hash."""
+        """The offset of a tuple's items; since 3.14 they follow its hash."""
         return 32 if self.version >= (3, 14) else 24
 
     @property

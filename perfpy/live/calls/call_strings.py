@@ -49,7 +49,7 @@ _MOST_CHARACTERS: Final = 1 << 24  # of them
 
 
 class TracedProcesses(NamedTuple):
-    """Whose calls are traced, so that the strings of others are not copied.
+    """The processes whose calls are traced, so that the strings of others are not copied.
 
     Attributes:
         pids: processes.

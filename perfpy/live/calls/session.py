@@ -147,7 +147,7 @@ class LiveCalls:
 
     @property
     def lost(self) -> int:
-        """The number of lost samples. A record tells of them when there is room again, the counters also if that never happens."""
+        """The number of lost samples. A record reports them when there is room again; the counters have them in any case."""
         return max(self._lost, sum(lost for _, lost in self._rings.counters.lost()))
 
     def rest(self) -> Flat:
@@ -155,7 +155,7 @@ class LiveCalls:
         return NO_LINES if self._lines is None else self._lines.rest()
 
     def _open_strings(self, tracing: Tracing, tell: Callable[[str], None], workload: int) -> CallStrings | None:
-        """Return the source of strings; tell why there is none, if a person reads it."""
+        """Return the source of strings; if there is none, print the reason on a terminal."""
         ids = {point.name: number for number, point in tracing.tracepoints.items() if point.system == _RAW}
         if not {"sys_enter", "sys_exit"} <= set(ids):
             return None

@@ -114,7 +114,7 @@ def read_domains(r: FieldReader) -> DomainInfo:
 
 
 def write_domains(w: FieldWriter, value: DomainInfo) -> None:
-    """Write what read_domains() reads."""
+    """Write the CPU domains in the layout that read_domains() reads."""
     w.u32(value.version, value.most)
     for cpu in value.cpus:
         w.u32(cpu.cpu, len(cpu.domains))

@@ -66,7 +66,7 @@ class ProbeArgument(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Whether it stands for several variables."""
+        """Whether the argument represents several variables."""
         return self.variable in (ALL_VARIABLES, ALL_PARAMETERS)
 
     @property

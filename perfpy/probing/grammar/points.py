@@ -27,7 +27,7 @@ _RETURN: Final = "%return"
 
 
 class ProbePoint(NamedTuple):
-    """Where a probe is. Fields that the text lacks are empty.
+    """The place of a probe. Fields that the text lacks are empty.
 
     Attributes:
         text: the text without group, event and arguments.

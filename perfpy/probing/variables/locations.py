@@ -36,7 +36,7 @@ _WORD: Final = 1 << 64
 
 
 class Base(NamedTuple):
-    """What an address counts from.
+    """The base of an address.
 
     Attributes:
         text: a fetch expression for the value: "%di", "+8(%di)"; "" for link-time addresses.
@@ -46,7 +46,7 @@ class Base(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where a value is.
+    """The location of a value.
 
     Attributes:
         base: what `offset` counts from; None for a constant.

@@ -44,7 +44,7 @@ class Inline(Enum):
 
 
 class SymbolOptions(NamedTuple):
-    """How and where to look for symbols, by the names of perf's options.
+    """Options for finding symbols, by the names of perf's options.
 
     Attributes:
         symfs: the folder that stands for /.

@@ -186,7 +186,7 @@ class _Table:
         return f"{value:14.6f}" if compute.kind == "ratio" else f"{value:14d}"
 
     def _chance(self, change: DifferenceRow, index: int) -> str:
-        """Return a probability in percent, marked if significant; empty if the samples cannot tell."""
+        """Return a probability in percent, marked if significant; empty if there are too few samples."""
         chance = self._chances[change.names][index - 1]
         if chance >= 1:
             return ""

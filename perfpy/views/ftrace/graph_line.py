@@ -20,7 +20,7 @@ _LINE: Final = re.compile(
 
 
 class Duration(NamedTuple):
-    """A finished call: name ("" if the line does not tell it) and microseconds."""
+    """A finished call: name ("" if the line lacks it) and microseconds."""
 
     name: str
     microseconds: float

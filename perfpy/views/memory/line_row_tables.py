@@ -52,7 +52,7 @@ class RowNames(NamedTuple):
 
 
 class RowStyle(NamedTuple):
-    """How rows are shown.
+    """Options for rows.
 
     Attributes:
         display: tot, lcl, rmt or peer.

@@ -41,7 +41,7 @@ class PageSites:
 
     @property
     def count(self) -> int:
-        """How many sites have a number."""
+        """The number of sites with a number."""
         return int(self._number.max(initial=0))
 
     def _numbers(self, sites: Int64) -> list[int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PageParts(NamedTuple):
-    """What a page shows of a recording.
+    """The parts of a recording that a page shows.
 
     Attributes:
         stacks: of each event, with single samples.

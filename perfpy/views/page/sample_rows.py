@@ -65,7 +65,7 @@ class SampleRows(NamedTuple):
         return self.take(chosen)._replace(weight=weight, samples=samples), chosen
 
     def choose_longest(self, count: int) -> tuple[SampleRows, NDArray[np.int64]]:
-        """Return the samples with most weight, and their rows: sums of neighbours would be waits that nobody had."""
+        """Return the samples with most weight, and their rows: sums of neighbours would be waits that did not happen."""
         chosen = np.sort(np.argpartition(self.weight, -count)[-count:]) if count < len(self.node) else np.arange(len(self.node))
         return self.take(chosen), chosen
 

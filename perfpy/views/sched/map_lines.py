@@ -27,7 +27,7 @@ _MICROSECONDS: Final = 1_000_000
 
 
 class MapStyle(NamedTuple):
-    """How the map is shown.
+    """Options for the map.
 
     Attributes:
         cpu_count: the number of columns.

@@ -236,7 +236,7 @@ def _timed_samples(part: Stacks) -> TimedSamples:
 
 
 def _start_times(part: Stacks, timed: TimedSamples) -> NDArray[np.float64]:
-    """Return the start of what each sample stands for: a wait begins its duration before its sample."""
+    """Return the start of each sample's time: a wait begins its duration before its sample."""
     times = timed.time.astype(np.float64)
     return times - timed.weight if part.off_cpu else times
 

@@ -27,7 +27,7 @@ _MAPPINGS, _LOCATIONS, _FUNCTIONS, _STRINGS, _ATTRIBUTES, _STACKS = 1, 2, 3, 5, 
 
 
 class Origin(NamedTuple):
-    """What was recorded.
+    """The origin of a profile.
 
     Attributes:
         started: time of the first sample, ns since 1970.

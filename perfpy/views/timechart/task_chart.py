@@ -30,7 +30,7 @@ _MOST_CPUS: Final = 4096
 
 
 class ChartParts(NamedTuple):
-    """What the chart shows.
+    """The contents of the chart.
 
     Attributes:
         width: pixels.

@@ -37,7 +37,7 @@ class Rates(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a live view measures.
+    """The event that a live view measures.
 
     Attributes:
         event: the name of the first event.

@@ -58,7 +58,7 @@ _NARROW: Final = 60  # columns, below which there are no sparklines
 
 
 class Request(NamedTuple):
-    """What a key asks of the program.
+    """A key's request to the program.
 
     Attributes:
         name: quit, write, rows, callers, zero, kernel, user, code or zoom.

@@ -90,7 +90,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
-    """Name the functions with most samples, or tell that none stands out."""
+    """Name the functions with the most samples, or say that none stands out."""
     functions = evidence.functions
     if functions is None or functions.samples < NO_SHARES or not functions.period:
         return

@@ -25,7 +25,7 @@ _NAMES: Final = {
 
 
 def comparison_verdict(comparison: Comparison, letter: str = "B") -> list[Sentence]:
-    """Return the sentence about one program beside the first: what differs, and what cannot be told."""
+    """Return the sentence about one program compared with the first: the differences, and the undecided counts."""
     counts = [count for name in _NAMES for count in comparison.counts if count.name.partition(":")[0] == name]
     count_of = {_NAMES[count.name.partition(":")[0]]: count for count in reversed(counts)}
     ordered = [*count_of.items()][::-1][:2]

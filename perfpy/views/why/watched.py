@@ -25,7 +25,7 @@ _THREADS: Final = 10
 
 
 class WatchedWait(NamedTuple):
-    """What a thread did.
+    """One kind of wait of a thread.
 
     Attributes:
         tid: the thread.

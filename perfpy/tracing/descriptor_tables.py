@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class OpenFile(NamedTuple):
-    """What a descriptor refers to."""
+    """The file that a descriptor refers to."""
 
     name: str
     closes_on_exec: bool = False

@@ -131,8 +131,11 @@ class NamedTotals:
             folders = [CURRENT_FOLDER] * len(entries)
         else:
             folders = arguments[entries, naming.folder].astype(np.uint32).view(np.int32).tolist()
-        paths = [texts.get(row, {}).get(naming.path, "") for row in entries.tolist()]
-        return [names.path(row, folder, path) for row, folder, path in zip(entries.tolist(), folders, paths, strict=True)]
+        paths = [texts.get(row, {}).get(naming.path) for row in entries.tolist()]
+        return [
+            names.path(row, folder, path) if path is not None else ""
+            for row, folder, path in zip(entries.tolist(), folders, paths, strict=True)
+        ]
 
     def _naming(self, number: int) -> _Naming:
         naming = self._namings.get(number)

@@ -140,7 +140,7 @@ def _clone(data: bytes) -> str:
         fields["flags"] = bits_text(values["flags"], flags.bits)
     if "exit_signal" in fields and signals is not None:
         fields["exit_signal"] = signals.values.get(values["exit_signal"], fields["exit_signal"])
-    return fields_text(fields)
+    return fields_text(fields) if fields else ""
 
 
 def _open_how(data: bytes, flags: Callable[[int], str]) -> str:

@@ -56,6 +56,13 @@ def test_files_are_those_of_paths_and_descriptors():
     assert table(PATH, calls, texts) == {"/home/notes": (3, 1, 100), "/dev/null": (1, 0, 0)}
 
 
+def test_a_call_whose_path_is_unknown_has_no_file():
+    """Without permission for BPF programs; the current folder would be an invention. "" is the folder itself (AT_EMPTY_PATH)."""
+    calls = [("openat", (-100, 1, 0), 3), ("newfstatat", (-100, 1, 0), 0)]
+
+    assert table(PATH, calls, {2: {1: ""}}) == {"/home": (1, 0, 0)}
+
+
 def test_peers_are_those_of_connections_and_addresses():
     calls = [
         ("socket", (2, 1), 3),

@@ -37,6 +37,7 @@ ADDRESS6 = struct.pack("=H", socket.AF_INET6) + b"\x01\xbb" + bytes(4) + socket.
         ("rlimit", struct.pack("=QQ", 1024, (1 << 64) - 1), "{ .rlim_cur: 1024, .rlim_max: INFINITY }"),
         ("descriptor_pair", struct.pack("=ii", 3, 4), "[3, 4]"),
         ("clone_args", struct.pack("=8Q", 0x100, 0, 0, 0, 17, 0, 4096, 0), "{ .flags: VM, .exit_signal: CHLD, .stack_size: 4096 }"),
+        ("clone_args", b"123", ""),
         ("open_how", struct.pack("=3Q", 0o2000000, 0, 8), "{ .flags: RDONLY|CLOEXEC, .resolve: 0x8 }"),
     ],
 )

@@ -31,7 +31,6 @@ dispatch            from the first words of a line to the command; each command 
                     timechart, top, trace, version, view, why
 line                what all commands share: parsing, options, configuration
 output              what all commands share: terminal, pager, result files, notes
-features            perf's features, for version and check
 help                `perfpy help`, with the map of the API
 """
 

@@ -1,13 +1,93 @@
-"""`perfpy check feature NAME[,NAME...]`: check whether perf features are available."""
+"""`perfpy check feature NAME[,NAME...]`: check whether perf features are available. The list is also that of `perfpy version`."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.line.kinds import Flag
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
 from perfpy.errors import PerfError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class PerfFeature(NamedTuple):
+    """A feature of perf.
+
+    Attributes:
+        name: perf's name.
+        macro: the macro in perf's source.
+        is_available: whether perfpy supports it.
+    """
+
+    name: str
+    macro: str
+    is_available: Callable[[], bool]
+
+    @property
+    def line(self) -> str:
+        """The feature's line in perf's format."""
+        return f"{self.name:>22}: [ {'on ' if self.is_available() else 'OFF'} ]  # {self.macro}"
+
+
+def _always() -> bool:
+    return True
+
+
+def _never() -> bool:
+    return False
+
+
+def _module(name: str) -> Callable[[], bool]:
+    return lambda: importlib.util.find_spec(name) is not None
+
+
+def _zstd() -> bool:
+    try:
+        return any(importlib.util.find_spec(name) for name in ("compression.zstd", "backports.zstd"))
+    except ModuleNotFoundError:
+        return importlib.util.find_spec("backports") is not None and importlib.util.find_spec("backports.zstd") is not None
+
+
+FEATURES: Final = (
+    PerfFeature("aio", "HAVE_AIO_SUPPORT", _always),  # --aio is accepted; how perfpy writes its file is its own choice
+    PerfFeature("bpf", "HAVE_LIBBPF_SUPPORT", _never),
+    PerfFeature("bpf_skeletons", "HAVE_BPF_SKEL", _never),
+    PerfFeature("debuginfod", "HAVE_DEBUGINFOD_SUPPORT", _always),
+    PerfFeature("dwarf", "HAVE_DWARF_SUPPORT", _always),
+    PerfFeature("dwarf_getlocations", "HAVE_DWARF_GETLOCATIONS_SUPPORT", _never),
+    PerfFeature("dwarf-unwind", "HAVE_DWARF_UNWIND_SUPPORT", _always),
+    PerfFeature("auxtrace", "HAVE_AUXTRACE_SUPPORT", _never),
+    PerfFeature("libaudit", "HAVE_LIBAUDIT_SUPPORT", _never),
+    PerfFeature("libbfd", "HAVE_LIBBFD_SUPPORT", _never),
+    PerfFeature("libcapstone", "HAVE_LIBCAPSTONE_SUPPORT", _module("capstone")),
+    PerfFeature("libcrypto", "HAVE_LIBCRYPTO_SUPPORT", _never),
+    PerfFeature("libdw-dwarf-unwind", "HAVE_DWARF_SUPPORT", _always),
+    PerfFeature("libelf", "HAVE_LIBELF_SUPPORT", _always),
+    PerfFeature("libnuma", "HAVE_LIBNUMA_SUPPORT", _never),
+    PerfFeature("libopencsd", "HAVE_CSTRACE_SUPPORT", _never),
+    PerfFeature("libperl", "HAVE_LIBPERL_SUPPORT", _never),
+    PerfFeature("libpfm4", "HAVE_LIBPFM", _never),
+    PerfFeature("libpython", "HAVE_LIBPYTHON_SUPPORT", _always),
+    PerfFeature("libslang", "HAVE_SLANG_SUPPORT", _module("textual")),
+    PerfFeature("libtraceevent", "HAVE_LIBTRACEEVENT", _always),
+    PerfFeature("libunwind", "HAVE_LIBUNWIND_SUPPORT", _always),
+    PerfFeature("lzma", "HAVE_LZMA_SUPPORT", _module("_lzma")),
+    PerfFeature("numa_num_possible_cpus", "HAVE_LIBNUMA_SUPPORT", _never),
+    PerfFeature("syscall_table", "HAVE_SYSCALL_TABLE_SUPPORT", _never),
+    PerfFeature("zlib", "HAVE_ZLIB_SUPPORT", _module("zlib")),
+    PerfFeature("zstd", "HAVE_ZSTD_SUPPORT", _zstd),
+)
+
+
+def find(name: str) -> PerfFeature | None:
+    """Return the first feature with this name or macro, ignoring case."""
+    lower = name.lower()
+    return next((feature for feature in FEATURES if lower in (feature.name.lower(), feature.macro.lower())), None)
+
 
 _MISSING: Final = 1
 
@@ -32,8 +112,6 @@ def run(options: CheckCommandOptions) -> int:
 
 
 def _is_available(name: str, *, quiet: bool) -> bool:
-    from perfpy.cli.features import find
-
     feature = find(name)
     if feature is None:
         print(f"Unknown feature '{name}', please use 'perf version --build-options' to see which ones are available.", file=sys.stderr)

@@ -24,7 +24,7 @@ def run(options: VersionCommandOptions) -> None:
 
 
 def _features() -> list[str]:
-    from perfpy.cli.features import FEATURES
+    from perfpy.cli.check import FEATURES
 
     return [feature.line for feature in FEATURES]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy import cli
+from perfpy.cli.check import FEATURES
 from perfpy.cli.dispatch.commands import COMMANDS, load
-from perfpy.cli.features import FEATURES
 from perfpy.cli.line.perfconfig import Config
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 Modules:
 
-jobs           how many processes to use
-forked         forked processes that return results
-in_turn        forked processes that write results themselves, in order
-freed_memory   glibc's handling of freed memory
+jobs             how many processes to use
+forked           forked processes that return results
+ordered_writers  forked processes that write results themselves, in order
+freed_memory     glibc's handling of freed memory
 """

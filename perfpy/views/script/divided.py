@@ -13,8 +13,8 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.perfdata.records.group_reads import carries_readings
 from perfpy.workers.forked import ForkedWorkers
-from perfpy.workers.in_turn import WorkersInTurn
 from perfpy.workers.jobs import STACKS_EACH, jobs_for
+from perfpy.workers.ordered_writers import OrderedWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -86,7 +86,7 @@ class DividedListing:
             return None if part is None else _Done(give(part.result), part.counts, part.warnings)
 
         parts = self._recording.data.records.delivery_spans
-        with WorkersInTurn(parts, lambda span: self._result(span, make), give_made, jobs) as workers:
+        with OrderedWriters(parts, lambda span: self._result(span, make), give_made, jobs) as workers:
             yield from self._report_warnings(workers.results())
 
     def batches(self, jobs: int) -> Iterator[Batch]:

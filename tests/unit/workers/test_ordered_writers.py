@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.errors import PerfError
-from perfpy.workers.in_turn import WorkersInTurn
+from perfpy.workers.ordered_writers import OrderedWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def written(
             file.write(b"%d\n" % made)
             return os.getpid()
 
-        with WorkersInTurn(parts, make, write, count) as workers:
+        with OrderedWriters(parts, make, write, count) as workers:
             return list(workers.results())
 
 
@@ -89,13 +89,13 @@ def test_a_broken_pipe_is_raised():
     def write(made: int) -> int:
         return os.write(writing, b"%d" % made)
 
-    with pytest.raises(BrokenPipeError), WorkersInTurn([1, 2], lambda part: part, write, 2) as workers:
+    with pytest.raises(BrokenPipeError), OrderedWriters([1, 2], lambda part: part, write, 2) as workers:
         list(workers.results())
     os.close(writing)
 
 
 def test_abandoned_results_leave_no_process():
-    with WorkersInTurn([1, 2], lambda part: part, lambda part: part, 2) as workers:
+    with OrderedWriters([1, 2], lambda part: part, lambda part: part, 2) as workers:
         pids, files = list(workers._pids), len(os.listdir("/proc/self/fd"))
     assert len(pids) == 2
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MadeT = TypeVar("MadeT")
 
 
-class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
+class OrderedWriters(ForkedWorkers[PartT, ResultT]):
     """Forked processes that compute their parts in parallel, and write the results one after the other."""
 
     def __init__(self, parts: Sequence[PartT], make: Callable[[PartT], MadeT], give: Callable[[MadeT], ResultT], count: int) -> None:

@@ -113,7 +113,9 @@ class TopRun:
         from perfpy.live.background import BackgroundThread
 
         rings.watch(signals.fileno())
-        count, due = 0, time.monotonic() + self._options.delay
+        options = self._options
+        first = options.delay if options.updates or options.json else options.delay / 2  # the start takes time, too
+        count, due = 0, time.monotonic() + first
         background: BackgroundThread[LiveUpdate] = BackgroundThread()
         with background:
             rings.watch(background.fileno())

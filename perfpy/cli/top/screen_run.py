@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _FIRST: Final = 1.0  # seconds until the first update at the latest
+_LONGEST_WAIT: Final = 1.0  # seconds
 
 
 class ScreenRun:
@@ -40,7 +41,7 @@ class ScreenRun:
         self._ends = False
         self._is_updating = False
         self._count = 0
-        self._due = time.monotonic() + min(self._delay, _FIRST)
+        self._due = time.monotonic() + min(self._delay / 2, _FIRST)
 
     def run(self, signals: Wakeups) -> int:
         """Show updates until q; return the exit status."""
@@ -64,7 +65,7 @@ class ScreenRun:
         """Empty the ring buffers until the screen has changed: by a key, a signal, or a result of the other thread."""
         while not signals.arrived:
             left = self._due - time.monotonic()
-            self._rings.wait(max(left, 0) if not self._is_updating else _FIRST)
+            self._rings.wait(max(left, 0) if not self._is_updating else _LONGEST_WAIT)
             self._monitor.reader.drain()
             if self._press() + self._take_results():
                 return

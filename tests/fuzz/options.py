@@ -298,6 +298,26 @@ def sched(rng: random.Random, seed: str) -> Words:
     return (action, *rng.choice(sets))
 
 
+def kwork(rng: random.Random, seed: str) -> Words:
+    """Of `kwork` and its actions."""
+    return rng.choice(_sets("report -S | latency | timehist -g | top | report -n RCU -C 0 | top -s tid --time ,1.05"))
+
+
+def kmem(rng: random.Random, seed: str) -> Words:
+    """Of `kmem stat`."""
+    return rng.choice(_sets("stat | stat --caller --alloc -l 3 | stat --page --caller --live | stat --slab --page --alloc --raw-ip"))
+
+
+def lock(rng: random.Random, seed: str) -> Words:
+    """Of `lock` and its actions."""
+    return rng.choice(_sets("contention -o | contention -l | contention | contention -t -x, | report -t | info"))
+
+
+def timechart(rng: random.Random, seed: str) -> Words:
+    """Of `timechart`: the chart on standard output."""
+    return ("-o", "-", *rng.choice(_sets("| -P | -T -n 2 | -p 100 --highlight=1us | -w 300 --io-merge-dist=1ms")))
+
+
 def probe(rng: random.Random, seed: str) -> Words:
     """Of `probe`, what changes no kernel. seed: the name of the program."""
     point = rng.choice(_POINTS)

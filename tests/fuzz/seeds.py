@@ -22,6 +22,7 @@ from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.damage import recordings
+from tests.builders.kernel_events import recording_of_allocations, recording_of_locks, recording_of_work
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.builders.traced import traced_recording
@@ -40,7 +41,8 @@ Files = dict[str, bytes]
 
 @functools.cache
 def seeds() -> dict[str, dict[str, Files]]:
-    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events, aux, tables, calls, threads, python."""
+    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events, aux, tables, calls, threads, work,
+    allocations, locks, python."""
     sampled = {name: {"perf.data": data} for name, data in recordings().items()}
     sampled |= {f"golden {path.stem}": {"perf.data": path.read_bytes()} for path in sorted(GOLDEN.glob("*.data"))}
     built = {
@@ -69,6 +71,9 @@ def seeds() -> dict[str, dict[str, Files]]:
             "one process": {"perf.data": recording_of_switches(9, 60, one_process=True, with_wakeups=False)},
             "calls": {"perf.data": traced_recording(20)},
         },
+        "work": {"work": {"perf.data": recording_of_work()}},
+        "allocations": {"allocations": {"perf.data": recording_of_allocations()}},
+        "locks": {"locks": {"perf.data": recording_of_locks()}},
         "python": {f"python 3.{minor}": {"python.image": image((3, minor))} for minor in range(8, 15)},
     }
 

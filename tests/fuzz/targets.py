@@ -72,6 +72,10 @@ TARGETS = {
     "trace": Target("trace", ("calls",), options.trace, share=3),
     "why": Target("why", ("threads",), options.why, share=3),
     "sched": Target("sched", ("threads",), options.sched, share=3),
+    "kwork": Target("kwork", ("work",), options.kwork),
+    "kmem": Target("kmem", ("allocations",), options.kmem),
+    "lock": Target("lock", ("locks",), options.lock),
+    "timechart": Target("timechart", ("threads", "work"), options.timechart),
     "probe": Target("probe", ("stacks",), options.probe, reads=False, share=3),
     "list": Target("list", ("events",), options.list_events, reads=False),
     "api-samples": Target("", _READ, options.nothing),
@@ -80,6 +84,7 @@ TARGETS = {
     "api-tracepoints": Target("", ("sampled",), options.nothing),
     "api-python-frames": Target("", ("python",), options.nothing, share=2),
 }
+_WITH_ACTIONS = ("stat-report", "sched", "kwork", "kmem", "lock")
 _NAMES = [name for name, target in TARGETS.items() for _ in range(target.share)]
 
 
@@ -105,7 +110,7 @@ def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
         return Case(name, args, files, "", environ)
     stdin = "perf.data" if "perf.data" in files and rng.random() < _PIPED else ""
     source = ("-i", "-" if stdin else "perf.data")
-    args = (args[0], *source, *args[1:]) if name in ("stat-report", "sched") else source + args
+    args = (args[0], *source, *args[1:]) if name in _WITH_ACTIONS else source + args
     return Case(name, args, files, stdin, environ)
 
 

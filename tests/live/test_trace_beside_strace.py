@@ -41,7 +41,10 @@ def test_calls_results_files_and_strings_are_those_of_strace(tmp_path: Path):
     if not os.access("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id", os.R_OK):
         pytest.skip("the tracepoints of system calls are not readable here")
     outputs = [tmp_path / "strace", tmp_path / "trace"]
-    tools = ["strace", "-f", "-y", "-o", outputs[0]], [sys.executable, "-m", "perfpy", "trace", "-o", outputs[1], "--"]
+    tools: list[list[str | Path]] = [
+        ["strace", "-f", "-y", "-o", outputs[0]],
+        [sys.executable, "-m", "perfpy", "trace", "-o", outputs[1], "--"],
+    ]
     for tool in tools:
         subprocess.run(
             [*tool, "cat", "/etc/passwd", "/nonesuch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -14,11 +16,14 @@ from perfpy.tracing.events import ENTER, EXIT, CallEvents
 from perfpy.tracing.named_totals import PATH, PEER, NamedTotals
 from perfpy.tracing.pairing import PairedEvents, Pairing
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 NUMBERS = numbers_by_name("x86_64")
 SERVER = "{ .family: INET, port: 80, addr: 10.0.0.1 }"
 
 
-def paired(calls: list[tuple[str, tuple[int, ...], int]]) -> PairedEvents:
+def paired(calls: Sequence[tuple[str, tuple[int, ...], int]]) -> PairedEvents:
     """Return calls of process 1, one after the other: name, arguments, result. Each takes 10 ns."""
     count = 2 * len(calls)
     arguments = np.zeros((count, 6), np.uint64)
@@ -40,7 +45,9 @@ def paired(calls: list[tuple[str, tuple[int, ...], int]]) -> PairedEvents:
     return Pairing(np.zeros(0, np.int64)).pair(events)
 
 
-def table(kind: str, calls: list[tuple[str, tuple[int, ...], int]], texts: dict[int, dict[int, str]]) -> dict[str, tuple[int, int, int]]:
+def table(
+    kind: str, calls: Sequence[tuple[str, tuple[int, ...], int]], texts: dict[int, dict[int, str]]
+) -> dict[str, tuple[int, int, int]]:
     """Return name -> calls, errors, bytes."""
     sums, batch, descriptors = NamedTotals(kind, "x86_64"), paired(calls), Descriptors("x86_64")
     descriptors.add_process(1, DescriptorTable({0: OpenFile("/dev/null"), 7: OpenFile("socket:[99]")}, "/home"))

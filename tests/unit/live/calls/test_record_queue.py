@@ -23,21 +23,26 @@ def test_records_come_out_as_they_went_in():
     assert (queue._kept, queue._waiting) == (0, 0)
 
 
+def is_full(queue: RecordQueue) -> bool:
+    """Return the property anew, which mypy takes for a constant."""
+    return queue.is_full
+
+
 def test_it_is_full_by_the_memory_that_it_takes_or_by_the_time_to_print_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(record_queue, "_MOST_KEPT", 10_000)
     monkeypatch.setattr(record_queue, "_MOST_WAITING", 1_000_000)
     queue = RecordQueue()
     queue.append(b"", 0)
     queue.append(b"x" * 900_000, 1)
-    assert queue._zstd is None or not queue.is_full
+    assert queue._zstd is None or not is_full(queue)
 
     queue.append(os.urandom(11_000), 2)
-    assert queue.is_full
+    assert is_full(queue)
     queue.pop()
     queue.pop()
     queue.pop()
-    assert not queue.is_full
+    assert not is_full(queue)
 
     queue.append(b"", 0)
     queue.append(b"x" * 1_100_000, 1)
-    assert queue.is_full
+    assert is_full(queue)

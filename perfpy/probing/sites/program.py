@@ -59,6 +59,8 @@ class SymbolCode:
         self.is_indirect = is_indirect
 
 
+_EXECUTABLE: Final = 1  # PF_X
+_LONGEST_NAME: Final = 4096
 _NAME_ENDS: Final = (b"\0", b"@")  # @ begins a version, as in stdout@GLIBC_2.2.5
 
 
@@ -120,6 +122,12 @@ class Program:
             return address
         raise ProbeError(f"{self.path} has no code at {address:#x}", 22)
 
+    def has_code(self, address: int) -> bool:
+        """Whether an address is executable. Linkers that drop a function may leave its debug information, at addresses near 0."""
+        segments = self.runtime.segments
+        starts, sizes = segments["vaddr"], segments["filesz"]
+        return not len(segments) or bool(np.any((segments["flags"] & _EXECUTABLE != 0) & (starts <= address) & (address < starts + sizes)))
+
     def address(self, offset: int) -> int:
         """Return the link-time address of a file offset."""
         for segment in self.runtime.segments:
@@ -146,6 +154,19 @@ class Program:
                 pairs.add((raw, start))
                 size = int(symbols.end[row]) - start
                 yield SymbolCode(raw, self.address(start), size, is_indirect=int(symbols.type[row]) == STT_GNU_IFUNC)
+
+    def data_symbol_at(self, address: int) -> tuple[str, int] | None:
+        """Return the name and the address of the data symbol that contains an address."""
+        section = self.symbols.section(".symtab")
+        if section is None:
+            return None
+        symbols = self.symbols.symbols(section)
+        holds = (symbols["value"] <= address) & (address < symbols["value"] + np.maximum(symbols["size"], 1))
+        rows = symbols[holds & (symbols["info"] & 15 == STT_OBJECT)]
+        if not len(rows):
+            return None
+        name = bytes(self.symbols.strings(section)[int(rows[0]["name"]) :][:_LONGEST_NAME]).split(b"\0")[0]
+        return name.decode("utf-8", "surrogateescape"), int(rows[0]["value"])
 
     def data_address(self, name: str) -> int | None:
         """Return the address of the defined data symbol of a name, None without one."""

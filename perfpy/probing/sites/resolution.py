@@ -70,7 +70,7 @@ class Resolver:
         limited: list[Site] = []
         pairs = set()
         for site in sites:
-            if (site.address, site.name) in pairs:
+            if (site.address, site.name) in pairs or not self._program.has_code(site.address):
                 continue
             pairs.add((site.address, site.name))
             limited.append(site)

@@ -157,7 +157,7 @@ class SiteSearch:
         function, for the error.
         """
         addresses = []
-        for address in self._addresses_of(unit, files, line, code):
+        for address in filter(self._program.has_code, self._addresses_of(unit, files, line, code)):
             first = self._sharing_line(unit, files, address)
             if first is not None and first != line:
                 raise ProbeError(

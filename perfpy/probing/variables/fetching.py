@@ -294,10 +294,11 @@ class Fetcher:
 
     def _global_text(self, address: int) -> str:
         if self._is_kernel:
-            symbol = self._program.symbol_at(address)
+            symbol = self._program.data_symbol_at(address)
             if symbol is None:
                 raise UnsupportedLocationError(f"no symbol contains the variable at {address:#x}")
-            return f"@{symbol.name}{address - symbol.address:+d}"
+            name, start = symbol
+            return f"@{name}{address - start:+d}"
         # The kernel adds the distance of the probe's own address from its file offset, which is also right for data beyond it.
         distance = address - self._site.address + self._program.file_offset(self._site.address)
         return f"@+{distance:#x}"

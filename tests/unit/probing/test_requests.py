@@ -201,6 +201,19 @@ def test_a_kernel_is_probed_by_symbols(inlined: Program) -> None:
     assert (entered.text, returned.text) == ("p:probe/scan scan+0 it=%di:x64", "r:probe/scan__return scan+0")
 
 
+def test_a_variable_of_a_kernel_is_named_by_its_symbol(inlined: Program) -> None:
+    (definition,) = plan(inlined, parse_request("scan seen"), is_kernel=True).definitions
+    assert definition.text == "p:probe/scan scan+0 seen=@seen+0:s32"
+
+
+def test_a_function_that_the_linker_dropped_has_no_site(tmp_path: Path) -> None:
+    """Its debug information stays, at addresses near 0; perf writes 0xfffffffffffff000."""
+    source = "int seen;\nvoid dead(int n)\n{\n seen += n;\n}\nint main(void)\n{\n return seen;\n}\n"
+    program = opened(compiled(tmp_path, flags="-O1 -g -no-pie -ffunction-sections -Wl,--gc-sections", source=source))
+    for text in ("dead", "dead n", "shop.c:4"):
+        assert refusal(program, text).exit_code == 237
+
+
 def test_lines_of_functions_in_assembly_count_from_the_file(tmp_path: Path) -> None:
     source = ".globl main, count\n.type count,@function\n.text\nmain:\ncount:\n nop\n ret\n.size count,.-count\n"
     program = opened(compiled(tmp_path, flags="-g -x assembler -no-pie", source=source))

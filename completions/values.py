@@ -67,6 +67,8 @@ def values(option: Option) -> Values:
         return Values("words", " ".join(option.kind.type.words))
     if "input" in option.words or "missing" in option.words:
         return Values("recordings")
+    if option.help.startswith(_SORT_BY):  # sched, kwork and kmem have keys of their own
+        return Values("words", option.help.removeprefix(_SORT_BY).replace(",", ""), listed=True)
     exact = _BY_METAVAR.get(option.metavar)
     if exact:
         return exact
@@ -82,6 +84,7 @@ def _is_mode(mode: str) -> bool:
 
 
 _CALL_GRAPH_MODES = " ".join(mode for mode in ("dwarf", "fp", "lbr") if _is_mode(mode))
+_SORT_BY = "sort by: "
 _SORT_KEYS = Values("words", " ".join(dict.fromkeys(sort_keys())), listed=True)
 _BY_METAVAR = {
     "<pid>": Values("pids", listed=True),

@@ -104,7 +104,7 @@ WRITERS = {
     "cli/list.py": "what an option names",
     "cli/stat/output.py": "what an option names",
     "cli/trace/output.py": "what an option names",
-    "cli/__init__.py": "/dev/null",
+    "cli/dispatch/errors.py": "/dev/null",
     "views/script/run.py": "beside the recording; the event's name is one part of a path (cli/script/run.py)",
     "views/report/screens/browser.py": "a new file with a number, in the current folder, when the user asks for it",
 }
@@ -320,7 +320,7 @@ def test_the_finders_find(code: str, finder, tmp_path: Path, monkeypatch: pytest
 #: who may name descriptors 1 and 2 past the streams: to throw away what cannot be written, to write a recording to a pipe
 PAST_THE_STREAMS: Final = {
     "capture/session/progress.py",
-    "cli/__init__.py",
+    "cli/dispatch/errors.py",
     "capture/counting/count_file.py",
     "untrusted/terminal.py",
     "capture/output/output.py",

@@ -37,20 +37,17 @@ help                `perfpy help`, with the map of the API
 from __future__ import annotations
 
 import atexit
-import errno
 import gc
 import io
 import os
 import sys
 
 from perfpy.cli.dispatch.commands import COMMANDS, HIDDEN, load
-from perfpy.errors import OutputFailedError, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OBJECTS_BEFORE_COLLECTION = 50_000
 
 
@@ -163,34 +160,9 @@ def _prepare_streams() -> None:
 
 
 def _print_error(name: str, error: Exception) -> int:
-    """Print the error, and return its exit status. name is the command, or ""."""
-    if isinstance(error, BrokenPipeError):
-        return _reader_gone()
-    if isinstance(error, OSError) and error.errno in _FULL and not error.filename:
-        _discard_output()
-        error = OutputFailedError("standard output", os.strerror(error.errno))
-    if os.environ.get("PERFPY_DEBUG", "0") not in ("", "0"):
-        import traceback
+    from perfpy.cli.dispatch.errors import print_error  # rarely needed
 
-        traceback.print_exception(error)
-    from perfpy.cli.line.program_name import program, use_program_name_in_commands
-    from perfpy.untrusted.text import one_line
-
-    text, status = _explain(error)
-    caller = program()
-    text = use_program_name_in_commands(one_line(text), COMMANDS)
-    print(f"{caller} {name}: {text}" if name else f"{caller}: {text}", file=sys.stderr)
-    return status
-
-
-def _explain(error: Exception) -> tuple[str, int]:
-    if isinstance(error, PerfError):
-        return str(error), error.exit_code
-    if isinstance(error, OSError) and error.strerror:
-        return (f"{error.filename}: " if error.filename else "") + error.strerror, PerfError.exit_code
-    if isinstance(error, MemoryError):
-        return "out of memory", PerfError.exit_code
-    return f"internal error: {type(error).__name__}: {error}; PERFPY_DEBUG=1 prints the traceback", PerfError.exit_code
+    return print_error(name, error)
 
 
 def _flush(name: str, status: int) -> int:
@@ -200,14 +172,3 @@ def _flush(name: str, status: int) -> int:
     except OSError as error:
         return _print_error(name, error)
     return status
-
-
-def _reader_gone() -> int:
-    _discard_output()
-    return 141  # the status of a process ended by SIGPIPE
-
-
-def _discard_output() -> None:
-    """Keep the interpreter from flushing standard output again."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())

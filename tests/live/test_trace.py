@@ -92,7 +92,7 @@ def test_a_probe_of_a_list_exists_while_its_program_is_traced():
     if not os.access(events, os.W_OK):
         pytest.skip("this kernel takes no uprobes from this user")
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
-    library = next((line.split()[-1] for line in maps.splitlines() if re.search(r"/libc[.-]\S*so", line)), "")
+    library = next((line.split()[-1] for line in maps.splitlines() if re.search(r"/libc[.-][^/\s]*so[^/\s]*$", line)), "")
     if not library:
         pytest.skip("this Python has no libc.so")
     program = [sys.executable, "-c", "import os; os.getppid()"]

@@ -89,14 +89,14 @@ def test_threads_that_the_main_thread_waits_for_are_considered_in_its_place(watc
         one.tid: [WatchedWait(one.tid, wait.kind, wait.call, wait.lock, time) for wait, time in watch.waits(one.tid).items()]
         for one in threads
     }
-    assert watched_verdict(5, threads, waits) == ["Worker (6) waits 100 % of 0.1 s for a lock (futex 0x1000)."]
+    assert watched_verdict(5, threads, waits) == ["worker (6) waits 100 % of 0.1 s for a lock (futex 0x1000)."]
     assert any(line.startswith("worker (6)") for line in watched_lines(5, threads, waits, all_threads=False))
 
 
 def test_programs_that_run_are_said_to_run(watched):
     watch = watched((0, {5: state("R")}), (100, {5: state("R", ran=90, queued=10)}))
     waits = {5: [WatchedWait(5, RUNNING, "", 0, 90 * MS), WatchedWait(5, reasons.CPU, "", 0, 10 * MS)]}
-    assert watched_verdict(5, watch.times(), waits)[0] == "Worker (5) runs 90 % of 0.1 s."
+    assert watched_verdict(5, watch.times(), waits)[0] == "worker (5) runs 90 % of 0.1 s."
 
 
 def test_a_process_that_ended_at_once_has_a_verdict():

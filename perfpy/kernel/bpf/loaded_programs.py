@@ -184,11 +184,11 @@ def _is_complete(info: ctypes.Array[ctypes.c_char], array: _Array, count: int, s
 def _program(ident: int, info: bytes, arrays: dict[int, bytes], type_size: int) -> BpfProgramInfo | None:
     head = _HEAD.unpack_from(info)
     addresses, lengths = (_numbers(arrays.get(array.bit, b""), array.size) for array in (_ADDRESSES, _LENGTHS))
-    if len(addresses) != len(lengths) or not all(addresses):  # hidden from this user
-        return None
-    name = head[-1].split(b"\0", 1)[0].decode(errors="replace")
     tags = arrays.get(_TAGS.bit, b"")
     each = tuple(tags[offset : offset + _TAGS.size] for offset in range(0, len(tags), _TAGS.size))
+    if not len(addresses) == len(lengths) == len(each) or not all(addresses):  # hidden from this user
+        return None
+    name = head[-1].split(b"\0", 1)[0].decode(errors="replace")
     records = arrays.get(_FUNCTION_TYPES.bit, b"")  # { u32 insn_off, type_id; }
     types = tuple(_u32(records, offset + 4) for offset in range(0, len(records), type_size or 8))
     functions = tuple(zip(addresses, lengths, strict=True))

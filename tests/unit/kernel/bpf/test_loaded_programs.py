@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from perfpy.kernel.bpf.loaded_programs import BpfProgramInfo, loaded_programs, loaded_types
+from perfpy.kernel.bpf.loaded_programs import BpfProgramInfo, _program, loaded_programs, loaded_types
 from perfpy.perfdata.container.bpf_programs import BpfFunction, bpf_functions, btf_function_names
 from perfpy.perfdata.container.feature_values import BpfProgram
 from tests.builders import bpf_programs
@@ -49,6 +49,14 @@ def test_code_that_the_kernel_hides_has_no_length():
     bits, info_of_kernel, data = BpfProgramInfo(7, "p", b"", (), (), bytes(info)).with_arrays()
     assert (bits, data) == (0, b"")
     assert info_of_kernel == bytes(232)
+
+
+def test_a_program_whose_functions_the_kernel_hides_is_left_out():
+    """Without CAP_SYSLOG the kernel hides addresses and lengths, and shows the tags."""
+    tags, addresses, lengths = b"12345678", struct.pack("=Q", 0xFFFFFFFFC0000000), struct.pack("=I", 5)
+    assert _program(7, bytes(232), {8: tags}, 0) is None
+    assert _program(7, bytes(232), {3: addresses, 4: lengths}, 0) is None
+    assert _program(7, bytes(232), {3: addresses, 4: lengths, 8: tags}, 0) is not None
 
 
 @pytest.mark.live

@@ -1,4 +1,4 @@
-"""Waits of running threads, also of those that have not ended: `perfpy top --off-cpu`.
+"""Waits of threads, including waits that have not ended yet: `perfpy top --off-cpu`.
 
 `record --off-cpu` writes a wait when it ends. A live view counts in each interval the part of every wait that lies in it, so that
 what everybody waits for now has rows while they wait.

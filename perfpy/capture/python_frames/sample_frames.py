@@ -379,7 +379,7 @@ class PythonFrames:
     # What reports need.
 
     def take_side_band(self) -> bytes:
-        """Return records of the new names of threads, and those that map the functions into processes that do not have them yet."""
+        """Return records that name threads anew, and records that map functions into processes without them."""
         first, self._first = self._first, {}
         mappings, self._comms = self._comms, b""
         for pid, moment in first.items():

@@ -144,7 +144,7 @@ class AwaitingTasks:
         return keys[0] if len(keys) == 1 else 0
 
     def _of_coroutine(self, coroutine: int, to_frame: int) -> list[PythonFrame]:
-        """Return the frames of a waiting coroutine and of those that it awaits, innermost first."""
+        """Return the frames of a waiting coroutine and of the coroutines it awaits, innermost first."""
         layout = self._layout.frame
         frames: list[PythonFrame] = []
         kind = read_word(self._memory, coroutine + _TYPE) if is_pointer(coroutine) else 0

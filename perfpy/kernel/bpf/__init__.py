@@ -1,4 +1,4 @@
-"""BPF programs: those that are loaded, and perfpy's own.
+"""BPF programs: perfpy's own, and all that the kernel has loaded.
 
 Modules:
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _KEY: Final = struct.Struct("=I")
 _CALLS: Final = 1024  # numbers of calls
 _PENDING: Final = 16384  # threads
-_PROCESSES: Final = 1 << 16  # those that made no call for the longest time go first
+_PROCESSES: Final = 1 << 16  # beyond it, the processes whose last call is oldest are dropped
 _RING_SIZE: Final = 1 << 24
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 _MOST_WAITING: Final = 1 << 18  # strings whose call has not been seen

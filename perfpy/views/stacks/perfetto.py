@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
 
 _UNNAMED: Final = "[unknown]"
-_CLEARED, _NEEDS_STATE = 1, 2  # TracePacket.SequenceFlags: the first packet of a sequence, and those that refer to it
+_CLEARED, _NEEDS_STATE = 1, 2  # TracePacket.SequenceFlags: the first packet of a sequence, and the later packets that refer to it
 _KERNEL, _USER = 1, 2  # Profiling.CpuMode
 _UINT32: Final = (1 << 32) - 1
 #: fields of InternedData

@@ -47,7 +47,7 @@ class Loop:
         assert [frame.code.name for frame in self.frames] == ["child", "Handle._run", "BaseEventLoop._run_once"]
 
     def coroutine(self, names: Sequence[str], *, previous: int = 0) -> int:
-        """A coroutine, and those that it awaits."""
+        """A coroutine, and the coroutines it awaits."""
         memory, top = self.memory, 0
         awaited = self.coroutine(names[1:]) if names[1:] else 0
         address = memory.heap.new(512)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Naming: TypeAlias = Callable[[int, str, str], str]
 
 _UNKNOWN_FILE = "[unknown]"
+_MOST_DIGITS = 20  # of a 64-bit number; a longer name is text: Python refuses to read 4,301 digits
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,9 @@ def _name_rank(name: str | None) -> Order:
     if name == _UNKNOWN_FILE:
         return (0, 0, b"")
     number = name.strip()
-    return (1, int(number), b"") if number.isdecimal() else (2, 0, name.encode(errors="surrogateescape"))
+    if number.isdecimal() and len(number) <= _MOST_DIGITS:
+        return (1, int(number), b"")
+    return (2, 0, name.encode(errors="surrogateescape"))
 
 
 def differences(

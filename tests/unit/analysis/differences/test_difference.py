@@ -73,6 +73,11 @@ def test_equal_rows_are_in_order_of_names_and_nameless_ones_last() -> None:
     assert names_in_order(Compute(), [change(name, 1_000, 1_000) for name in ("b", None, "a")]) == ["a", "b", None]
 
 
+def test_numbers_sort_by_value_and_a_name_of_countless_digits_as_text() -> None:
+    rows = [change(name, 1_000, 1_000) for name in ("9" * 5_000, "10", "9", "main")]
+    assert names_in_order(Compute(), rows) == ["9", "10", "9" * 5_000, "main"]
+
+
 def test_a_third_recording_may_decide_the_order() -> None:
     rows = [change("x", 1_000, 9_000, 1_000), change("y", 1_000, 1_000, 5_000)]
     assert names_in_order(Compute(), rows, first=1) == ["x", "y"]

@@ -138,7 +138,7 @@ def _socket_name(call: Call) -> str:
 
 
 def peer_address(text: str) -> str:
-    """Return ADDRESS:PORT, [ADDRESS]:PORT or the path of a socket address (perfpy.views.trace.structure_text); "" for others."""
+    """Return ADDRESS:PORT, [ADDRESS]:PORT or the path of a socket address (perfpy.views.trace.arguments.structure_text); "" for others."""
     if match := _ADDRESS.match(text):
         return f"{match['addr']}:{match['port']}" if match["addr"] else f"[{match['addr6']}]:{match['port6']}"
     local = _PATH.match(text)

@@ -8,7 +8,7 @@ arguments.tsv has a row for each call: its name, then NAME=KIND for each argumen
     buffer           the address of bytes that the call writes
     fd, dirfd        a descriptor; of a folder, or AT_FDCWD
     pid              a process or thread
-    others           tables of constants.tsv, and the kinds of perfpy.views.trace.special_texts
+    others           tables of constants.tsv, and the kinds of perfpy.views.trace.arguments.special_texts
 """
 
 from __future__ import annotations

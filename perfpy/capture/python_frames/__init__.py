@@ -23,10 +23,6 @@ process_memory   the memory of a recorded process
 frame_program    the BPF program that copies frames
 sampled_frames   its maps; copies and their samples
 answers          the reader's messages to the unwinding process
-evaluation       the Python frame and instruction in an evaluation loop's frame
-registers        the registers of the frames of a callchain
-home_slots       the stack slot in which an evaluation loop saves its instruction
-seen_callers     callers from other readings of a thread
 merging          a callchain with its Python frames
 sample_frames    callchains with Python frames for batches of samples
 asyncio_section  how _asyncio describes its tasks

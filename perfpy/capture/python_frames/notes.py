@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, SEEN, UNKNOWN, UNPROVEN
+from perfpy.capture.python_frames.merging.callchains import EXACT, OPEN_LINES, PARTIAL, SEEN, UNKNOWN, UNPROVEN
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 

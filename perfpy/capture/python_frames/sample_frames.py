@@ -19,16 +19,16 @@ from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
 from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
 from perfpy.abi.sample_id import IdLayout
-from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, IncomingAnswers, ReadUpTo, Refused
 from perfpy.capture.python_frames.blocked_loops import AWAITED, MARK, BlockedLoops
-from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluate, note_slots
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
-from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.image_file import write_image
+from perfpy.capture.python_frames.merging import callchains as merging
+from perfpy.capture.python_frames.merging.evaluation import NO_FRAME, CodeRanges, evaluate, note_slots
+from perfpy.capture.python_frames.merging.home_slots import HomeSlots
+from perfpy.capture.python_frames.merging.registers import FROM_PERF, STACK_POINTER, StackCopy, frame_states
+from perfpy.capture.python_frames.merging.seen_callers import KnownCalls, SeenCallers
 from perfpy.capture.python_frames.notes import PythonSummary, notes
-from perfpy.capture.python_frames.registers import FROM_PERF, STACK_POINTER, StackCopy, frame_states
-from perfpy.capture.python_frames.seen_callers import KnownCalls, SeenCallers
 from perfpy.capture.python_frames.thread_names import PendingNames
 from perfpy.capture.runtimes.hotspot.java_frames import stack_words
 from perfpy.interpreters.cpython.event_loops import is_callback
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.columns import Columns
     from perfpy.capture.python_frames.answers import Answer
-    from perfpy.capture.python_frames.registers import FrameState
+    from perfpy.capture.python_frames.merging.registers import FrameState
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.rules import FrameRules

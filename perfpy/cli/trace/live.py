@@ -29,8 +29,8 @@ from perfpy.live.calls.session import LiveCalls
 from perfpy.live.rings import LiveRings
 from perfpy.tracing.descriptors import descriptor_numbers
 from perfpy.tracing.named_totals import NamedTotals
+from perfpy.views.trace.call_tables import named_json, named_lines
 from perfpy.views.trace.event_sums import RUN_TIME
-from perfpy.views.trace.named_text import named_json, named_lines
 from perfpy.views.trace.recorded_calls import CallFilter
 from perfpy.views.trace.switched import SwitchOptions
 

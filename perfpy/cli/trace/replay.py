@@ -10,12 +10,11 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.selection import parse_selection
 from perfpy.tracing.lanes import Lanes
+from perfpy.views.trace.call_tables import CallTables, SummaryOptions, empty_totals, percentile_lines
 from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
-from perfpy.views.trace.percentile_text import percentile_lines
 from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
 from perfpy.views.trace.stack_text import StackLimits
-from perfpy.views.trace.summary_text import CallTables, SummaryOptions, empty_totals
 from perfpy.views.trace.switched import SwitchOptions
 
 if TYPE_CHECKING:

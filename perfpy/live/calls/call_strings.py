@@ -30,7 +30,7 @@ from perfpy.live.calls.text_program import (
     fork_program,
 )
 from perfpy.tracing.events import ENTER
-from perfpy.views.trace.structure_text import structure_text
+from perfpy.views.trace.arguments.structure_text import structure_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,23 +6,36 @@ string joins them.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
 from perfpy.abi.system_calls.arguments import arguments_of
+from perfpy.abi.system_calls.constants import Constants, constants_of
 from perfpy.abi.system_calls.errors import error_name
 from perfpy.abi.system_calls.numbers import names_by_number
 from perfpy.abi.system_calls.results import result_kind
 from perfpy.abi.system_calls.structures import structures_of
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
-from perfpy.views.trace.argument_texts import ArgumentRows, Contents, Descriptor, Number, Process, Text, result_processes
-from perfpy.views.trace.kinds import text_of_kind
-from perfpy.views.trace.special_texts import F_GETOWN, ControlResult, Dependent
-from perfpy.views.trace.unused_arguments import unused_arguments
+from perfpy.views.trace.arguments.special_texts import F_GETOWN, ControlResult, Dependent, special_text
+from perfpy.views.trace.arguments.texts import (
+    ArgumentRows,
+    ArrayBits,
+    Contents,
+    Descriptor,
+    Hidden,
+    Named,
+    Number,
+    Process,
+    Text,
+    bits_text,
+    open_text,
+    result_processes,
+)
+from perfpy.views.trace.arguments.unused import unused_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,10 +49,12 @@ if TYPE_CHECKING:
 
 _UNKNOWN_KIND: Final = "long"
 _MOST_ARGUMENTS: Final = 6
+_WORD: Final = 0xFFFFFFFF
 _MOST_SHAPES: Final = 4096
 _USUAL_NUMBERS: Final = 1024
 _ALL, _LOW = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0xFFFFFFFF)
 _PROCESS_RESULT, _CONTROL_RESULT = 1, 2
+_NUMBERS: Final = {"int": ("i4", "%d"), "long": ("i8", "%d"), "hex": ("u8", "%#x")}
 
 
 class CallShape(NamedTuple):
@@ -246,3 +261,39 @@ def _joined(shape: CallShape, mask: int, values: list[NDArray[np.uint64]], rows:
             columns.append(text.texts(values[index][chosen], rows))
     whole = f"{shape.name}({', '.join(parts)})"
     return map(whole.__mod__, zip(*columns, strict=True)) if columns else [whole] * len(chosen)
+
+
+@cache
+def text_of_kind(kind: str, machine: str) -> Number:
+    """Return how a kind becomes text; machine: as uname(2) has it."""
+    if kind in ("fd", "dirfd"):
+        return Descriptor(is_folder=kind == "dirfd")
+    if kind == "pid":
+        return Process()
+    if kind == "text":
+        return Text()
+    if kind == "buffer":
+        return Hidden()
+    if kind in _NUMBERS:
+        return Number(*_NUMBERS[kind])
+    if kind == "open_flags":
+        return Named(open_text(machine))
+    constants = constants_of(kind)
+    if constants is None:
+        return special_text(kind, machine)
+    return _of_constants(constants)
+
+
+def _of_constants(constants: Constants) -> Number:
+    if constants.is_array:
+        return ArrayBits(constants)
+    if constants.bits:
+        return Named(lambda number: bits_text(number, constants.bits, constants.zero), is_always_shown=constants.is_always_shown)
+
+    def text(number: int) -> str:
+        name = constants.values.get(number)
+        if name is not None:
+            return name
+        return f"{number & _WORD:#x}" if constants.is_hex else str(number)
+
+    return Named(text, dtype="i4", is_always_shown=constants.is_always_shown)

@@ -13,7 +13,7 @@ from perfpy.abi.columns import Ragged, rows_where
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.perfdata.tracepoints.field_columns import trace_columns
 from perfpy.untrusted.text import one_line
-from perfpy.views.trace.argument_texts import ArgumentRows, Process
+from perfpy.views.trace.arguments.texts import ArgumentRows, Process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.evaluation import CodeRanges, evaluate
 from perfpy.capture.python_frames.functions import PythonFunctions
-from perfpy.capture.python_frames.home_slots import HomeSlots
-from perfpy.capture.python_frames.registers import FrameState
+from perfpy.capture.python_frames.merging.evaluation import CodeRanges, evaluate
+from perfpy.capture.python_frames.merging.home_slots import HomeSlots
+from perfpy.capture.python_frames.merging.registers import FrameState
 from perfpy.interpreters.cpython import frames
 from perfpy.interpreters.cpython.line_tables import decode_lines
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError

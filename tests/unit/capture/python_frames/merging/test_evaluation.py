@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, Evaluated, evaluate, note_slots
-from perfpy.capture.python_frames.home_slots import HomeSlots
-from perfpy.capture.python_frames.registers import FrameState
+from perfpy.capture.python_frames.merging.evaluation import NO_FRAME, CodeRanges, Evaluated, evaluate, note_slots
+from perfpy.capture.python_frames.merging.home_slots import HomeSlots
+from perfpy.capture.python_frames.merging.registers import FrameState
 
 STACK = 0x7F00_0000_0000
 CODE = 0x7F10_0000_0000

@@ -9,10 +9,10 @@ import numpy as np
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
 from perfpy.tracing.totals import Totals
+from perfpy.views.trace.call_tables import percentile_lines
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls, json_summary
 from perfpy.views.trace.lines import LineOptions
-from perfpy.views.trace.percentile_text import percentile_lines
 from tests.builders.call_events import CallEventList
 
 

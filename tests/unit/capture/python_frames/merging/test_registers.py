@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfpy.capture.python_frames.registers import STACK_POINTER, FrameState, StackCopy, frame_states
+from perfpy.capture.python_frames.merging.registers import STACK_POINTER, FrameState, StackCopy, frame_states
 from perfpy.unwind.rules import OFFSET, FrameRules
 
 RBX, RBP, R14 = 3, 6, 14

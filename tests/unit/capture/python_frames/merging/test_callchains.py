@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.evaluation import Evaluated
-from perfpy.capture.python_frames.merging import (
+from perfpy.capture.python_frames.merging.callchains import (
     EXACT,
     OPEN_LINES,
     PARTIAL,
@@ -15,7 +14,8 @@ from perfpy.capture.python_frames.merging import (
     of_copied_frames,
     of_old_versions,
 )
-from perfpy.capture.python_frames.seen_callers import KnownCalls, SeenCallers
+from perfpy.capture.python_frames.merging.evaluation import Evaluated
+from perfpy.capture.python_frames.merging.seen_callers import KnownCalls, SeenCallers
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
 STACK = 0x7F00_0000_0000

@@ -11,7 +11,7 @@ import pytest
 
 from perfpy.abi.system_calls.numbers import names_by_number
 from perfpy.abi.system_calls.structures import RESULT, structures_of
-from perfpy.views.trace.structure_text import structure_text
+from perfpy.views.trace.arguments.structure_text import structure_text
 
 MACHINE = "x86_64"
 ADDRESS6 = struct.pack("=H", socket.AF_INET6) + b"\x01\xbb" + bytes(4) + socket.inet_pton(socket.AF_INET6, "2001:db8::1")

@@ -15,15 +15,15 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfpy.capture.python_frames.seen_callers import NOBODY
+from perfpy.capture.python_frames.merging.seen_callers import NOBODY
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfpy.capture.python_frames.answers import FoundCode, ReadFrame
-    from perfpy.capture.python_frames.evaluation import Evaluated
-    from perfpy.capture.python_frames.seen_callers import SeenCallers
+    from perfpy.capture.python_frames.merging.evaluation import Evaluated
+    from perfpy.capture.python_frames.merging.seen_callers import SeenCallers
 
 #: Grades of a sample, best first: everything dates from the sample or matches it; some callers or their lines are from other readings; the
 #: lines of some callers are open; matched by the number of calls from C alone; callers are missing; no frame is known.

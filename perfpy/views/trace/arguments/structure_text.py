@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.system_calls.constants import constants_of
 from perfpy.abi.system_calls.structures import mode_offset, structure_size
 from perfpy.untrusted.text import one_line
-from perfpy.views.trace.argument_texts import bits_text, open_text
+from perfpy.views.trace.arguments.texts import bits_text, open_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.capture.python_frames.answers import FoundCode
-    from perfpy.capture.python_frames.home_slots import HomeSlots
-    from perfpy.capture.python_frames.registers import FrameState
+    from perfpy.capture.python_frames.merging.home_slots import HomeSlots
+    from perfpy.capture.python_frames.merging.registers import FrameState
 
 _STACK_POINTER: Final = 7
 _UNIT: Final = 2

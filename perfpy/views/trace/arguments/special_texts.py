@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.constants import constants_of
 from perfpy.abi.system_calls.ioctls import ioctl_name
-from perfpy.views.trace.argument_texts import ArgumentRows, Named, Number, Process, bits_text, open_text
+from perfpy.views.trace.arguments.texts import ArgumentRows, Named, Number, Process, bits_text, open_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,189 @@
+"""The tables of calls: perf's with -s for each thread or all, those with percentiles and histograms, and those by file or by peer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.system_calls.errors import error_name
+from perfpy.tracing.totals import Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.tracing.named_totals import NamedTotals
+    from perfpy.tracing.totals import CallTotals
+
+_MILLISECOND: Final = 1e6  # nanoseconds
+_SECOND: Final = 1e9
+_HEAD: Final = (
+    "   syscall            calls  errors  total       min       avg       max       stddev",
+    "                                     (msec)    (msec)    (msec)    (msec)        (%)",
+    "   --------------- --------  ------ -------- --------- --------- ---------     ------",
+)
+_PARTS: Final = 16  # buckets of a power of two (perfpy.tracing.totals)
+_BAR: Final = 40  # the longest bar
+_PERCENTILE_HEAD: Final = (
+    "   syscall            calls  errors     total   wall       p50       p90       p99       max",
+    "                                       (msec)    (%)    (msec)    (msec)    (msec)    (msec)",
+    "   --------------- --------  ------ --------- ------ --------- --------- --------- ---------",
+)
+_UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
+_NAMED_HEAD: Final = (
+    "      calls  errors     total   wall       p50       p99       max        bytes  {}",
+    "                       (msec)    (%)    (msec)    (msec)    (msec)",
+    "   --------  ------ --------- ------ --------- --------- --------- ------------  ---------------",
+)
+
+
+def empty_totals(*, has_buckets: bool) -> Totals:
+    """Return sums without calls; has_buckets: for percentiles and histograms."""
+    return Totals(has_buckets=has_buckets)
+
+
+class SummaryOptions(NamedTuple):
+    """The form of the tables.
+
+    Attributes:
+        of_all: one table for all threads instead of one for each.
+        errnos: print the error numbers of each call.
+        most: rows of a table; 0 for all.
+    """
+
+    of_all: bool = False
+    errnos: bool = False
+    most: int = 0
+
+
+class CallTables:
+    """The tables of a stream's sums.
+
+    Args:
+        totals: the sums.
+        options: their form.
+        name_of: returns the name of a call.
+        comm_of: returns the last comm of a thread.
+    """
+
+    def __init__(self, totals: Totals, options: SummaryOptions, name_of: Callable[[int], str], comm_of: Callable[[int], str]) -> None:
+        self._totals = totals
+        self._options = options
+        self._name_of = name_of
+        self._comm_of = comm_of
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the tables, without line breaks."""
+        yield from ("", " Summary of events:", "")
+        events = self._totals.events
+        count = self._totals.samples
+        if self._options.of_all:
+            yield f" total, {count} events"
+            yield from self._table(self._totals.of_all())
+            return
+        by_thread = self._totals.by_thread()
+        for tid, own in sorted(events.items(), key=lambda item: item[1]):
+            yield f" {self._comm_of(tid)} ({tid}), {own} events, {100 * own / max(count, 1):.1f}%{self._further_sums(tid)}"
+            yield from self._table(by_thread.get(tid, []))
+
+    def _further_sums(self, tid: int) -> str:
+        """Return the page faults and the run time of a thread."""
+        faults = ((name, self._totals.faults.get(name, {}).get(tid, 0)) for name in ("majfault", "minfault"))
+        texts = [f", {count} {name}s" for name, count in faults if count]
+        if self._totals.run_times:
+            texts.append(f", {self._totals.run_times.get(tid, 0) / _MILLISECOND:.3f} msec")
+        return "".join(texts)
+
+    def _table(self, calls: list[CallTotals]) -> Iterator[str]:
+        yield ""
+        yield from _HEAD
+        most = self._options.most or len(calls)
+        for call in calls[:most]:
+            times = "".join(f" {value / _MILLISECOND:9.3f}" for value in (call.least, call.mean, call.most))
+            yield (
+                f"   {self._name_of(call.number):<15s} {call.calls:8d} {call.errors:6d}"
+                f" {call.total / _MILLISECOND:9.3f}{times} {call.relative_error:9.2f}%"
+            )
+            if self._options.errnos:
+                for number, count in sorted(call.errnos.items()):
+                    yield f"\t\t\t\t{error_name(number).name}: {count}"
+        yield from ("", "")
+
+
+def percentile_lines(totals: Totals, name_of: Callable[[int], str], most: int = 0, *, histograms: bool = False) -> Iterator[str]:
+    """Yield the table of all calls by their total time.
+
+    Args:
+        totals: the sums.
+        name_of: returns the name of a call.
+        most: rows; 0 for all.
+        histograms: print the histogram of each call below the table.
+    """
+    calls = totals.of_all()
+    wall = max(totals.last_time - totals.first_time, 1)
+    yield from ("", f" {sum(call.calls for call in calls)} calls in {wall / _SECOND:.3f} s:", "", *_PERCENTILE_HEAD)
+    for call in calls[: most or len(calls)]:
+        times = (*(call.percentile(share) for share in (0.5, 0.9, 0.99)), call.most)
+        columns = "".join(f" {value / _MILLISECOND:9.3f}" for value in times)
+        share = 100 * call.total / wall
+        yield f"   {name_of(call.number):<15s} {call.calls:8d}  {call.errors:6d} {call.total / _MILLISECOND:9.3f} {share:6.2f}{columns}"
+    for call in calls[: most or len(calls)] if histograms else ():
+        yield from _histogram(call, name_of)
+
+
+def _histogram(call: CallTotals, name_of: Callable[[int], str]) -> Iterator[str]:
+    """Yield the counts of calls by powers of two of their times."""
+    counts: dict[int, int] = {}
+    for bucket, count in call.buckets.items():
+        counts[bucket // _PARTS] = counts.get(bucket // _PARTS, 0) + count
+    yield from ("", f" {name_of(call.number)}: {call.calls} calls, {call.total / _MILLISECOND:.3f} msec")
+    largest = max(counts.values(), default=1)
+    for power in range(min(counts, default=0), max(counts, default=-1) + 1):
+        count = counts.get(power, 0)
+        bar = "#" * -(-_BAR * count // largest)
+        yield f"   {_time(2**power):>8s} .. {_time(2 ** (power + 1)):>8s} {count:9d} {bar}".rstrip()
+
+
+def _time(nanoseconds: int) -> str:
+    """Return a time with its unit, three digits."""
+    for size, unit in _UNITS:
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds} ns"
+
+
+def named_lines(named: NamedTotals, most: int = 0) -> Iterator[str]:
+    """Yield the table of all names by their total time. most: rows; 0 for all."""
+    calls = named.totals.of_all()
+    wall = _wall(named)
+    yield from ("", f" {sum(call.calls for call in calls)} calls with a {named.kind} in {wall / _SECOND:.3f} s:", "")
+    yield from (line.format(named.kind) for line in _NAMED_HEAD)
+    for call in calls[: most or len(calls)]:
+        times = "".join(f" {value / _MILLISECOND:9.3f}" for value in (call.percentile(0.5), call.percentile(0.99), call.most))
+        yield (
+            f"   {call.calls:8d}  {call.errors:6d} {call.total / _MILLISECOND:9.3f} {100 * call.total / wall:6.2f}{times}"
+            f" {named.bytes[call.number]:12d}  {named.names[call.number]}"
+        )
+
+
+def named_json(named: NamedTotals) -> Iterator[str]:
+    """Yield an object for each name; times in nanoseconds."""
+    wall = _wall(named)
+    for call in named.totals.of_all():
+        value = {
+            named.kind: named.names[call.number],
+            "calls": call.calls,
+            "errors": {error_name(number).name: count for number, count in sorted(call.errnos.items())},
+            "total": call.total,
+            "share": call.total / wall,
+            "min": call.least,
+            "mean": call.mean,
+            "p50": call.percentile(0.5),
+            "p99": call.percentile(0.99),
+            "max": call.most,
+            "bytes": named.bytes[call.number],
+        }
+        yield json.dumps(value)
+
+
+def _wall(named: NamedTotals) -> int:
+    return max(named.totals.last_time - named.totals.first_time, 1)

@@ -102,6 +102,7 @@ class LiveRings:
             tell=tell,
         )
         counters.open()
+        counters.warn_of_skipped(tell)
         try:
             usual = pages_for([event.attr for event in events], procfs, own_status()[0])
             usual = max(usual, roomy_pages(procfs, own_status()[0], self._ring_size) if self._ring_size else 0)

@@ -18,6 +18,7 @@ from perfpy.capture.targets import ANY, online_cpus
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
 from perfpy.kernel.refusals import is_of_another_user
 from perfpy.kernel.ring import PAGE_SIZE, Ring
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,6 +130,7 @@ class SampleCounters:
         self._skip_missing = skip_missing
         self._skip_foreign = skip_foreign
         self._missing: set[int] = set()
+        self._foreign: set[int] = set()
         self._opener = Opener(kernel, self, on_cpus=ANY in self.tids, tell=tell, more_files=raise_open_files_limit)
         self._rings: list[Ring] = []
         self._ring_fds: list[int] = []
@@ -152,6 +154,12 @@ class SampleCounters:
         except BaseException:
             self.close()
             raise
+
+    def warn_of_skipped(self, warn: Callable[[str], None]) -> None:
+        """Report the threads of processes with privileges, if there are any."""
+        if number := len(self._foreign):
+            threads = f"{number} {plural(number, 'thread')} of processes with privileges"
+            warn(f"skipping {threads}, the first is {min(self._foreign)}; run with CAP_PERFMON or CAP_SYS_PTRACE to include them")
 
     def _targets(self, event: OpenEvent) -> Iterator[CounterTarget]:
         if is_aux(event):
@@ -189,9 +197,12 @@ class SampleCounters:
     def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
         """Whether to skip a thread that has ended or may not be measured, if one is left."""
         has_ended = self._skip_missing and refusal.errno == errno.ESRCH
-        if not has_ended and not (self._skip_foreign and is_of_another_user(refusal)):
+        is_foreign = self._skip_foreign and is_of_another_user(refusal)
+        if not has_ended and not is_foreign:
             return False
         self._missing.add(tid)
+        if is_foreign:
+            self._foreign.add(tid)
         return bool(set(self.tids) - self._missing)
 
     def map(self, pages: int, aux_pages: int = 0) -> None:

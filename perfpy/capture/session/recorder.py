@@ -254,9 +254,11 @@ class Recorder:
             tids,
             cgroup_fds=self._cgroups(events),
             skip_missing=target.kind in ("pid", "user"),
+            skip_foreign=target.kind == "user",
             tell=self._note,
         )
         counters.open()
+        counters.warn_of_skipped(self._tell)
         try:
             attrs = [event.attr for event in events]
             usual = pages_for(attrs, self._procfs, own_status()[0], rewritten=options.rewritten)

@@ -184,7 +184,11 @@ class Foreign(FakeKernel):
 
 def test_threads_that_may_not_be_measured_are_omitted_from_those_of_a_user():
     kernel = Foreign()
-    opened(kernel, event("a"), tids=(7, 8), skip_foreign=True)
+    lines: list[str] = []
+    counters = SampleCounters(kernel, [event("a")], (0, 1), (7, 8), skip_foreign=True, tell=lines.append)
+    counters.open()
+    counters.warn_of_skipped(lines.append)
+    assert ["1 thread of" in line and "CAP_PERFMON" in line for line in lines] == [True]
     assert places(kernel) == [("a", 7, 0), ("a", 7, 1)]
     with pytest.raises(KernelRefusedError, match="another user"):
         opened(Foreign(), event("a"), tids=(7, 8), skip_missing=True)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.disassembly.objdump import CodeStyle
     from perfpy.fleet.portable.profile import PortableProfile
+    from perfpy.live.jit_names import LiveJitNames
     from perfpy.live.python_frames import LivePython
     from perfpy.live.reading import RingRecords
     from perfpy.live.rings import LiveRings
@@ -86,6 +87,7 @@ class LiveMonitor:
         hidden: cpumodes without rows.
         zero: forget earlier windows instead of fading them.
         retain: seconds of samples that save() writes and annotate() counts.
+        jit: requests names of code that JVMs have compiled.
 
     Attributes:
         reader: of the ring buffers.
@@ -101,10 +103,12 @@ class LiveMonitor:
         hidden: Collection[int] = (),
         zero: bool = False,
         retain: float = 0,
+        jit: LiveJitNames | None = None,
     ) -> None:
         self._rings = rings
         self._options = options
         self.zero = zero
+        self._jit = jit
         tracing_data = rings.tracing_data()
         tracing = _tracing(tracing_data) if tracing_data else None
         self._python = self._new_python(rings.events(tracing)) if rings.options.python else None
@@ -286,6 +290,8 @@ class LiveMonitor:
     def _fold(self) -> PortableProfile:
         """Return the profile of the current window."""
         window, plan = self._window, self._plan
+        if self._jit is not None:
+            self._jit.prepare(self._symbols)
         timeline, symbolizer = self._symbols.of_window(window.pids)
         scan, machine = planned_scan(plan, window, timeline, symbolizer)
         profile = scan.profile()
@@ -297,6 +303,8 @@ class LiveMonitor:
         infos = lines_of(symbolizer) if plan.needs_sources else None
         parts = recording_text(window)._replace(seconds=0), window.events, profile, symbolizer, timeline, words
         folded = portable(*parts, by_function=plan.folding.by_function, infos=infos)._replace(truncated=scan.truncated_stacks)
+        if self._jit is not None:
+            self._jit.see(symbolizer)
         folded.folded.measures[WINDOW] = folded.folded.period.copy()
         return folded
 

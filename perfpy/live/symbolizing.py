@@ -47,6 +47,11 @@ class LiveSymbols:
         if self._loader is not None and images:
             self._loader.forget(images)
 
+    def forget(self, names: set[str]) -> None:
+        """Read the symbols of files again, by name, because they have changed."""
+        if self._loader is not None:
+            self._loader.forget(names)
+
     def of_window(self, pids: NDArray[np.uint32]) -> tuple[TaskTimeline, Symbolizer]:
         """Return the tasks and the symbols for the samples of some processes."""
         if len(self._dso_table.dsos) > _MOST_DSOS or time.monotonic() - self._since > _LONGEST:

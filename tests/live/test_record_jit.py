@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -208,6 +209,19 @@ def test_running_java_gives_its_names(tmp_path: Path, java: list[str]):
             process.kill()
     forget(path)
     assert actual_shares == pytest.approx(SHARES, abs=TOLERANCE)
+
+
+@pytest.mark.thorough
+def test_top_shows_the_methods_of_running_java(java: list[str]):
+    with subprocess.Popen([*java, "60"], stdout=subprocess.DEVNULL) as process:
+        try:
+            command = [sys.executable, "-m", "perfpy", "top", "--jit", "-p", str(process.pid), "-e", "task-clock:u", "--json", "-d", "2"]
+            top = subprocess.run([*command, "--updates", "3"], capture_output=True, text=True, check=True, timeout=60)
+        finally:
+            process.kill()
+    rows = json.loads(top.stdout.splitlines()[-1])["events"][0]["rows"]
+    assert top.stderr == ""
+    assert any("Shares." in row["keys"]["symbol"] for row in rows[:3]), rows[:5]
 
 
 def test_processes_without_java_get_no_signal():

@@ -94,10 +94,11 @@ class TopWaitOptions(CommandOptions):
     off_cpu: bool = option("--off-cpu", Flag(), "show what threads wait for now (event offcpu-time)")
 
 
-class TopPythonOptions(CommandOptions):
-    """Python programs."""
+class TopRuntimeOptions(CommandOptions):
+    """Programs in Python, Java, JavaScript and other languages with a runtime."""
 
     python: bool = option("--python", Flag(), "show Python functions (default: -F 499)")
+    jit: bool = option("--jit", Flag(), "request names of JIT-compiled code from JVMs")
 
 
 class TopRowOptions(CommandOptions):
@@ -169,7 +170,7 @@ class TopCommandOptions(
     TopSamplingOptions,
     TopCallchainOptions,
     TopWaitOptions,
-    TopPythonOptions,
+    TopRuntimeOptions,
     TopRowOptions,
     TopSymbolOptions,
     TopCodeOptions,

@@ -20,8 +20,11 @@ from perfpy.cli.top.request import TopRequest, code_style
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.cli.top.options import TopCommandOptions
+    from perfpy.live.jit_names import LiveJitNames
     from perfpy.live.monitor import LiveMonitor, LiveUpdate
     from perfpy.live.reading import RingRecords
     from perfpy.live.rings import LiveRings
@@ -68,6 +71,7 @@ class TopRun:
                 hidden=hidden,
                 zero=options.zero,
                 retain=options.keep if self._is_screen or options.sym_annotate else 0,
+                jit=self._jit_names(stack),
             )
             stack.callback(monitor.close)
             if options.dump_symtab:
@@ -86,6 +90,19 @@ class TopRun:
             output = self._output(subject)
             monitor.begin()
             return self._loop(rings, monitor, signals, output)
+
+    def _jit_names(self, stack: ExitStack) -> LiveJitNames | None:
+        """Return the requests of names, with --jit; report processes that cannot be asked now, and those that gave none at the end."""
+        options = self._options
+        if not options.jit:
+            return None
+        from perfpy.live.jit_names import LiveJitNames  # rarely needed
+
+        jit = LiveJitNames([int(pid) for pid in options.pid.split(",") if pid.strip().isdecimal()])
+        stack.callback(lambda: _warn_of_names(jit.failures()))
+        stack.callback(jit.close)
+        _warn_of_names(jit.begin(with_callers=options.callchains or options.call_graph is not None))
+        return jit
 
     @property
     def _is_screen(self) -> bool:
@@ -219,6 +236,11 @@ def _screen_size() -> tuple[int, int]:
     except OSError:
         return _COLUMNS, _ROWS
     return (size.columns, size.lines) if size.columns and size.lines else (_COLUMNS, _ROWS)
+
+
+def _warn_of_names(lines: Iterable[str]) -> None:
+    for line in lines:
+        _tell(f"warning: --jit: {one_line(line)}")
 
 
 def _tell(text: str) -> None:

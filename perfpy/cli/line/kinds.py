@@ -33,6 +33,7 @@ else:
 
 _EXPECTED: Final[dict[Any, str]] = {int: "a whole number", float: "a number"}
 _LARGEST: Final = (1 << 31) - 1  # perf's options are C ints.
+_MOST_DIGITS: Final = 4_300  # Python refuses to convert more.
 
 
 class Kind(Generic[_T]):
@@ -56,7 +57,9 @@ class Kind(Generic[_T]):
     ends_line = False
 
     def convert(self, text: str, typed: str) -> object:
-        """Return the value of the text. shown is the option as typed, for the message of the UsageError."""
+        """Return the value of the text. typed is the option as typed, for the message of the UsageError."""
+        if len(text) > _MOST_DIGITS and _has_endless_number(text):
+            raise UsageError(f"option {typed}: a number has more than {_MOST_DIGITS} digits; the largest number is {_LARGEST}")
         if self.type is str:
             return text
         try:
@@ -71,6 +74,10 @@ class Kind(Generic[_T]):
     def join(self, before: Any, value: object) -> object:
         """Return the field's value after one more occurrence; before is its value until now, or None."""
         return value
+
+
+def _has_endless_number(text: str) -> bool:
+    return any(len(digits) > _MOST_DIGITS for digits in "".join(letter if letter.isdecimal() else " " for letter in text).split())
 
 
 class Flag(Kind[_T]):

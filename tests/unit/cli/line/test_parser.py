@@ -205,6 +205,7 @@ def test_a_wrong_line_is_reported_in_one(args, text):
     [
         (sample, ["-cx"], "option -c expects a whole number, not 'x'"),
         (sample, ["--count", "3000000000"], "option --count: 3000000000 is too large; the largest number is 2147483647"),
+        (sample, ["-m", "1," + "9" * 4_301], "option -m: a number has more than 4300 digits; the largest number is 2147483647"),
         (sample, ["--count", "1.5"], "option --count expects a whole number, not '1.5'"),
         (reading, ["--percentage=half"], "option --percentage expects relative or absolute, not 'half'"),
         (reading, ["--no-help"], "option --no-help cannot be negated"),

@@ -69,6 +69,7 @@ class ThreadWatch:
         self._reasons = {name: reason for reason, names in OF_CALLS.items() for name in names}
         self._threads: dict[int, _WatchedThread] = {}
         self._before: int | None = None
+        self.parent_of: dict[int, int] = {}  #: processes that were children of others
         self.readings = 0  #: how often all threads were read
 
     def look(self) -> int:
@@ -79,7 +80,9 @@ class ThreadWatch:
             tids = self._proc.threads(pid)
             for tid in tids:
                 self._add(pid, tid, now, passed, tids)
-            self._pids.update(dict.fromkeys(children_of(pid, tids[:_MOST_THREADS])))
+            children = children_of(pid, tids[:_MOST_THREADS])
+            self._pids.update(dict.fromkeys(children))
+            self.parent_of.update(dict.fromkeys(children, pid))
             if not tids:
                 del self._pids[pid]
         self._before = now

@@ -11,9 +11,10 @@ import numpy as np
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.activities import Activities, RunningSamples
-from perfpy.analysis.why.explanation import Explanation, Tasks
+from perfpy.analysis.why.explanation import Explanation
 from perfpy.analysis.why.kinds import RUNNING
 from perfpy.analysis.why.stacks import Meaning
+from perfpy.analysis.why.tasks import Tasks
 from perfpy.scheduling.segments import BLOCKED, READY, Segments
 from perfpy.scheduling.segments import RUNNING as RUNS
 
@@ -56,8 +57,14 @@ def explained(
     priorities: Mapping[int, int] | None = None,
     samples: Sequence[tuple[int, int, str, bool]] = (),
     lock: str = "mutex",
+    programs: Mapping[int, int] | None = None,
 ) -> Explanation:
-    """Return the explanation of threads of one process, whose number is `main`; samples: (tid, time, function, spins)."""
+    """Return the explanation of threads of one process, whose number is `main`.
+
+    Args:
+        samples: (tid, time, function, spins).
+        programs: thread -> its parent, of threads that are started programs of their own; without exec if the parent is negative.
+    """
     rows = sorted(parts, key=lambda part: (part.tid, part.begin))
     names = sorted({name for part in rows for name in (part.function, part.waker_function)} | {one[2] for one in samples})
     number = {name: index for index, name in enumerate(names)}
@@ -97,5 +104,9 @@ def explained(
         ),
     )
     tids = {part.tid for part in rows}
-    tasks = Tasks(dict.fromkeys(tids, main), {}, [], {tid: f"t{tid}" for tid in tids} | dict(comms or {}))
-    return Explanation(activities, tasks, {main}, main)
+    own = programs or {}
+    pid_of = {tid: tid if tid in own else main for tid in tids}
+    comm_of = {tid: f"t{tid}" for tid in tids} | dict(comms or {})
+    execs = [(pid, comm_of[pid], 0) for pid, parent in own.items() if parent > 0]
+    tasks = Tasks(pid_of, {pid: abs(parent) for pid, parent in own.items()}, execs, comm_of)
+    return Explanation(activities, tasks, {main, *own}, main)

@@ -9,5 +9,7 @@ activities    what each thread does in each segment of its time
 causes        the tree of waits, followed from thread to thread
 cause_groups  the nodes of the tree, merged by label
 lock_names    the names of variables at the addresses of locks
-explanation   the target's processes, the times of threads, the critical path, and the waits of all threads
+launches      waits for programs that the waiting one started
+tasks         processes, their parents and names, the recorded command
+explanation   the times of threads, the critical path, and the waits of all threads
 """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.causes import ROOT, CauseTree
-from perfpy.analysis.why.kinds import RUNNING, SPINNING
+from perfpy.analysis.why.kinds import FOR_OTHERS, RUNNING, SPINNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.why.stacks import StackMeanings
 
 _DETAILS = ("tids", "wakers", "waker_chains", "chains", "runners", "samples", "counts")
+_MOST: Final = 0.6  # of a wait: a part that explains it
+_DEEPEST: Final = 12  # programs and threads in a row
+_NESTED: Final = 3  # waits for processes that only wait for others
 
 
 class Cause(NamedTuple):
@@ -23,6 +26,7 @@ class Cause(NamedTuple):
         kind, comm, function, lock: of the label, the names as texts.
         time: nanoseconds.
         nodes: of the tree.
+        is_started: whether it is in a program that the explained one started and waits for.
     """
 
     kind: int
@@ -31,6 +35,7 @@ class Cause(NamedTuple):
     lock: int
     time: int
     nodes: tuple[int, ...]
+    is_started: bool = False
 
 
 class CauseGroups:
@@ -49,7 +54,7 @@ class CauseGroups:
         self.tree, self.comms, self.meanings = tree, comms, meanings
         self.lock_names: dict[int, str] = {}
         self._details = {name: tree.details(name) for name in _DETAILS}
-        self._interrupts = tree.details("interrupts")
+        self._interrupts, self._launches = tree.details("interrupts"), tree.details("launches")
 
     def children(self, nodes: Iterable[int]) -> list[Cause]:
         """Return what happened within nodes, merged by label, the longest first; runs are divided by waiting for spinlocks."""
@@ -77,19 +82,36 @@ class CauseGroups:
         return [(RUNNING, time - spinning), (SPINNING, spinning)]
 
     def causes(self) -> list[Cause]:
-        """Return what the time of the main thread was spent with, the ends of threads explained by what those did."""
-        cause_of: dict[tuple[int, str, str, int], Cause] = {}
-        left = self.children([ROOT])
+        """Return what the time of the main thread was spent with.
+
+        The ends of threads and the waits for started programs are explained by what those did. What is left of them comes last.
+        """
+        cause_of: dict[tuple[int, str, str, int, bool], Cause] = {}
+        left = [(cause, 0) for cause in self.children([ROOT])]
         while left:
-            cause = left.pop()
-            inner = self.children(cause.nodes) if cause.kind == reasons.JOIN else []
-            left += inner
+            cause, depth = left.pop()
+            inner = self.children(cause.nodes) if depth < _DEEPEST and self.is_passing(cause) else []
+            is_started = cause.is_started or self.launched(cause.nodes) >= _MOST * cause.time
+            left += [(one._replace(is_started=is_started), depth + 1) for one in inner]
             rest = cause._replace(time=cause.time - sum(one.time for one in inner))
             if rest.time > 0:
-                key = (rest.kind, rest.comm, rest.function, rest.lock)
+                key = (*rest[:4], rest.is_started)
                 before = cause_of.get(key)
                 cause_of[key] = rest if before is None else before._replace(time=before.time + rest.time, nodes=before.nodes + rest.nodes)
-        return sorted(cause_of.values(), key=lambda cause: -cause.time)
+        return sorted(cause_of.values(), key=lambda cause: (self.launched(cause.nodes) >= _MOST * cause.time, -cause.time))
+
+    def is_passing(self, cause: Cause, depth: int = 0) -> bool:
+        """Return whether a wait is no cause: one for the end of a thread, for a started program, or for a process that waits for one."""
+        if cause.kind == reasons.JOIN or self.launched(cause.nodes) >= _MOST * cause.time:
+            return True
+        if cause.kind not in FOR_OTHERS or depth >= _NESTED:
+            return False
+        passing = sum(one.time for one in self.children(cause.nodes) if one.kind in FOR_OTHERS and self.is_passing(one, depth + 1))
+        return passing >= _MOST * cause.time
+
+    def launched(self, nodes: Iterable[int]) -> int:
+        """Return the nanoseconds of waits for programs that the waiting one started."""
+        return sum(self._launches.get(number, {}).get(1, 0) for number in dict.fromkeys(nodes))
 
     def function(self, number: int) -> str:
         """Return the name of a function; "" for none."""

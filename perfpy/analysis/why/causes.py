@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DEEPEST: Final = 12  # waits that are followed from thread to thread
 MOST_PIECES: Final = 4_000_000  # parts of segments that are looked at
 ROOT: Final = -1
-_DETAILS: Final = ("tids", "wakers", "waker_chains", "chains", "interrupts", "runners", "samples", "counts")
+_DETAILS: Final = ("tids", "wakers", "waker_chains", "chains", "interrupts", "launches", "runners", "samples", "counts")
 _WORD: Final = (1 << 64) - 1
 
 
@@ -115,6 +115,7 @@ class CauseTree:
     Args:
         activities: of all threads.
         comm_of: int64[n], the number of the name of each segment's thread.
+        launches: bool[n], which segments are waits for programs that the waiting program started.
 
     Attributes:
         labels: of each node. Parents come before their children.
@@ -124,10 +125,10 @@ class CauseTree:
         cut: nanoseconds that were not followed, because there was too much to follow.
     """
 
-    def __init__(self, activities: Activities, comm_of: Int64) -> None:
+    def __init__(self, activities: Activities, comm_of: Int64, launches: NDArray[np.bool_]) -> None:
         self._activities = activities
         segments = activities.segments
-        self._comm_of = comm_of
+        self._comm_of, self._launches = comm_of, launches
         self._index = SegmentIndex(segments.tid, segments.begin, segments.end)
         self._follows = follows_waker(activities)
         self._numbers: dict[tuple[int, int, int, int, int], int] = {}
@@ -153,9 +154,9 @@ class CauseTree:
 
         Args:
             name: "tids", the threads; "wakers", the threads that ended waits; "waker_chains" and "chains", the callchains of wakers and
-                of waits; "interrupts", 1 for waits that interrupts ended; "runners", threads that ran on the CPU that a ready thread
-                waited for; "samples", functions of running threads, times two, plus one if the thread waits for a spinlock; "counts", the
-                number of segments, for value 0.
+                of waits; "interrupts", 1 for waits that interrupts ended; "launches", 1 for waits for started programs; "runners",
+                threads that ran on the CPU that a ready thread waited for; "samples", functions of running threads, times two, plus one
+                if the thread waits for a spinlock; "counts", the number of segments, for value 0.
         """
         return self._weights[name].by_node()
 
@@ -236,6 +237,7 @@ class CauseTree:
             "waker_chains": activities.waker_chain,
             "chains": activities.chain,
             "interrupts": np.where(activities.by_interrupt, 1, -1),
+            "launches": np.where(self._launches, 1, -1),
         }
         for name, column in columns.items():
             values = column[pieces.row]

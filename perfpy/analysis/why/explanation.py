@@ -4,23 +4,24 @@ and the causes in it.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
+from perfpy.abi.flags import RecordType
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.activities import Activities, make_activities
 from perfpy.analysis.why.cause_groups import CauseGroups
 from perfpy.analysis.why.causes import CauseTree
 from perfpy.analysis.why.events import numbers_of, read_why_events
 from perfpy.analysis.why.kinds import COLUMNS, KINDS
+from perfpy.analysis.why.launches import find_launches
 from perfpy.analysis.why.lock_names import chains_of_locks, name_locks
+from perfpy.analysis.why.tasks import Tasks, family_of, read_tasks, recorders_of, workloads_of
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,87 +30,8 @@ if TYPE_CHECKING:
 
     Int64 = NDArray[np.int64]
 
-
-_COMM_LENGTH = 15
-
-
-class Tasks(NamedTuple):
-    """The tasks of a recording.
-
-    Attributes:
-        pid_of: thread -> process.
-        parent_of: process -> the process that created it.
-        execs: (process, comm, time) of each exec, in order.
-        comm_of: thread -> its last name.
-    """
-
-    pid_of: Mapping[int, int]
-    parent_of: Mapping[int, int]
-    execs: Sequence[tuple[int, str, int]]
-    comm_of: Mapping[int, str]
-
-
-def read_tasks(source: SampleSource, pids: Mapping[int, int]) -> Tasks:
-    """Return the tasks. pids: thread -> process, of samples."""
-    pid_of, parent_of, execs, comm_of = dict(pids), {}, [], {0: "swapper"}
-    for side in source.side_band({RecordType.FORK, RecordType.COMM}):
-        record = side.record
-        pid_of[record.tid] = record.pid
-        if hasattr(record, "ppid"):
-            comm_of.setdefault(record.tid, comm_of.get(record.ptid, ""))
-            if record.pid != record.ppid:
-                parent_of[record.pid] = record.ppid
-            continue
-        comm_of[record.tid] = record.comm
-        if record.misc & MISC_COMM_EXEC:
-            execs.append((record.pid, record.comm, (record.sample_id.time or 0) if record.sample_id else 0))
-    return Tasks(pid_of, parent_of, execs, comm_of)
-
-
-def workloads_of(command_line: Sequence[str], tasks: Tasks, recorder: int = 0) -> list[int]:
-    """Return the processes that may be the command that was recorded, the likeliest first: others may have the same name.
-
-    Args:
-        command_line: of the recorder, from the header.
-        tasks: of the recording.
-        recorder: the process that recorded, and started the command; 0 if it is not known.
-    """
-    words = list(command_line)
-    candidates = words[words.index("--") + 1 : words.index("--") + 2] if "--" in words else words[1:]
-    names = {os.path.basename(word)[:_COMM_LENGTH] for word in candidates}
-    children = [pid for pid, _, _ in tasks.execs if recorder and tasks.parent_of.get(pid) == recorder]
-    return list(dict.fromkeys([*children, *(pid for pid, comm, _ in tasks.execs if comm in names)]))
-
-
-def family_of(pids: Sequence[int], tasks: Tasks) -> set[int]:
-    """Return processes and all their descendants."""
-    children: dict[int, list[int]] = {}
-    for child, parent in tasks.parent_of.items():
-        children.setdefault(parent, []).append(child)
-    family, left = set(pids), list(pids)
-    while left:
-        more = [child for child in children.get(left.pop(), ()) if child not in family]
-        family.update(more)
-        left += more
-    return family
-
-
-def recorders_of(tasks: Tasks, recorder: int, family: set[int]) -> frozenset[int]:
-    """Return the threads of the recorder and of its helpers, which are its children.
-
-    Args:
-        tasks: of the recording.
-        recorder: the process that started the command; 0 if it is not known. Its name must be perfpy's or perf's.
-        family: the explained processes.
-    """
-    if not recorder or not tasks.comm_of.get(recorder, "").startswith("perf"):
-        return frozenset()
-    processes = family_of([recorder], tasks) - family
-    threads = (tid for tid, pid in tasks.pid_of.items() if pid in processes)
-    return frozenset({*processes, *threads})
-
-
 _NO_PROCESS: Final = "{path}: no process {wanted} in this recording; its processes: {names}"
+_NO_COMMAND: Final = "{path}: the recording has no exec of the command ({lost:,} events lost); record again on a less busy machine"
 _IDLE: Final = (
     reasons.EVENTS,
     reasons.NETWORK,
@@ -161,6 +83,7 @@ class Explanation:
         segments = activities.segments
         self._comms: list[str] = []
         comm_of = self._comm_numbers(segments.tid)
+        self._launches = find_launches(activities, tasks)
         self.threads = self._thread_times(family)
         begin, end = self._span(main)
         self.elapsed = end - begin
@@ -168,7 +91,7 @@ class Explanation:
         self.waits = self._explained(comm_of, [(thread.tid, *self._span(thread.tid)) for thread in self.threads])
 
     def _explained(self, comm_of: Int64, windows: Sequence[tuple[int, int, int]]) -> CauseGroups:
-        tree = CauseTree(self.activities, comm_of)
+        tree = CauseTree(self.activities, comm_of, self._launches)
         tree.explain(*(np.array(column, np.int64) for column in zip(*windows, strict=True)))
         return CauseGroups(tree, self._comms, self.activities.meanings)
 
@@ -240,6 +163,8 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
     command_line = [str(word) for word in source.features.get("cmdline") or ()]
     target_pids = list(pids) or [pid for pid in workloads_of(command_line, tasks, recorder) if pid in present][:1]
+    if recorder and not target_pids:
+        raise UsageError(_NO_COMMAND.format(path=source.path, lost=lost))
     if target_pids:
         family = family_of(target_pids, tasks)
         activities = make_activities(events, symbolizer, machine, [tid for tid in present if tasks.pid_of.get(tid, tid) in family])

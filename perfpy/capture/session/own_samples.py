@@ -42,7 +42,8 @@ class OwnSamples:
         first = kinds[0]
         # Either all events have the id first, or none; IP and TID follow (the order of PERF_SAMPLE_* in perf_event_open(2)).
         alike = all(kind & SampleType.TID and not (kind ^ first) & (SampleType.IDENTIFIER | SampleType.IP) for kind in kinds)
-        self._events = [event for event in events if event.event.tracepoint] if alike else []
+        # The kernel accepts one filter for each counter, so events with a filter (--filter) keep that one.
+        self._events = [event for event in events if event.event.tracepoint and not event.filter] if alike else []
         self._tid_at = 8 + sum(8 for kind in (SampleType.IDENTIFIER, SampleType.IP) if first & kind) + 4  # after the pid
         self._sample = int(RecordType.SAMPLE)
         self.tid = get_native_id()

@@ -62,9 +62,9 @@ def watch(options: WhyCommandOptions, pids: list[int]) -> int:
     threads = thread_watch.times()
     waits = {thread.tid: _waits(thread_watch, thread.tid, thread.columns) for thread in threads}
     if options.as_json:
-        print(watched_json(main, threads, waits))
+        print(watched_json(main, threads, waits, thread_watch.parent_of))
     else:
-        print_lines(watched_lines(main, threads, waits, all_threads=options.verbose > 0))
+        print_lines(watched_lines(main, threads, waits, thread_watch.parent_of, all_threads=options.verbose > 0))
     return workload.ended.exit_code if workload is not None and workload.ended else 0
 
 

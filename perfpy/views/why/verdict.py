@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.causes import ROOT
 from perfpy.analysis.why.kinds import FOR_OTHERS, FOR_RESOURCES, LOCKS, RUNNING, SPINNING
+from perfpy.analysis.why.launches import launchers
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import percent, seconds
 from perfpy.views.why.words import activity_text, object_text, running_function, waker_function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from perfpy.analysis.why.cause_groups import Cause, CauseGroups
     from perfpy.analysis.why.explanation import Explanation
@@ -25,6 +26,7 @@ _OF_RUNNING: Final = 0.2  # of the time on CPUs of all threads
 _OF_OWN: Final = 0.4  # of the time of these threads
 _SENTENCES: Final = 3
 _DEEPEST: Final = 4  # threads in one sentence
+_NAMES: Final = 4  # programs in one sentence
 
 
 def verdict(explanation: Explanation) -> list[str]:
@@ -35,8 +37,15 @@ def verdict(explanation: Explanation) -> list[str]:
     causes = [cause for cause in ranked(groups.causes(), whole) if cause.time >= MATTERS * whole][:3]
     if not causes:
         return [f"{_who(groups, groups.causes()[0])} has no wait longer than {percent(MATTERS)} of {seconds(whole / 1e9)}."]
-    sentences = [*_of_other_threads(explanation, causes[0]), _first(explanation, causes[0])]
-    sentences += [_further(explanation, cause) for cause in causes[1:]]
+    first, rest = causes[0], causes[1:]
+    spinning = next((cause for cause in rest if cause.kind == SPINNING and cause.comm == first.comm), None)
+    if first.kind == reasons.CPU and spinning:  # threads that spin use up the CPUs that others wait for
+        rest = [cause for cause in rest if cause is not spinning]
+    sentences = [*_of_other_threads(explanation, first), _first(explanation, first, spinning if first.kind == reasons.CPU else None)]
+    sentences += [_further(explanation, cause) for cause in rest]
+    through = _launchers(explanation, causes)
+    if through:
+        sentences[0] = f"{sentences[0].removesuffix('.')}; {through}."
     return sentences[:_SENTENCES]
 
 
@@ -72,7 +81,26 @@ def ranked(causes: list[Cause], whole: int) -> list[Cause]:
     return waits + running
 
 
-def _first(explanation: Explanation, cause: Cause) -> str:
+def _launchers(explanation: Explanation, causes: list[Cause]) -> str:
+    """Return "sh waits for make, which waits for cc1" if the first cause is in a program that others started and wait for."""
+    groups = explanation.path
+    started = next((cause for cause in causes if cause.is_started), None)
+    if started is None:
+        return ""
+    names = launchers(groups.largest("tids", started.nodes)[0], explanation.main, explanation.tasks)
+    return launch_text(names)
+
+
+def launch_text(programs: Sequence[str]) -> str:
+    """Return "sh waits for make, which waits for cc1"; "" for fewer than two programs."""
+    names = [visible(name) or "unnamed program" for name in programs]
+    if len(names) > _NAMES:
+        names = [*names[:2], "...", names[-1]]
+    return f"{names[0]} waits for {', which waits for '.join(names[1:])}" if len(names) > 1 else ""
+
+
+def _first(explanation: Explanation, cause: Cause, spinning: Cause | None) -> str:
+    """Return the first sentence. spinning: the same threads, while they wait for a spinlock."""
     groups, share = explanation.path, cause.time / explanation.elapsed
     of = f"{percent(share)} of {seconds(explanation.elapsed / 1e9)}"
     root = resource_of(groups, cause)
@@ -80,7 +108,8 @@ def _first(explanation: Explanation, cause: Cause) -> str:
         part = f"{percent(root.time / explanation.elapsed)} of {seconds(explanation.elapsed / 1e9)}"
         text = _chain(explanation, groups, root, part, 1)
         return f"{text}; {_who(groups, cause)} {activity_text(groups, cause)} meanwhile."
-    return f"{_chain(explanation, groups, cause, of, 0)}."
+    too = f", and {activity_text(groups, spinning)} for {percent(spinning.time / explanation.elapsed)}" if spinning else ""
+    return f"{_chain(explanation, groups, cause, of, 0)}{too}."
 
 
 def _further(explanation: Explanation, cause: Cause) -> str:
@@ -186,4 +215,4 @@ def _who(groups: CauseGroups, cause: Cause) -> str:
     return f"{name} ({next(iter(tids))})" if tids else name
 
 
-__all__ = ["MATTERS", "activity_function", "inverted", "object_text", "ranked", "resource_of", "running_function", "verdict"]
+__all__ = ["MATTERS", "activity_function", "inverted", "launch_text", "object_text", "ranked", "resource_of", "running_function", "verdict"]

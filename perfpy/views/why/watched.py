@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.kinds import RUNNING
+from perfpy.analysis.why.launches import KINDS as LAUNCH_KINDS
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import percent, seconds
 from perfpy.views.why.text import thread_table
+from perfpy.views.why.verdict import launch_text
 from perfpy.views.why.words import NAMES, OBJECTS, VERBS
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ _MATTERS: Final = 0.1  # of the time
 _RUNS: Final = 0.65  # of the time: programs that run for longer do not mainly wait
 _SENTENCES: Final = 3
 _THREADS: Final = 10
+_MOST_PROGRAMS: Final = 16  # that wait for each other in a row
 
 
 class WatchedWait(NamedTuple):
@@ -43,7 +46,12 @@ class WatchedWait(NamedTuple):
 
 
 def watched_lines(
-    main: int, threads: Sequence[ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]], *, all_threads: bool
+    main: int,
+    threads: Sequence[ThreadTimes],
+    waits: Mapping[int, Sequence[WatchedWait]],
+    parents: Mapping[int, int],
+    *,
+    all_threads: bool,
 ) -> Iterator[str]:
     """Yield the verdict and the table of threads.
 
@@ -51,19 +59,28 @@ def watched_lines(
         main: the first thread of the process.
         threads: their times.
         waits: what each thread did.
+        parents: process -> its parent.
         all_threads: list all threads, not only the first ones.
     """
-    yield from watched_verdict(main, threads, waits)
+    yield from watched_verdict(main, threads, waits, parents)
     if threads:
         yield ""
         yield from thread_table(threads, None if all_threads else _THREADS)
 
 
-def watched_verdict(main: int, threads: Sequence[ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]]) -> list[str]:
-    """Return the sentences. Threads for whose end the main thread waits are considered in its place."""
+def watched_verdict(
+    main: int, threads: Sequence[ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]], parents: Mapping[int, int]
+) -> list[str]:
+    """Return the sentences.
+
+    Threads for whose end the main thread waits are considered in its place, and so is a program that it started and waits for.
+    """
     by_tid = {thread.tid: thread for thread in threads}
     if main not in by_tid:
         return ["The process ended before it was looked at."]
+    programs = _programs(main, by_tid, waits, parents)
+    through = launch_text([by_tid[pid].comm for pid in programs])
+    main = programs[-1]
     chosen = [main]
     joined = sum(wait.time for wait in waits.get(main, ()) if wait.kind == reasons.JOIN)
     if joined > by_tid[main].wall / 2:
@@ -84,7 +101,24 @@ def watched_verdict(main: int, threads: Sequence[ThreadTimes], waits: Mapping[in
         if time >= _MATTERS * whole and whole:
             who = _who([by_tid[tid] for tid in sorted(tids)])
             sentences.append(f"{who} {_activity(kind, call, lock, f'{percent(time / whole)} of {seconds(whole / 1e9)}')}.")
-    return sentences or [f"{_who([by_tid[main]])} has no long wait in {seconds(whole / 1e9)}."]
+    sentences = sentences or [f"{_who([by_tid[main]])} has no long wait in {seconds(whole / 1e9)}."]
+    return [f"{sentences[0].removesuffix('.')}; {through}.", *sentences[1:]] if through else sentences
+
+
+def _programs(
+    main: int, by_tid: Mapping[int, ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]], parents: Mapping[int, int]
+) -> list[int]:
+    """Return the processes from one that waits for a program that it started, to the last program in this row."""
+    programs = [main]
+    while len(programs) < _MOST_PROGRAMS:
+        waiting = by_tid[programs[-1]]
+        awaited = sum(wait.time for wait in waits.get(waiting.tid, ()) if wait.kind in LAUNCH_KINDS)
+        started = [by_tid[pid] for pid, parent in parents.items() if parent == waiting.pid and pid in by_tid]
+        longest = max((one for one in started if one.comm != waiting.comm), key=lambda one: one.wall, default=None)
+        if longest is None or longest.tid in programs or min(awaited, longest.wall) <= waiting.wall / 2:
+            break
+        programs.append(longest.tid)
+    return programs
 
 
 def _who(threads: Sequence[ThreadTimes]) -> str:
@@ -102,7 +136,7 @@ def _activity(kind: int, call: str, lock: int, amount: str) -> str:
     return f"waits {amount} for {awaited}{f' ({visible(call)})' if call and not lock else ''}"
 
 
-def watched_json(main: int, threads: Sequence[ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]]) -> str:
+def watched_json(main: int, threads: Sequence[ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]], parents: Mapping[int, int]) -> str:
     """Return one JSON object; times are nanoseconds."""
     by_tid = {thread.tid: thread for thread in threads}
     rows = sorted((wait for of_thread in waits.values() for wait in of_thread), key=lambda wait: -wait.time)
@@ -111,7 +145,7 @@ def watched_json(main: int, threads: Sequence[ThreadTimes], waits: Mapping[int, 
             "format": "perfpy-why",
             "version": 1,
             "watched": True,
-            "verdict": watched_verdict(main, threads, waits),
+            "verdict": watched_verdict(main, threads, waits, parents),
             "main": {"tid": main, "comm": by_tid[main].comm if main in by_tid else "", "time": by_tid[main].wall if main in by_tid else 0},
             "threads": [thread._asdict() for thread in threads],
             "waits": [wait._asdict() | {"kind": NAMES[wait.kind], "lock": f"{wait.lock:#x}" if wait.lock else None} for wait in rows],

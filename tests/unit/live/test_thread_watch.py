@@ -9,6 +9,7 @@ import pytest
 
 from perfpy.abi.system_calls.numbers import numbers_by_name
 from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.why.explanation import ThreadTimes
 from perfpy.analysis.why.kinds import PAGE_FAULT, RUNNING
 from perfpy.kernel.thread_states import ThreadState
 from perfpy.live import thread_watch
@@ -89,15 +90,24 @@ def test_threads_that_the_main_thread_waits_for_are_considered_in_its_place(watc
         one.tid: [WatchedWait(one.tid, wait.kind, wait.call, wait.lock, time) for wait, time in watch.waits(one.tid).items()]
         for one in threads
     }
-    assert watched_verdict(5, threads, waits) == ["worker (6) waits 100 % of 0.1 s for a lock (futex 0x1000)."]
-    assert any(line.startswith("worker (6)") for line in watched_lines(5, threads, waits, all_threads=False))
+    assert watched_verdict(5, threads, waits, {}) == ["worker (6) waits 100 % of 0.1 s for a lock (futex 0x1000)."]
+    assert any(line.startswith("worker (6)") for line in watched_lines(5, threads, waits, {}, all_threads=False))
 
 
 def test_programs_that_run_are_said_to_run(watched):
     watch = watched((0, {5: state("R")}), (100, {5: state("R", ran=90, queued=10)}))
     waits = {5: [WatchedWait(5, RUNNING, "", 0, 90 * MS), WatchedWait(5, reasons.CPU, "", 0, 10 * MS)]}
-    assert watched_verdict(5, watch.times(), waits)[0] == "worker (5) runs 90 % of 0.1 s."
+    assert watched_verdict(5, watch.times(), waits, {})[0] == "worker (5) runs 90 % of 0.1 s."
 
 
 def test_a_process_that_ended_at_once_has_a_verdict():
-    assert watched_verdict(5, [], {}) == ["The process ended before it was looked at."]
+    assert watched_verdict(5, [], {}, {}) == ["The process ended before it was looked at."]
+
+
+def test_the_program_that_a_shell_waits_for_is_considered_in_its_place():
+    names = {5: "sh", 6: "make", 7: "app"}
+    threads = [ThreadTimes(tid, tid, comm, 100_000_000, {}) for tid, comm in names.items()]
+    waits = {tid: [WatchedWait(tid, reasons.CHILD, "wait4", 0, 95_000_000)] for tid in (5, 6)}
+    waits[7] = [WatchedWait(7, reasons.SLEEP, "clock_nanosleep", 0, 90_000_000)]
+    assert watched_verdict(5, threads, waits, {6: 5, 7: 6}) == ["app (7) sleeps 90 % of 0.1 s; sh waits for make, which waits for app."]
+    assert watched_verdict(5, threads, waits, {6: 7, 5: 6, 7: 5})[0].startswith("app (7)"), "parents in a circle end"

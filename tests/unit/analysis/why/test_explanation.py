@@ -9,8 +9,8 @@ import numpy as np
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why import causes
 from perfpy.analysis.why.causes import ROOT
-from perfpy.analysis.why.explanation import Tasks, family_of, recorders_of, workloads_of
 from perfpy.analysis.why.kinds import RUNNING, SPINNING
+from perfpy.analysis.why.tasks import Tasks, family_of, recorders_of, workloads_of
 from tests.builders.waiting_threads import Part, explained
 
 if TYPE_CHECKING:

@@ -140,11 +140,11 @@ def test_samples_of_others_stay_unchanged():
     assert not looks(own, kernel, 20)
 
 
-def test_the_requested_filter_holds_on():
-    chosen_event = event(filter="id == 1")
-    own = OwnSamples([chosen_event])
-    own.leave_out()
-    assert chosen_event.filter == f"(id == 1) && (common_pid != {own.tid})"
+def test_an_event_with_a_filter_keeps_it():
+    """The kernel refuses a second filter for a counter with EEXIST."""
+    filtered, other = event(filter="id == 1"), event()
+    assert OwnSamples([filtered, other]).leave_out() == [other]
+    assert filtered.filter == "id == 1"
 
 
 def test_own_samples_are_counted_rarely():

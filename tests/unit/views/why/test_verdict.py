@@ -69,6 +69,57 @@ def test_priority_inversion_is_recognized():
     assert verdict(usual)[0].startswith("high (2) waits")
 
 
+CHAIN = parts(
+    (1, 0, 100, reasons.CHILD, "wait4", 2),
+    (2, 0, 99, reasons.EVENTS, "poll", 3),
+    (3, 0, 98, reasons.SLEEP, "nap"),
+)
+NAMES = {1: "sh", 2: "make", 3: "app"}
+
+
+def test_the_program_that_a_shell_waits_for_comes_first():
+    assert verdict(explained(CHAIN, comms=NAMES, programs={2: 1, 3: 2}))[0] == (
+        "app (3) sleeps 98 % of 1 s in nap(); sh waits for make, which waits for app."
+    )
+
+
+def test_a_subshell_that_waits_for_a_program_is_no_cause():
+    names = {1: "sh", 2: "sh", 3: "app"}
+    explanation = explained(CHAIN, comms=names, programs={2: -1, 3: 2})
+    assert verdict(explanation)[0] == "app (3) sleeps 98 % of 1 s in nap(); sh waits for app."
+
+
+def test_a_child_that_goes_on_with_its_parents_program_is_a_part_of_it():
+    rows = parts((1, 0, 100, reasons.CHILD, "main", 2), (2, 0, 95))
+    explanation = explained(rows, comms={1: "app", 2: "app"}, programs={2: -1})
+    assert verdict(explanation)[0].startswith("app (1) waits 100 % of 1 s for a child process in main(), ended by app (2), which runs")
+
+
+def test_programs_one_after_the_other_are_added_up():
+    rows = parts((1, 0, 50, reasons.CHILD, "wait", 2), (1, 50, 100, reasons.CHILD, "wait", 3), (2, 0, 50), (3, 50, 100))
+    explanation = explained(rows, comms={1: "make", 2: "cc1", 3: "cc1"}, programs={2: 1, 3: 1})
+    assert verdict(explanation) == ["cc1 (2 threads) runs 100 % of 1 s; make waits for cc1."]
+
+
+def test_many_programs_in_a_row_are_shortened():
+    rows = [(tid, 0, 101 - tid, reasons.CHILD, "wait", tid + 1) for tid in range(1, 7)] + [(7, 0, 94, reasons.SLEEP, "nap")]
+    text = verdict(explained(parts(*rows), programs={tid: tid - 1 for tid in range(2, 8)}))[0]
+    assert text.endswith("; t1 waits for t2, which waits for ..., which waits for t7.")
+
+
+def test_the_output_of_a_program_that_a_daemon_did_not_start_is_a_cause():
+    explanation = explained(parts((1, 0, 100, reasons.PIPE, "read", 2), (2, 0, 95)), programs={2: 9})
+    assert verdict(explanation)[0].startswith("t1 (1) waits 100 % of 1 s for a pipe")
+
+
+def test_spinning_is_named_beside_the_wait_for_a_cpu():
+    rows = parts((1, 0, 58, reasons.CPU), (1, 58, 100), (2, 0, 58))
+    samples = [(1, (58 + turn) * SECOND // 100, "count", True) for turn in range(42)]
+    assert verdict(explained(rows, samples=samples, comms={2: "sibling"})) == [
+        "t1 (1) waits 58 % of 1 s for a CPU, while sibling (2) ran, and spins for a spinlock in count() for 42 %."
+    ]
+
+
 def test_spinning_comes_before_running():
     samples = [(1, turn * SECOND // 100, "grab" if turn % 2 else "work", bool(turn % 2)) for turn in range(100)]
     assert verdict(explained(parts((1, 0, 100)), samples=samples))[0] == "t1 (1) spins 50 % of 1 s for a spinlock in grab()."

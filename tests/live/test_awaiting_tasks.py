@@ -1,4 +1,4 @@
-"""record --python: the coroutines that await an asyncio task are callers of its functions, from 3.14 on, and only the right ones."""
+"""record --python: the coroutines that await an asyncio task are callers of its functions, and only the right ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ async def child(crunch):
     crunch(30000)
 async def wait_one(): await asyncio.create_task(child(crunch_one))
 async def wait_two():
-    async with asyncio.TaskGroup() as group: group.create_task(child(crunch_two))
+    if hasattr(asyncio, "TaskGroup"):
+        async with asyncio.TaskGroup() as group: group.create_task(child(crunch_two))
+    else: await asyncio.gather(child(crunch_two))
 async def main():
     while time.process_time() < 1:
         await wait_one()
@@ -37,7 +39,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("version", ["3.14", "3.15"])
+@pytest.mark.parametrize("version", ["3.12", "3.8", "3.9", "3.10", "3.11", "3.13", "3.14", "3.15"])
 def test_awaiting_coroutines_are_callers_of_tasks(version: str, tmp_path: Path) -> None:
     python = interpreter(version)
     if not python:

@@ -13,6 +13,8 @@ thread_names    the names of Python's threads
 frames          the frames of a thread
 event_loops     how long an asyncio event loop has been running callbacks
 awaiting_tasks  the coroutines that await the running task
+published_tasks which task awaits another, since 3.14
+task_callbacks  which task awaits another, before 3.14
 code_objects    names, files and instructions of code objects
 objects         strings, dictionaries, attributes
 line_tables     the source lines of instructions

@@ -1,60 +1,37 @@
-"""Read which coroutines await the asyncio task that a thread runs, since 3.14.
+"""Read which coroutines await the asyncio task that a thread runs.
 
-The thread state has the running task, each future and task the one that awaits it, and a task its coroutine, whose frame is inside it.
-The module _asyncio publishes the offsets in its section .AsyncioDebug: u64 numbers, in the order of _FIELDS (Modules/_asynciomodule.c,
-Py_AsyncioModuleDebugOffsets).
+published_tasks (since 3.14) and task_callbacks (before) lead from a task to the one that awaits it. A task has a coroutine; the
+frame of a coroutine that waits has the coroutine it awaits on its stack.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.interpreters.cpython.event_loops import is_callback, is_turn
 from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, is_pointer, read_word
+from perfpy.interpreters.cpython.published_tasks import PublishedTasks
+from perfpy.interpreters.cpython.task_callbacks import TaskCallbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfpy.interpreters.cpython.code_objects import Codes
     from perfpy.interpreters.cpython.frames import FrameWalker, PythonFrame
     from perfpy.interpreters.cpython.layouts import PythonLayout
     from perfpy.interpreters.cpython.memory import Memory
+    from perfpy.interpreters.cpython.objects import Objects
+    from perfpy.interpreters.cpython.task_callbacks import Tasks
 
-_FIELDS: Final = (
-    *("task.size", "task.name", "task.awaited_by", "task.is_task", "task.awaited_by_is_set", "task.coroutine", "task.node"),
-    *("interpreter.size", "interpreter.tasks_head", "thread.size", "thread.running_loop", "thread.running_task"),
-)
-_LARGEST: Final = 1 << 16  # of an offset
 _TYPE: Final = 8  # PyObject.ob_type
-_SET: Final = struct.Struct("<24xqqQ")  # PySetObject.used, mask, table
-_SET_ENTRY: Final = 16  # bytes: key, hash
 _TOP: Final = struct.Struct("<QQ")  # the upper words of a frame's stack
-_MOST_SLOTS: Final = 1 << 10
 _MOST_AWAITING: Final = 16  # futures and tasks in a row
 _MOST_COROUTINES: Final = 64  # of a task, each awaiting the next
 _LARGEST_COROUTINE: Final = 256  # bytes before the frame in a coroutine
-_PAUSE: Final = 1.0  # seconds until the offsets are looked for again; doubled each time
-
-
-class TaskOffsets(NamedTuple):
-    """Offsets of the fields of futures and tasks, and of the running task in a thread state."""
-
-    awaited_by: int
-    is_task: int
-    awaited_by_is_set: int
-    coroutine: int
-    running_task: int
-
-
-def decode_task_offsets(data: bytes) -> TaskOffsets | None:
-    """Return the offsets in a section; None if they make no sense."""
-    if len(data) < 8 * len(_FIELDS):
-        return None
-    values = dict(zip(_FIELDS, struct.unpack_from(f"<{len(_FIELDS)}Q", data), strict=True))
-    names = ("task.awaited_by", "task.is_task", "task.awaited_by_is_set", "task.coroutine", "thread.running_task")
-    offsets = TaskOffsets(*(int(values[name]) for name in names))
-    return offsets if max(offsets) < _LARGEST else None
+_FRAME_OBJECT: Final = 16  # PyGenObject.gi_frame, before 3.11
+_DEEPEST: Final = 1 << 12  # values on the stack of a frame
 
 
 class AwaitingTasks:
@@ -64,26 +41,29 @@ class AwaitingTasks:
         memory: of the process.
         layout: of its objects.
         walker: reads frames.
+        codes: its code objects.
+        objects: its other objects.
         clock: returns seconds, monotonic.
 
     Attributes:
-        find_section: returns the bytes of the section; b"" as long as the module is not loaded.
+        find_section: returns the bytes of the section .AsyncioDebug; b"" as long as the module is not loaded.
     """
 
-    def __init__(self, memory: Memory, layout: PythonLayout, walker: FrameWalker, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, memory: Memory, layout: PythonLayout, walker: FrameWalker, codes: Codes, objects: Objects, clock: Callable[[], float]
+    ) -> None:
         self.find_section: Callable[[], bytes] = bytes
         self._memory = memory
         self._layout = layout
         self._walker = walker
-        self._clock = clock
-        self._offsets: TaskOffsets | None = None
-        self._search_again = 0.0
-        self._pause = _PAUSE
+        self._tasks: Tasks = TaskCallbacks(memory, layout, codes, objects)
+        if layout.version >= (3, 14):
+            self._tasks = PublishedTasks(memory, layout.tag_mask, self._section, clock)
 
     @property
     def is_known(self) -> bool:
         """Whether the tasks of this process can be read."""
-        return self._offsets is not None
+        return self._tasks.is_known
 
     def awaiting(self, frames: Sequence[PythonFrame], state: int) -> list[PythonFrame]:
         """Return the frames of the coroutines that await the running task, the nearest first; empty if there are none.
@@ -94,75 +74,72 @@ class AwaitingTasks:
             frames: of the thread, innermost first.
             state: the address of its thread state.
         """
-        if self._layout.frame.stack_pointer == NONE or self._layout.is_free_threaded:
+        if self._layout.is_free_threaded:
             return []
         for outermost, callback, turn in zip(frames, frames[1:], frames[2:], strict=False):
             if is_turn(turn.code.name, turn.code.filename) and is_callback(callback.code.name, callback.code.filename):
                 try:
-                    return self._of_task(outermost, state)
-                except (UnreadableMemoryError, struct.error):
+                    return self._of_task(outermost, self._tasks.running(state, callback))
+                except (UnreadableMemoryError, ValueError, struct.error):
                     return []
         return []
 
-    def _of_task(self, outermost: PythonFrame, state: int) -> list[PythonFrame]:
-        """Return the frames that await the task whose outermost frame is known."""
-        offsets = self._load_offsets()
-        if offsets is None or not is_pointer(state):
+    def _section(self) -> bytes:
+        return self.find_section()
+
+    def _of_task(self, outermost: PythonFrame, task: int) -> list[PythonFrame]:
+        """Return the frames that await the running task, whose outermost frame is known."""
+        coroutine = self._tasks.coroutine(task) if task else 0
+        if not is_pointer(coroutine):
             return []
-        task = read_word(self._memory, state + offsets.running_task) & ~self._layout.tag_mask
-        if not is_pointer(task):
-            return []
-        to_frame = outermost.address - read_word(self._memory, task + offsets.coroutine)
+        to_frame = outermost.address - coroutine
+        is_same = 0 < to_frame <= _LARGEST_COROUTINE
+        if not self._layout.has_data_stack:
+            is_same = read_word(self._memory, coroutine + _FRAME_OBJECT) == outermost.address
         frames: list[PythonFrame] = []
-        if not 0 < to_frame <= _LARGEST_COROUTINE:
-            return []
-        for _ in range(_MOST_AWAITING):
-            task = self._awaiting_one(task, offsets)
+        for _ in range(_MOST_AWAITING if is_same else 0):
+            task = self._tasks.awaiting_one(task)
             if not task:
                 break
-            if self._memory.read(task + offsets.is_task, 1) != b"\0":
-                frames += self._of_coroutine(read_word(self._memory, task + offsets.coroutine), to_frame)
+            frames += self._of_coroutine(self._tasks.coroutine(task), to_frame)
         return frames
 
-    def _load_offsets(self) -> TaskOffsets | None:
-        now = self._clock()
-        if self._offsets is None and now >= self._search_again:
-            self._search_again, self._pause = now + self._pause, 2 * self._pause
-            self._offsets = decode_task_offsets(self.find_section())
-        return self._offsets
-
-    def _awaiting_one(self, task: int, offsets: TaskOffsets) -> int:
-        """Return the only future or task that awaits one; 0 if there is none, or more than one."""
-        address = read_word(self._memory, task + offsets.awaited_by)
-        if not is_pointer(address) or self._memory.read(task + offsets.awaited_by_is_set, 1) == b"\0":
-            return address if is_pointer(address) else 0
-        used, mask, table = _SET.unpack(self._memory.read(address, _SET.size))
-        if used != 1 or not 0 <= mask < _MOST_SLOTS or not is_pointer(table):
-            return 0
-        slots = self._memory.read(table, _SET_ENTRY * (mask + 1))
-        keys = [key for (key, key_hash) in struct.iter_unpack("<Qq", slots) if is_pointer(key) and key_hash != -1]
-        return keys[0] if len(keys) == 1 else 0
-
     def _of_coroutine(self, coroutine: int, to_frame: int) -> list[PythonFrame]:
-        """Return the frames of a waiting coroutine and of the coroutines it awaits, innermost first."""
+        """Return the frames of a waiting coroutine and of the coroutines it awaits, innermost first.
+
+        Args:
+            coroutine: its address.
+            to_frame: bytes from a coroutine to its frame, since 3.11.
+        """
         layout = self._layout.frame
         frames: list[PythonFrame] = []
         kind = read_word(self._memory, coroutine + _TYPE) if is_pointer(coroutine) else 0
         while coroutine and len(frames) < _MOST_COROUTINES:
-            data = self._memory.read(coroutine + to_frame, layout.size)
-            frame = self._walker.frame_of(coroutine + to_frame, data)
+            address = coroutine + to_frame if self._layout.has_data_stack else read_word(self._memory, coroutine + _FRAME_OBJECT)
+            if not is_pointer(address):
+                break
+            data = self._memory.read(address, layout.size)
+            frame = self._walker.frame_of(address, data)
             if frame is None:
                 break
             frames.append(frame)
-            coroutine = self._awaited(WORD.unpack_from(data, layout.stack_pointer)[0], kind)
+            coroutine = self._awaited(self._top(address, data), kind)
         return frames[::-1]
+
+    def _top(self, address: int, data: bytes) -> int:
+        """Return the end of the stack of a waiting frame, whose bytes were read; 0 without values."""
+        layout = self._layout.frame
+        if layout.stack_pointer != NONE:
+            return int(WORD.unpack_from(data, layout.stack_pointer)[0])
+        (depth,) = struct.unpack_from("<i", data, layout.stack_depth)
+        bottom = address + layout.variables if layout.stack == NONE else WORD.unpack_from(data, layout.stack)[0]
+        return bottom + WORD.size * depth if 0 < depth < _DEEPEST else 0
 
     def _awaited(self, top: int, kind: int) -> int:
         """Return the coroutine that another one awaits, at the top of its stack, in 3.15 below an index; 0 if it awaits something else."""
         if not is_pointer(top):
             return 0
-        for word in reversed(_TOP.unpack(self._memory.read(top - _TOP.size, _TOP.size))):
-            value = word & ~self._layout.tag_mask
-            if is_pointer(value) and read_word(self._memory, value + _TYPE) == kind:
-                return int(value)
-        return 0
+        below, value = (word & ~self._layout.tag_mask for word in _TOP.unpack(self._memory.read(top - _TOP.size, _TOP.size)))
+        if self._layout.version >= (3, 15) and not is_pointer(value):
+            value = below
+        return int(value) if is_pointer(value) and read_word(self._memory, value + _TYPE) == kind else 0

@@ -102,7 +102,13 @@ class Codes:
     def variable_names(self, code: CodeObject) -> list[str]:
         """Return the names of a function's local variables, in the order in which its frames have them; empty if they cannot be read."""
         try:
-            names = read_word(self._memory, code.address + self._layout.code.variables)
+            return self.names_in(read_word(self._memory, code.address + self._layout.code.variables))
+        except UnreadableMemoryError:
+            return []
+
+    def names_in(self, names: int) -> list[str]:
+        """Return the items of a tuple of names; empty if they cannot be read."""
+        try:
             count = read_word(self._memory, names + _SIZE)
             if not is_pointer(names) or count > _MOST_VARIABLES:
                 return []

@@ -111,7 +111,7 @@ def _layout(version: tuple[int, int], offsets: dict[str, int], *, is_free_thread
         offsets["interpreter.imports_modules"],
     )
     tags = _TAGS if version >= (3, 14) else 0
-    return PythonLayout(version, runtime, _thread(offsets), _frame(offsets), _code(offsets), 40, 56, tags, is_free_threaded)
+    return PythonLayout(version, runtime, _thread(offsets), _frame(version, offsets), _code(offsets), 40, 56, tags, is_free_threaded)
 
 
 def _thread(offsets: dict[str, int]) -> ThreadLayout:
@@ -125,11 +125,12 @@ def _thread(offsets: dict[str, int]) -> ThreadLayout:
     )
 
 
-def _frame(offsets: dict[str, int]) -> FrameLayout:
+def _frame(version: tuple[int, int], offsets: dict[str, int]) -> FrameLayout:
     size, previous, executable, pointer, owner = (offsets[f"frame.{name}"] for name in _FRAME_FIELDS)
     top = offsets.get("frame.stackpointer", NONE)
     top = top if 0 <= top <= size - 8 else NONE
-    return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS, variables=size, stack_pointer=top)
+    depth = pointer + 8 if version == (3, 13) and pointer + 12 <= size else NONE  # it follows instr_ptr, and is not described
+    return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS, variables=size, stack_pointer=top, stack_depth=depth)
 
 
 def _code(offsets: dict[str, int]) -> CodeLayout:

@@ -153,7 +153,7 @@ class FrameWalker:
 
     def frame_of(self, address: int, data: bytes) -> PythonFrame | None:
         """Return the frame at an address, whose bytes were just read; None without valid code and instruction."""
-        return self._frame(address, data, 0)
+        return self._frame(address, data, 0) if self._layout.has_data_stack else self._frame_object(address, data)
 
     def _frame(self, address: int, data: bytes, start: int) -> PythonFrame | None:
         """Return the frame whose bytes begin at `start`; None without valid code and instruction."""
@@ -197,19 +197,26 @@ class FrameWalker:
     def _walk_objects(self, address: int) -> tuple[list[PythonFrame], bool]:
         """Read frame objects, before 3.11."""
         layout = self._layout.frame
-        unit = self._unit
         frames: list[PythonFrame] = []
         while address and len(frames) < MOST_FRAMES:
             if not is_pointer(address):
                 return frames, False
             data = self._memory.read(address, layout.size)
-            code = self._codes.find(WORD.unpack_from(data, layout.code)[0])
-            (last,) = struct.unpack_from("<i", data, layout.instruction)
-            if code is None or not -1 <= last < (code.end - code.begin) // unit:
+            frame = self._frame_object(address, data)
+            if frame is None:
                 return frames, False
-            frames.append(PythonFrame(address, code, last * unit if last >= 0 else -2, is_entry=True))
+            frames.append(frame)
             (address,) = WORD.unpack_from(data, layout.previous)
         return frames, not address
+
+    def _frame_object(self, address: int, data: bytes) -> PythonFrame | None:
+        """Return the frame of a frame object's bytes, before 3.11; None without valid code and instruction."""
+        layout = self._layout.frame
+        code = self._codes.find(WORD.unpack_from(data, layout.code)[0])
+        (last,) = struct.unpack_from("<i", data, layout.instruction)
+        if code is None or not -1 <= last < (code.end - code.begin) // self._unit:
+            return None
+        return PythonFrame(address, code, last * self._unit if last >= 0 else -2, is_entry=True)
 
 
 class _Chunks:

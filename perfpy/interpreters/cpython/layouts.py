@@ -49,7 +49,9 @@ class FrameLayout(NamedTuple):
         is_entry: 3.11 only.
         shims: the least owner of frames that stand for calls from C and run no code.
         variables: the first local variable.
-        stack_pointer: the top of a waiting frame's stack; NONE before 3.14.
+        stack_pointer: the end of a waiting frame's stack.
+        stack_depth: otherwise an int, the number of values from the beginning of the stack.
+        stack: the beginning of the stack; NONE: the first variable.
     """
 
     size: int
@@ -61,6 +63,8 @@ class FrameLayout(NamedTuple):
     shims: int
     variables: int = NONE
     stack_pointer: int = NONE
+    stack_depth: int = NONE
+    stack: int = NONE
 
 
 class CodeLayout(NamedTuple):
@@ -116,7 +120,7 @@ class PythonLayout(NamedTuple):
 
 _OLD_THREAD: Final = ThreadLayout(264, 8, 24, NONE, 176, NONE, NONE)
 _OLD_CODE: Final = CodeLayout(176, 104, 112, NONE, 120, 40, 48, is_inline=False, variables=72)
-_OLD_FRAME: Final = FrameLayout(112, 24, 32, 104, NONE, NONE, 1 << 8, variables=360)
+_OLD_FRAME: Final = FrameLayout(112, 24, 32, 104, NONE, NONE, 1 << 8, variables=360, stack_pointer=72)
 
 #: Versions that do not describe themselves.
 LAYOUTS: Final = {
@@ -126,7 +130,7 @@ LAYOUTS: Final = {
         (3, 10),
         RuntimeLayout(32, 0, 8, 0, 360, 368, modules=856),
         _OLD_THREAD,
-        _OLD_FRAME._replace(instruction=96, variables=352),
+        _OLD_FRAME._replace(instruction=96, variables=352, stack_pointer=NONE, stack_depth=80, stack=64),
         _OLD_CODE,
         48,
         72,
@@ -135,7 +139,7 @@ LAYOUTS: Final = {
         (3, 11),
         RuntimeLayout(40, 0, 16, 0, 368, 376, modules=888),
         ThreadLayout(360, 8, 8, 56, 152, 160, 296),
-        FrameLayout(72, 48, 32, 56, 69, 68, 1 << 8, variables=72),
+        FrameLayout(72, 48, 32, 56, 69, 68, 1 << 8, variables=72, stack_depth=64),
         CodeLayout(192, 112, 120, 128, 136, 72, 184, is_inline=True, variables=96, frame_sizes=(68, 76), frame_extra=9),
         48,
         72,
@@ -144,7 +148,7 @@ LAYOUTS: Final = {
         (3, 12),
         RuntimeLayout(40, 0, 72, 384, 8, 16, modules=944),
         ThreadLayout(288, 8, 0, 56, 136, 144, 232),
-        FrameLayout(72, 8, 0, 56, 70, NONE, 3, variables=72),
+        FrameLayout(72, 8, 0, 56, 70, NONE, 3, variables=72, stack_depth=64),
         CodeLayout(200, 112, 120, 128, 136, 68, 192, is_inline=True, variables=96, frame_sizes=(76,)),
         40,
         56,

@@ -61,7 +61,7 @@ class PythonProcess:
         self.event_loops = EventLoops(memory, self.layout, self.codes)
         self._names = PythonThreadNames(memory, self.layout, objects, self.states, clock)
         self._walker = FrameWalker(memory, self.layout, self.codes)
-        self.awaiting_tasks = AwaitingTasks(memory, self.layout, self._walker, clock)
+        self.awaiting_tasks = AwaitingTasks(memory, self.layout, self._walker, self.codes, objects, clock)
         self._state_of: dict[int, int] = {}
         self._listed = -1.0
 

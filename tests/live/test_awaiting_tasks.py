@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
 
-#: each crunch function runs in tasks that one coroutine awaits; the tasks have each other's addresses
+#: each crunch function runs in tasks that one coroutine awaits; the tasks have each other's addresses, and a turn of the loop runs several
 PROGRAM = """
 import asyncio, time
 def crunch_one(n):
@@ -25,21 +25,26 @@ def crunch_two(n):
     for i in range(n): i * i
 async def child(crunch):
     await asyncio.sleep(0)
-    crunch(30000)
+    crunch(20000)
 async def wait_one(): await asyncio.create_task(child(crunch_one))
 async def wait_two():
     if hasattr(asyncio, "TaskGroup"):
         async with asyncio.TaskGroup() as group: group.create_task(child(crunch_two))
     else: await asyncio.gather(child(crunch_two))
-async def main():
-    while time.process_time() < 1:
+async def handle():
+    while time.process_time() < 0.8:
         await wait_one()
         await wait_two()
+async def main():
+    await asyncio.gather(*(handle() for _ in range(3)))
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("version", ["3.12", "3.8", "3.9", "3.10", "3.11", "3.13", "3.14", "3.15"])
+RARE = [pytest.param(version, marks=pytest.mark.thorough) for version in ("3.9", "3.10", "3.11", "3.13", "3.15")]
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.14", "3.8", *RARE])
 def test_awaiting_coroutines_are_callers_of_tasks(version: str, tmp_path: Path) -> None:
     python = interpreter(version)
     if not python:
@@ -55,6 +60,6 @@ def test_awaiting_coroutines_are_callers_of_tasks(version: str, tmp_path: Path) 
         names = [word.split(":")[2] for line in block.splitlines() for word in line.split() if word.startswith("py::")]
         if names and names[0].startswith("crunch_") and "[awaited" in names:
             pairs[names[0].removeprefix("crunch_"), *(name.removeprefix("wait_") for name in names if name.startswith("wait_"))] += 1
-    assert pairs["one", "one"] > 20, text[:5000]
-    assert pairs["two", "two"] > 20
+    assert pairs["one", "one"] > 5, text[:5000]
+    assert pairs["two", "two"] > 5
     assert len(pairs) == 2, pairs

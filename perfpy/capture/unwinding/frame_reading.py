@@ -218,10 +218,11 @@ class FrameReader:
             gil = self._gil_of(pid, tid, copied)
         if frames is not None:
             process = self._processes.get(pid)
-            began, awaiting = _loop_of(process, tid, frames, copied.time) if process else (0, [])
+            is_exact = copied.words is not None
+            began, awaiting = _loop_of(process, tid, frames, copied.time, is_exact=is_exact) if process else (0, [])
             if began and process and process.python.awaiting_tasks.is_known:
                 self._be_prompt(process, tid)
-            self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil, began, awaiting))
+            self._samples.put(tid, SampleInTime(copied.time, frames, lag, is_exact, gil, began, awaiting))
 
     def _be_prompt(self, process: _KnownProcess, tid: int) -> None:
         """Let each sample of a thread with an event loop wake this process: its tasks are soon gone."""
@@ -315,8 +316,8 @@ class FrameReader:
             self._sampled.know(pid, tid, entry)
         newest, is_comparable = max(times), self._heads.uses_monotonic
         lag = time.monotonic_ns() - newest if is_comparable else 0
-        began, awaiting = _loop_of(process, tid, thread_frames, newest) if is_comparable else (0, [])
-        self._answer(process, tid, times, SampleInTime(newest, thread_frames, lag, is_exact=False, turn_began=began, awaiting=awaiting))
+        began, _ = _loop_of(process, tid, thread_frames, newest, is_exact=False) if is_comparable else (0, [])
+        self._answer(process, tid, times, SampleInTime(newest, thread_frames, lag, is_exact=False, turn_began=began))
 
     def _answer(self, process: _KnownProcess, tid: int, times: list[int], sample: SampleInTime) -> None:
         read = sample.frames
@@ -377,11 +378,14 @@ class FrameReader:
         return self._processes[pid]
 
 
-def _loop_of(process: _KnownProcess, tid: int, frames: ThreadFrames, moment: int) -> tuple[int, list[PythonFrame]]:
-    """Return when the callbacks of an event loop's turn began (EventLoops.began), and the frames that await the running task."""
+def _loop_of(process: _KnownProcess, tid: int, frames: ThreadFrames, moment: int, *, is_exact: bool) -> tuple[int, list[PythonFrame]]:
+    """Return when the callbacks of an event loop's turn began (EventLoops.began), and the frames that await the running task.
+
+    Frames that were read after the sample may belong to another task of the same turn than the sample. Only exact ones have a task.
+    """
     python = process.python
     state = python.state_address(process.inner_tid(tid))
-    awaiting = python.awaiting_tasks.awaiting(frames.frames, state)
+    awaiting = python.awaiting_tasks.awaiting(frames.frames, state) if is_exact else []
     # A turn runs each task once, and new tasks run in the next one: as long as the turn goes on, equal addresses are the same task.
     began = python.event_loops.began(frames.frames, moment)
     return began, awaiting if began else []

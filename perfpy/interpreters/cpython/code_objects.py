@@ -106,13 +106,14 @@ class Codes:
         except UnreadableMemoryError:
             return []
 
-    def names_in(self, names: int) -> list[str]:
-        """Return the items of a tuple of names; empty if they cannot be read."""
+    def names_in(self, names: int, most: int = _MOST_VARIABLES) -> list[str]:
+        """Return the last items of a tuple of names; empty if they cannot be read."""
         try:
             count = read_word(self._memory, names + _SIZE)
             if not is_pointer(names) or count > _MOST_VARIABLES:
                 return []
-            items = self._memory.read(names + self._layout.tuple_items, 8 * count)
+            first = max(count - most, 0)
+            items = self._memory.read(names + self._layout.tuple_items + 8 * first, 8 * (count - first))
             return [self._objects.text(address) for (address,) in WORD.iter_unpack(items)]
         except (UnreadableMemoryError, ValueError):
             return []

@@ -12,10 +12,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, is_pointer, read_word
 
 if TYPE_CHECKING:
-    from perfpy.interpreters.cpython.code_objects import Codes
+    from perfpy.interpreters.cpython.code_objects import CodeObject, Codes
     from perfpy.interpreters.cpython.frames import PythonFrame
     from perfpy.interpreters.cpython.layouts import PythonLayout
     from perfpy.interpreters.cpython.memory import Memory
@@ -34,8 +35,8 @@ _LIST: Final = struct.Struct("<16xqQ")  # PyListObject.ob_size, ob_item
 _TUPLE_ITEMS: Final = 24
 _FIRST: Final = 16  # the first field: PyCFunction.m_ml, PyMethod.im_func, partial.fn, the task of a step, the value of a cell
 _SECOND: Final = 24  # PyCFunction.m_self, PyMethod.im_self, partial.args
-_MOST_CALLBACKS: Final = 16
-_MOST_CELLS: Final = 32
+_MOST_CALLBACKS: Final = 8
+_MOST_CELLS: Final = 16
 _WAKE_UP: Final = b"task_wakeup"
 _TASKS_FILE: Final = "/asyncio/tasks.py"
 _GROUPS_FILE: Final = "/asyncio/taskgroups.py"
@@ -105,6 +106,7 @@ class TaskCallbacks:
         self._objects = objects
         self._offsets = _OFFSETS.get(layout.version)
         self._type_names: dict[int, str] = {}
+        self._positions: dict[int, int] = {}  # by number of the code: of the variable in the closure; NONE without it
 
     @property
     def is_known(self) -> bool:
@@ -177,14 +179,18 @@ class TaskCallbacks:
         code = self._codes.find(self._field(function, self._offsets.code))
         if not variable or not 0 < count <= _MOST_CELLS or code is None:
             return 0
-        if self._layout.has_data_stack:
-            names = self._codes.variable_names(code)[-count:]
-        else:
-            names = self._codes.names_in(self._field(code.address, self._offsets.free_variables))
-        if variable not in names[:count]:
-            return 0
-        cell = self._field(closure, _TUPLE_ITEMS + WORD.size * names.index(variable))
+        if code.number not in self._positions:
+            names = self._closure_names(code, count)
+            self._positions[code.number] = names.index(variable) if variable in names else NONE
+        position = self._positions[code.number]
+        cell = self._field(closure, _TUPLE_ITEMS + WORD.size * position) if 0 <= position < count else 0
         return self._field(cell, _FIRST) if self._type_name(cell) == "cell" else 0
+
+    def _closure_names(self, code: CodeObject, count: int) -> list[str]:
+        """Return the names of the variables in a function's closure; since 3.11 they are the last ones of all its variables."""
+        assert self._offsets is not None
+        field = self._layout.code.variables if self._layout.has_data_stack else self._offsets.free_variables
+        return self._codes.names_in(self._field(code.address, field), count)
 
     def _first_item(self, items: int) -> int:
         is_tuple = self._type_name(items) == "tuple" and self._field(items, _SIZE, is_aligned=False) > 0

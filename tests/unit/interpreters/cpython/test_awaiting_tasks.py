@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.interpreters.cpython.published_tasks import decode_task_offsets
 from perfpy.interpreters.cpython.process import PythonProcess
+from perfpy.interpreters.cpython.published_tasks import decode_task_offsets
 from tests.builders.python_memory import BASE, SIZE, memory_of
 
 if TYPE_CHECKING:

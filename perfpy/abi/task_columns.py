@@ -9,6 +9,7 @@ distinct, and only the distinct ones are decoded.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,6 +31,8 @@ _FIXED: Final = {
     RecordType.EXIT: 24,
     RecordType.KSYMBOL: 16,
 }
+_TWO_NUMBERS: Final = {endian: Struct(endian + "ii") for endian in "<>"}
+_FOUR_NUMBERS: Final = {endian: Struct(endian + "iiii") for endian in "<>"}
 _OF_FILE: Final = 32  # offset of the file's description
 _AT_ONCE: Final = 1 << 16  # number of records sliced together
 _NAME: Final = {RecordType.MMAP: 0, RecordType.MMAP2: 32}  # offset of the name in that description
@@ -132,6 +135,27 @@ class TaskRecords(NamedTuple):
     tasks: TaskColumns
     comms: list[str]
     ksymbols: list[tuple[int, records.Ksymbol]]
+
+
+class TaskNumbers(NamedTuple):
+    """The thread of a record, and its parent if it is a FORK or EXIT record (0 otherwise)."""
+
+    pid: int
+    tid: int
+    ppid: int
+    ptid: int
+
+
+def task_numbers(kind: int, body: bytes, endian: str) -> TaskNumbers | None:
+    """Decode the numbers at the start of a record of TASK_TYPES other than KSYMBOL; None if it is too short."""
+    has_parent = kind in (RecordType.FORK, RecordType.EXIT)
+    if len(body) < _FIXED[kind]:
+        return None
+    if not has_parent:
+        pid, tid = _TWO_NUMBERS[endian].unpack_from(body)
+        return TaskNumbers(pid, tid, 0, 0)
+    pid, ppid, tid, ptid = _FOUR_NUMBERS[endian].unpack_from(body)
+    return TaskNumbers(pid, tid, ppid, ptid)
 
 
 def decode_tasks(raw: RawColumns, keys: NDArray[np.uint64], endian: str) -> TaskRecords:

@@ -17,7 +17,7 @@ from perfpy.perfdata.records.delivery.order import delivery_order
 from perfpy.perfdata.tracepoints.field_columns import bytes_at, field_column
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -116,7 +116,8 @@ def read_tracepoints(
             if part := reader.part(batch, key, index, count, columns):
                 parts[reader.name].append(part)
         count += len(batch.event)
-    return _in_order({name: _joined(rows, list(fields_of[name]), with_chains=name in with_chains) for name, rows in parts.items()})
+    tables = {name: _joined(parts.pop(name), list(fields_of[name]), with_chains=name in with_chains) for name in list(parts)}
+    return _in_order(tables)
 
 
 class _EventPart(NamedTuple):
@@ -258,33 +259,31 @@ def _joined_column(columns: Sequence[Any]) -> Any:
     return np.concatenate(columns)
 
 
-def _in_order(tables: Mapping[str, _EventPart]) -> dict[str, TracepointRows]:
-    """Return the tables in order of delivery."""
+def _in_order(tables: dict[str, _EventPart]) -> dict[str, TracepointRows]:
+    """Return the tables in order of delivery. Empties `tables`, so that of one table only there are two copies in memory."""
     orders = _orders([table for table in tables.values() if len(table.arrival)])
     rows = {}
-    for name, table in tables.items():
-        order = next(orders) if len(table.arrival) else table.arrival
-        _, _, key, time, pid, tid, cpu, fields, chains = table
+    for name in list(tables):
+        arrival, _, key, time, pid, tid, cpu, fields, chains = tables.pop(name)
+        order = orders.pop(0) if len(arrival) else arrival
         unsorted = TracepointRows(order, key, time, pid, tid, cpu, fields, chains)
         is_sorted = not len(order) or bool((order[1:] > order[:-1]).all())
         rows[name] = unsorted if is_sorted else unsorted.take(np.argsort(order, kind="stable"))
     return rows
 
 
-def _orders(tables: Sequence[_EventPart]) -> Iterator[NDArray[np.int64]]:
-    """Yield for each table the position of its rows among those of all tables, in order of delivery."""
+def _orders(tables: Sequence[_EventPart]) -> list[NDArray[np.int64]]:
+    """Return for each table the position of its rows among those of all tables, in order of delivery."""
     if not tables:
-        return
-    arrival = np.concatenate([table.arrival for table in tables])
-    by_arrival = np.argsort(arrival, kind="stable")
+        return []
+    by_arrival = np.argsort(np.concatenate([table.arrival for table in tables]), kind="stable")
     keys = np.concatenate([table.stored for table in tables])[by_arrival]
-    times = np.concatenate([table.time for table in tables]).view(np.uint64)[by_arrival]
+    same = all(np.may_share_memory(table.time, table.stored) for table in tables)
+    times = keys if same else np.concatenate([table.time for table in tables]).view(np.uint64)[by_arrival]
     delivered = delivery_order(keys, times)
+    del keys, times
     rows = by_arrival if delivered is None else by_arrival[delivered]
-    del keys, times, arrival
+    del by_arrival, delivered
     positions = np.empty(len(rows), np.int64)
     positions[rows] = np.arange(len(rows))
-    begin = 0
-    for table in tables:
-        yield positions[begin : begin + len(table.arrival)]
-        begin += len(table.arrival)
+    return np.split(positions, np.cumsum([len(table.arrival) for table in tables])[:-1])

@@ -27,6 +27,8 @@ _THREAD_BITS: Final = np.uint64(32)
 _SPARSE: Final = 8  # the largest number, by the number of rows, up to which a table of all numbers is cheaper than sorting
 _LARGEST_TABLE: Final = 1 << 24
 _SHORT: Final = 1 << 16
+_ZERO: Final = np.int32(0)
+_NONE: Final = np.int32(-1)
 
 
 class QueueTransitions(NamedTuple):
@@ -90,17 +92,17 @@ def run_queue_delays(transitions: QueueTransitions, *, one_cpu: bool = False) ->
             restarts the wait.
     """
     tid, kind, time = transitions.tid, transitions.kind, transitions.time
-    position = np.arange(len(tid))
+    position = np.arange(len(tid), dtype=np.int32)
     first = np.ones(len(tid), bool)
     first[1:] = tid[1:] != tid[:-1]
-    first_row = np.maximum.accumulate(np.where(first, position, 0))
+    first_row = np.maximum.accumulate(np.where(first, position, _ZERO))
     ends = np.flatnonzero(kind == CAME)
     left = (kind == LEFT_READY) | (kind == LEFT_BLOCKED)
     # A thread that came to a CPU although it slept is still asleep by perf's rules: its wakeup was lost, or comes later.
-    last_left = np.maximum.accumulate(np.where(left | first, position, 0))
-    last_woken = np.maximum.accumulate(np.where(kind == WOKEN, position, -1))
+    last_left = np.maximum.accumulate(np.where(left | first, position, _ZERO))
+    last_woken = np.maximum.accumulate(np.where(kind == WOKEN, position, _NONE))
     turns = left | ((kind == CAME) & ~((kind[last_left] == LEFT_BLOCKED) & (last_woken < last_left)))
-    turn = np.maximum.accumulate(np.where(turns | first, position, 0))
+    turn = np.maximum.accumulate(np.where(turns | first, position, _ZERO))
     before = np.where(first[ends], ends, turn[ends - 1])  # the transition that decides the state; of a first arrival itself
     begin, counts = _waits_since(before, ends, first_row, kind, time, one_cpu=one_cpu)
     ends, begin = ends[counts], begin[counts]
@@ -133,19 +135,19 @@ def _waits_since(
     one_cpu: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return since when each arriving thread waited for a CPU, and whether it did."""
-    position = np.arange(len(kind))
+    position = np.arange(len(kind), dtype=np.int32)
     woken = kind == WOKEN
     is_first = before == first_row[ends]
     kind_before = kind[before]
     starts_ready = (kind_before == LEFT_READY) | (is_first & np.isin(kind_before, (RAN, MIGRATED))) | (before == ends)
     if one_cpu:
         moves = woken | (kind == MIGRATED)
-        last_move = np.maximum.accumulate(np.where(moves, position, -1))[np.maximum(ends - 1, 0)]
-        last_wakeup = np.maximum.accumulate(np.where(woken, position, -1))[np.maximum(ends - 1, 0)]
+        last_move = np.maximum.accumulate(np.where(moves, position, _NONE))[np.maximum(ends - 1, 0)]
+        last_wakeup = np.maximum.accumulate(np.where(woken, position, _NONE))[np.maximum(ends - 1, 0)]
         was_woken = last_wakeup >= before
         begin = np.where((last_move >= before) & (last_move < ends), time[last_move], time[before])
         return begin, starts_ready | (was_woken & (last_wakeup < ends))
-    next_wakeup = len(kind) - 1 - np.maximum.accumulate(np.where(woken[::-1], position, -1))[::-1]  # at a row or after it
+    next_wakeup = len(kind) - 1 - np.maximum.accumulate(np.where(woken[::-1], position, _NONE))[::-1]  # at a row or after it
     wakeup = next_wakeup[before]
     can_be_woken = (kind_before == LEFT_BLOCKED) | (is_first & woken[before])
     was_woken = can_be_woken & (wakeup < ends)

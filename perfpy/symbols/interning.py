@@ -51,6 +51,30 @@ def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
     return first
 
 
+def number_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids]:
+    """Return the distinct integers in order of first appearance, and the number of each element's value among them.
+
+    >>> distinct, numbers = number_values(np.array([7, -5, 7]))
+    >>> distinct.tolist(), numbers.tolist()
+    ([7, -5], [0, 1, 0])
+    """
+    table = IdTable()
+    numbers = table.ids(values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64))
+    return table.keys.view(np.int64 if values.dtype.kind == "i" else np.uint64), numbers
+
+
+def first_rows(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the first row of each distinct integer, by ascending row.
+
+    >>> first_rows(np.array([7, 5, 7, 2])).tolist()
+    [0, 1, 3]
+    """
+    distinct, numbers = number_values(values)
+    first = np.zeros(len(distinct), np.int64)
+    first[numbers[::-1]] = np.arange(len(values))[::-1]  # the last write counts
+    return first
+
+
 class IdTable:
     """A mapping of uint64 keys to dense int32 ids in order of first appearance."""
 

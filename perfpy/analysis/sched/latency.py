@@ -20,6 +20,7 @@ from perfpy.scheduling.run_queue import (
     sorted_by_thread,
 )
 from perfpy.scheduling.switch_times import previous_of
+from perfpy.symbols.interning import first_rows, number_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,7 +83,7 @@ class Problems(NamedTuple):
 def problems(events: SchedEvents, transitions: QueueTransitions, source: SampleSource, *, one_cpu: bool = False) -> Problems:
     """Return the reasons to doubt the delays of a recording. transitions: of the events."""
     switches = events.switches
-    before = previous_of(switches.cpu.astype(np.int64))
+    before = previous_of(switches.cpu)
     has_earlier = before >= 0
     wrong = switches.fields["next_pid"][before[has_earlier]] != switches.fields["prev_pid"][has_earlier]
     lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
@@ -105,10 +106,9 @@ def task_delays(
     delays = run_queue_delays(transitions, one_cpu=one_cpu)
     tids = transitions.tid
     tids = np.sort(tids[np.append(True, tids[1:] != tids[:-1])]) if len(tids) else tids
-    runtimes = _totals(tids, events.runtimes.fields["pid"], events.runtimes.fields["runtime"].astype(np.int64))
+    runtimes = _runtimes(tids, events.runtimes.fields["pid"], events.runtimes.fields["runtime"].astype(np.int64))
     lengths = delays.end - delays.begin
-    totals, counts = _totals(tids, delays.tid, lengths), _totals(tids, delays.tid, np.ones(len(lengths), np.int64))
-    longest = _longest(tids, delays.tid, lengths)
+    counts, totals, longest = _ThreadDelays.of(tids, delays.tid, lengths)
     rows = []
     for index, tid in enumerate(tids.tolist()):
         row = int(longest[index])
@@ -151,28 +151,50 @@ def transitions_of(events: SchedEvents, *, one_cpu: bool = False) -> QueueTransi
     """Return the transitions of all threads, sorted by thread. Migrations matter for a recording of one CPU only."""
     switches, wakeups, runtimes, migrations = events
     left = np.where(switches.fields["prev_state"] & _STATE_BITS, np.uint8(LEFT_BLOCKED), np.uint8(LEFT_READY))
+    # Accounted time tells only that a thread without an earlier transition was ready to run.
+    ran = runtimes.take(first_rows(runtimes.fields["pid"]))
     parts = [
         (switches.fields["prev_pid"], left, switches.time, 2 * switches.order),
         (switches.fields["next_pid"], np.full(len(switches.order), CAME, np.uint8), switches.time, 2 * switches.order + 1),
         (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN, np.uint8), wakeups.time, 2 * wakeups.order),
-        (runtimes.fields["pid"], np.full(len(runtimes.order), RAN, np.uint8), runtimes.time, 2 * runtimes.order),
+        (ran.fields["pid"], np.full(len(ran.order), RAN, np.uint8), ran.time, 2 * ran.order),
     ]
     if one_cpu:
         parts.append((migrations.fields["pid"], np.full(len(migrations.order), MIGRATED, np.uint8), migrations.time, 2 * migrations.order))
     tid, kind, time, order = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    del parts, left
     return sorted_by_thread(QueueTransitions(tid, kind, time, order))
 
 
-def _totals(tids: NDArray[np.int64], tid: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _runtimes(tids: NDArray[np.int64], tid: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the sum of the values of each thread."""
+    threads, numbers = number_values(tid)
     totals = np.zeros(len(tids), np.int64)
-    np.add.at(totals, np.searchsorted(tids, tid), values)
+    np.add.at(totals, np.searchsorted(tids, threads)[numbers], values)
     return totals
 
 
-def _longest(tids: NDArray[np.int64], tid: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index of the first longest delay of each thread; -1 without delays. Delays are sorted by thread."""
-    longest = np.full(len(tids), -1, np.int64)
-    by_length = np.lexsort((-np.arange(len(lengths)), lengths))
-    longest[np.searchsorted(tids, tid[by_length])] = by_length  # the last write counts: the longest, the first one among equals
-    return longest
+class _ThreadDelays(NamedTuple):
+    """Sums over the delays of each thread.
+
+    Attributes:
+        number, total: their number and sum.
+        longest: the index of the first longest delay; -1 without delays.
+    """
+
+    number: NDArray[np.int64]
+    total: NDArray[np.int64]
+    longest: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tids: NDArray[np.int64], tid: NDArray[np.int64], lengths: NDArray[np.int64]) -> _ThreadDelays:
+        """Return the sums. Delays are sorted by thread."""
+        count, total, longest = np.zeros(len(tids), np.int64), np.zeros(len(tids), np.int64), np.full(len(tids), -1, np.int64)
+        if len(tid):
+            begins = np.flatnonzero(np.append(True, tid[1:] != tid[:-1]))
+            rows = np.searchsorted(tids, tid[begins])
+            count[rows] = counts = np.diff(begins, append=len(tid))
+            total[rows] = np.add.reduceat(lengths, begins)
+            most = np.flatnonzero(lengths == np.repeat(np.maximum.reduceat(lengths, begins), counts))
+            longest[np.searchsorted(tids, tid[most[::-1]])] = most[::-1]  # the last write counts: the first one among equals
+        return cls(count, total, longest)

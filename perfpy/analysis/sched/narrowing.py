@@ -79,7 +79,7 @@ class Narrowing(NamedTuple):
             chosen &= (events.time >= begin) & (events.time <= (end or np.iinfo(np.int64).max))
         if self.idle_only:
             chosen[:] = False
-        return events if chosen.all() else taken_events(events, chosen)
+        return events if chosen.all() else rows_of_events(events, chosen)
 
     def _cut(self, switches: Switches) -> tuple[Switches, NDArray[np.bool_]]:
         """Cut run times and waits at the span."""
@@ -105,7 +105,11 @@ def taken(switches: Switches, chosen: NDArray[np.bool_]) -> Switches:
     """Return some switches."""
     if chosen.all():
         return switches
-    rows = np.flatnonzero(chosen)
+    return rows_of(switches, np.flatnonzero(chosen))
+
+
+def rows_of(switches: Switches, rows: NDArray[np.intp] | slice) -> Switches:
+    """Return the switches of some rows."""
     return Switches(
         task=switches.task.take(rows),
         next_tid=switches.next_tid[rows],
@@ -122,7 +126,7 @@ def taken(switches: Switches, chosen: NDArray[np.bool_]) -> Switches:
     )
 
 
-def taken_events(events: TaskEvents, chosen: NDArray[np.bool_]) -> TaskEvents:
+def rows_of_events(events: TaskEvents, chosen: NDArray[np.bool_] | slice) -> TaskEvents:
     """Return some wakeups or migrations."""
     return TaskEvents(
         by=events.by.take(chosen),

@@ -8,13 +8,15 @@ import numpy as np
 
 from perfpy.analysis.sched.threads import Mention, known_threads
 from perfpy.analysis.sched.timehist import IDLE
+from perfpy.scheduling.run_queue import thread_order
+from perfpy.symbols.interning import first_rows, number_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.sched.timehist import History
+    from perfpy.analysis.sched.timehist import History, TaskColumn
     from perfpy.perfdata.sample_source import SampleSource
 
 
@@ -77,10 +79,11 @@ def run_times(group: NDArray[np.int64], values: NDArray[np.int64]) -> dict[int, 
     """Return the statistics of each group's values."""
     if not len(group):
         return {}
-    order = np.argsort(group, kind="stable")
-    group, values = group[order], values[order]
-    first = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
-    counts = np.diff(np.append(first, len(group)))
+    groups, numbers = number_values(group)
+    order = thread_order(numbers, np.arange(len(numbers)))
+    numbers, values = numbers[order], values[order]
+    first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    counts = np.diff(np.append(first, len(numbers)))
     totals = np.add.reduceat(values, first)
     means = totals / counts
     squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, first)
@@ -89,7 +92,7 @@ def run_times(group: NDArray[np.int64], values: NDArray[np.int64]) -> dict[int, 
         deviations = np.where(means > 0, 100 * errors / means, 0.0)
     columns = (counts, totals, np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), deviations)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return {key: ThreadRunTimes(*row) for key, row in zip(group[first].tolist(), rows, strict=True)}
+    return {key: ThreadRunTimes(*row) for key, row in zip(groups.tolist(), rows, strict=True)}
 
 
 def make_summary(
@@ -122,7 +125,7 @@ def make_summary(
         times = run_times(task.thread[shown & ~is_idle], switches.times.ran[shown & ~is_idle])
     idle = run_times(switches.cpu[shown & is_idle], switches.times.ran[shown & is_idle])
     moves = _migrations(history) if with_migrations else {}
-    comm_of = dict(zip(task.thread.tolist(), task.comm.tolist(), strict=True))
+    comm_of = _last_comms(task)
     rows = [
         ThreadSummary(one.tid, one.pid, one.parent, comm_of[one.thread], times[one.thread], moves.get(one.thread, 0))
         for one in known_threads(source, _mentions(history))
@@ -132,22 +135,30 @@ def make_summary(
     return Summary(rows, idle, span, cpus)
 
 
+def _last_comms(task: TaskColumn) -> dict[int, int]:
+    """Return the last name of each thread, as an index."""
+    threads, numbers = number_values(task.thread)
+    comms = np.zeros(len(threads), np.int64)
+    comms[numbers] = task.comm  # the last write counts
+    return dict(zip(threads.tolist(), comms.tolist(), strict=True))
+
+
 def _migrations(history: History) -> Mapping[int, int]:
     """Return the number of migrations of each thread."""
-    moved, numbers = np.unique(history.migrations.task.thread, return_counts=True)
-    return dict(zip(moved.tolist(), numbers.tolist(), strict=True))
+    moved, numbers = number_values(history.migrations.task.thread)
+    return dict(zip(moved.tolist(), np.bincount(numbers, minlength=len(moved)).tolist(), strict=True))
 
 
 def _mentions(history: History) -> Mention:
     """Return the first mention of each thread."""
     switches, wakeups = history.switches, history.wakeups
-    is_task = switches.task.tid != IDLE
-    parts = [
-        (switches.task.take(is_task), switches.key[is_task], switches.order[is_task]),
-        (wakeups.task, wakeups.key, wakeups.order),
-    ]
-    thread, tid, pid = (np.concatenate([part[0][i] for part in parts]) for i in range(3))
-    key, order = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
-    by_order = np.lexsort((order, thread))
-    first = by_order[np.flatnonzero(np.append(True, thread[by_order][1:] != thread[by_order][:-1]))] if len(thread) else by_order
+    in_switches = first_rows(switches.task.thread)
+    in_switches = in_switches[switches.task.tid[in_switches] != IDLE]
+    in_wakeups = first_rows(wakeups.task.thread)
+    tasks = switches.task.take(in_switches), wakeups.task.take(in_wakeups)
+    thread, tid, pid = (np.concatenate([column[i] for column in tasks]) for i in range(3))
+    key = np.concatenate([switches.key[in_switches], wakeups.key[in_wakeups]])
+    order = np.concatenate([switches.order[in_switches], wakeups.order[in_wakeups]])
+    by_order = np.argsort(order, kind="stable")
+    first = by_order[first_rows(thread[by_order])]
     return Mention(thread[first], tid[first], pid[first], key[first], order[first])

@@ -8,6 +8,7 @@ import numpy as np
 
 from perfpy.abi.flags import RecordType
 from perfpy.scheduling.switch_times import previous_of
+from perfpy.symbols.interning import number_values
 from perfpy.symbols.tasks.value_history import DeliveredValues
 
 if TYPE_CHECKING:
@@ -114,11 +115,8 @@ def _changed_since_line(thread: NDArray[np.int64], version: NDArray[np.int64], k
 
 def _by_first_arrival(tid: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct threads in order of their first row, and the index of each row's thread among them."""
-    distinct, first, which = np.unique(tid, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return distinct[order], rank[which.ravel()]
+    tids, thread = number_values(tid)
+    return tids, thread.astype(np.int64)
 
 
 def _comm_versions(source: SampleSource, tid: NDArray[np.int64], key: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import RecordType
+from perfpy.abi.task_columns import task_numbers
 from perfpy.symbols.tasks.value_history import DeliveredValues
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.abi.task_columns import TaskNumbers
     from perfpy.perfdata.sample_source import SampleSource
 
 _TABLES: Final = 8
@@ -134,28 +136,28 @@ def known_threads(source: SampleSource, mentions: Mention) -> list[KnownThread]:
     columns = zip(*(column[order].tolist() for column in (mentions.key, mentions.thread, mentions.tid, mentions.pid)), strict=True)
     sample = next(columns, None)
     generation = 0
-    for side in source.side_band(_RECORDS):
-        while sample is not None and sample[0] < side.key:
+    for raw in source.side_band(_RECORDS).raw():
+        while sample is not None and sample[0] < raw.key:
             _mention(tables, sample[1], sample[2], sample[3])
             sample = next(columns, None)
-        generation = _apply(tables, side.record, generation)
+        numbers = task_numbers(raw.type, raw.body, source.endian)
+        if numbers is not None:
+            generation = _apply(tables, raw.type, numbers, generation)
     while sample is not None:
         _mention(tables, sample[1], sample[2], sample[3])
         sample = next(columns, None)
     return [thread for table in tables for thread in table.threads()]
 
 
-def _apply(tables: list[_HashTable], record: object, generation: int) -> int:
+def _apply(tables: list[_HashTable], kind: int, numbers: TaskNumbers, generation: int) -> int:
     """Apply a record; return the number of forks and exits until now."""
-    kind = type(record).__name__
-    tid, pid = _signed(record.tid), _signed(record.pid)  # type: ignore[attr-defined]  # all these records have both
+    pid, tid, parent_pid, parent = numbers
     table = tables[tid % _TABLES]
-    if kind == "Exit":
+    if kind == RecordType.EXIT:
         table.remove(tid)
         return generation + 1
-    if kind == "Fork":
+    if kind == RecordType.FORK:
         table.remove(tid)
-        parent, parent_pid = _signed(record.ptid), _signed(record.ppid)  # type: ignore[attr-defined]
         _mention(tables, parent, parent, parent_pid)
         table.add(KnownThread((generation + 1) << 32 | (tid & 0xFFFFFFFF), tid, pid, parent))
         return generation + 1
@@ -170,7 +172,3 @@ def _mention(tables: list[_HashTable], thread: int, tid: int, pid: int) -> None:
         table.add(KnownThread(thread, tid, pid, _UNKNOWN))
     elif known.pid == _UNKNOWN and pid != _UNKNOWN:
         table.replace(known._replace(pid=pid))
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 32) if number >= 1 << 31 else number

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.sched.threads import ThreadIds
 from perfpy.scheduling.switch_times import Events, SwitchTimes, switch_times
+from perfpy.symbols.interning import IdTable, number_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +39,7 @@ class TaskColumn(NamedTuple):
     pid: NDArray[np.int64]
     comm: NDArray[np.int64]
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> TaskColumn:
+    def take(self, rows: NDArray[np.integer[Any]] | NDArray[np.bool_] | slice) -> TaskColumn:
         """Select rows."""
         return TaskColumn(*(column[rows] for column in self))
 
@@ -109,7 +110,7 @@ class TaskColumnMaker:
     def learn(self, tid: NDArray[np.int32], pid: NDArray[np.int32]) -> None:
         """Take over the processes of threads from samples, for threads that only fields of tracepoints mention."""
         both = tid.astype(np.int64) << np.int64(32) | (pid.astype(np.int64) & np.int64(0xFFFFFFFF))
-        for one in np.unique(both).tolist():
+        for one in number_values(both)[0].tolist():
             number = one & 0xFFFFFFFF
             self._pids.setdefault(one >> 32, number - (1 << 32) if number >= 1 << 31 else number)
 
@@ -143,10 +144,10 @@ class TaskColumnMaker:
         return tasks._replace(comm=comm)
 
     def _looked_up(self, tid: NDArray[np.int64]) -> NDArray[np.int64]:
-        order = np.sort(tid)
-        tids = order[np.append(True, order[1:] != order[:-1])] if len(order) else order
-        pids = np.array([self._pids.get(one, -1) for one in tids.tolist()], np.int64)
-        return pids[np.searchsorted(tids, tid)] if len(tid) else np.zeros(0, np.int64)
+        tids = IdTable()
+        numbers = tids.ids(tid.view(np.uint64))
+        pids = np.array([self._pids.get(one, -1) for one in tids.keys.view(np.int64).tolist()], np.int64)
+        return pids[numbers]
 
 
 def make_history(events: SchedEvents, source: SampleSource, timeline: TaskTimeline, *, takes_names: bool = False) -> History:
@@ -184,7 +185,11 @@ def _switches(events: SchedEvents, names: TaskColumnMaker, wakeups: TaskEvents, 
     task = task._replace(thread=np.where(is_idle, _IDLE_BASE + cpu, task.thread))
     task = names.with_recorded_names(_with_first_pids(task), rows.fields.get("prev_comm") if takes_names else None)
     is_ready = (rows.fields["prev_state"] & _STATE_BITS) == 0
-    times = switch_times(Events(task.thread, rows.time, rows.order), cpu, is_ready, _events(wakeups), _events(migrations))
+    numbers = IdTable()
+    times = switch_times(
+        _events(task, rows.time, rows.order, numbers), cpu, is_ready,
+        _events(wakeups.task, wakeups.time, wakeups.order, numbers), _events(migrations.task, migrations.time, migrations.order, numbers),
+    )  # fmt: skip
     before = times.last_on_cpu
     came = np.where(before >= 0, rows.fields["next_prio"][before], rows.fields["prev_prio"])
     return Switches(
@@ -220,16 +225,14 @@ def _named_as(events: TaskEvents, switches: Switches) -> TaskEvents:
 
 def _with_first_pids(tasks: TaskColumn) -> TaskColumn:
     """Return the tasks, each with the process of the first sample of its thread."""
-    order = np.argsort(tasks.thread, kind="stable")
-    thread = tasks.thread[order]
-    begins = np.append(True, thread[1:] != thread[:-1]) if len(thread) else np.zeros(0, bool)
-    pid = np.empty(len(thread), np.int64)
-    pid[order] = tasks.pid[order][np.maximum.accumulate(np.where(begins, np.arange(len(thread)), 0))] if len(thread) else 0
-    return tasks._replace(pid=pid)
+    number = IdTable().ids(tasks.thread.view(np.uint64))
+    pid = np.empty(int(number.max(initial=-1)) + 1, np.int64)
+    pid[number[::-1]] = tasks.pid[::-1]  # the last write counts: the first sample
+    return tasks._replace(pid=pid[number])
 
 
-def _events(events: TaskEvents) -> Events:
-    return Events(events.task.thread, events.time, events.order)
+def _events(task: TaskColumn, time: NDArray[np.int64], order: NDArray[np.int64], numbers: IdTable) -> Events:
+    return Events(numbers.ids(task.thread.view(np.uint64)).astype(np.int64), time, order)
 
 
 def is_idle(task: TaskColumn) -> NDArray[np.bool_]:

@@ -96,11 +96,12 @@ class _Timehist:
         switches = taken(history.switches, shown)
         print_lines(header_lines(style))
         chains = self._chain_texts(switches) if with_chains else None
-        lines = TimehistLines(style, self._recording.timeline.comms).all(
+        blocks = TimehistLines(style, self._recording.timeline.comms).blocks(
             switches, chains, history.wakeups if options.wakeups else None, history.migrations if options.migrations else None
         )
         sys.stdout.flush()
-        sys.stdout.buffer.write(b"".join(lines))
+        for block in blocks:
+            sys.stdout.buffer.write(block)
 
     def _chain_texts(self, switches: Switches) -> list[bytes]:
         import numpy as np

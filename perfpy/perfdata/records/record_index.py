@@ -109,8 +109,10 @@ def _count_values(values: NDArray[Any]) -> dict[int, int]:
     count = len(values) - int(np.count_nonzero(others))
     if count == len(values):
         return {int(first[0]): count} if count else {}
-    numbers, counts = np.unique(values[others], return_counts=True)
-    return {int(first[0]): count, **dict(zip(numbers.tolist(), counts.tolist(), strict=True))}
+    ordered = np.sort(values[others])  # np.unique would import numpy.ma
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    counts = np.diff(begins, append=len(ordered))
+    return {int(first[0]): count, **dict(zip(ordered[begins].tolist(), counts.tolist(), strict=True))}
 
 
 def _read_order(lowest: list[list[int]]) -> list[ChunkRead]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.symbols.dso import DsoTable, is_module
-from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interning import IdTable, number_values
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map
 from perfpy.symbols.tasks.fork_lines import FOREVER
 from perfpy.symbols.tasks.task_replay import NOBODY, TaskReplay
@@ -95,9 +95,9 @@ class TaskTimeline:
         comms = self._comm_history.find(tid, self.ranks(key), NOBODY)
         unknown = rows_where(comms < 0)
         if len(unknown):
-            strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
+            strangers, which = number_values(tid[unknown].astype(np.int32))
             numbers = [self.comm_number(name_of_unnamed(stranger)) for stranger in strangers.tolist()]
-            comms[unknown] = np.array(numbers, np.int32)[which.ravel()]
+            comms[unknown] = np.array(numbers, np.int32)[which]
         return comms
 
     def last_comm(self, tid: int) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.symbols.interning import number_values
 from perfpy.untrusted.text import one_line_bytes
 from perfpy.views.script.pieces import Coded
 
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
 NAME_WIDTH: Final = 30  #: of a task's name
 _DIGITS: Final = np.array([b"%03d" % i for i in range(1000)], "S3")
-_PADDED: Final = np.array([b"%3d" % i for i in range(1000)], "S3")
+# Columns of four bytes are copied as numbers. Each of these is written over the last byte of the one before.
+_DURATION: Final = np.dtype({"names": ["high", "low", "micros"], "formats": ["u4"] * 3, "offsets": [0, 3, 7], "itemsize": 11})
+_HIGH: Final = np.array([b"    ", *(b"%3d " % i for i in range(1, 1000))], "S4").view("u4")
+_LOW: Final = np.array([*(b"%3d." % i for i in range(1000)), *(b"%03d." % i for i in range(1000))], "S4").view("u4")
+_MICROS: Final = np.array([b"%03d " % i for i in range(1000)], "S4").view("u4")
 _MICROSECONDS: Final = 1_000_000  # of a second
 _MILLION: Final = 1_000_000
+_LOW_HALF: Final = 0xFFFFFFFF
 
 
 def milliseconds(nanoseconds: int, width: int) -> str:
@@ -39,12 +45,13 @@ def duration_piece(nanoseconds: NDArray[np.int64]) -> Piece:
     millis = micros // 1000
     if not len(millis) or int(millis.max()) >= _MILLION or int(millis.min()) < 0:
         return [milliseconds(value, 6).encode() for value in nanoseconds.tolist()]
-    high, low = millis // 1000, millis % 1000
-    rows = np.empty(len(millis), np.dtype([("high", "S3"), ("low", "S3"), ("point", "S1"), ("micros", "S3"), ("end", "S1")]))
-    rows["point"], rows["end"] = b".", b" "
-    rows["high"] = np.where(high > 0, _PADDED[high], b"   ")
-    rows["low"] = np.where(high > 0, _DIGITS[low], _PADDED[low])
-    rows["micros"] = _DIGITS[micros % 1000]
+    micros, millis = micros.astype(np.int32), millis.astype(np.int32)
+    high = millis // 1000
+    low = millis - high * 1000
+    rows = np.empty(len(millis), _DURATION)
+    rows["high"] = _HIGH[high]
+    rows["low"] = _LOW[np.where(high > 0, low + 1000, low)]
+    rows["micros"] = _MICROS[micros - millis * 1000]
     return rows.view(f"S{rows.dtype.itemsize}")
 
 
@@ -54,16 +61,22 @@ def start_piece(time: NDArray[np.int64], cpu: NDArray[np.int64]) -> list[Piece]:
     seconds, rest = micros // _MICROSECONDS, micros % _MICROSECONDS
     return [
         _coded(seconds, lambda second: b"%8d." % second),
-        _DIGITS[rest // 1000],
-        _DIGITS[rest % 1000],
+        *micros_pieces(rest),
         _coded(cpu, lambda number: b" [%04d] " % number),
     ]
 
 
+def micros_pieces(micros: NDArray[np.int64]) -> list[Piece]:
+    """Return microseconds below a second as six digits."""
+    numbers = micros.astype(np.int32)
+    millis = numbers // 1000
+    return [_DIGITS[millis], _DIGITS[numbers - millis * 1000]]
+
+
 def _coded(values: NDArray[np.int64], text: Callable[[int], bytes]) -> Piece:
     """Return the texts of numbers, each made once."""
-    distinct, codes = np.unique(values, return_inverse=True)
-    return Coded(codes.ravel(), [text(value) for value in distinct.tolist()])
+    distinct, codes = number_values(values)
+    return Coded(codes, [text(value) for value in distinct.tolist()])
 
 
 class TaskColumnTexts:
@@ -74,15 +87,11 @@ class TaskColumnTexts:
 
     def coded(self, tasks: TaskColumn) -> Coded:
         """Return the names of a column."""
-        key = np.empty(len(tasks.tid), np.dtype([("comm", "i8"), ("tid", "i8"), ("pid", "i8")]))
-        key["comm"], key["tid"], key["pid"] = tasks.comm, tasks.tid, tasks.pid
-        mixed = tasks.comm * np.int64(0x9E3779B1) ^ tasks.tid << np.int64(24) ^ tasks.pid
-        order = np.argsort(mixed, kind="stable")
-        fresh = np.ones(len(order), bool)
-        fresh[1:] = key[order[1:]] != key[order[:-1]]
-        codes = np.empty(len(order), np.int64)
-        codes[order] = np.cumsum(fresh) - 1
-        return Coded(codes, [self.text(comm, tid, pid) for comm, tid, pid in key[order[fresh]].tolist()])
+        threads, thread_numbers = number_values(tasks.tid << np.int64(32) | (tasks.pid & np.int64(_LOW_HALF)))
+        both, codes = number_values(thread_numbers.astype(np.int64) << np.int64(32) | tasks.comm)
+        thread = threads[both >> np.int64(32)]
+        tid, pid, comm = thread >> np.int64(32), thread.astype(np.int32), both & np.int64(_LOW_HALF)
+        return Coded(codes, list(map(self.text, comm.tolist(), tid.tolist(), pid.tolist())))
 
     def text(self, comm: int, tid: int, pid: int) -> bytes:
         """Return one name."""

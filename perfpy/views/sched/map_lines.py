@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.analysis.sched.switch_map import shortname
+from perfpy.symbols.interning import first_rows, number_values
 from perfpy.untrusted.text import one_line_bytes
+from perfpy.views.sched.columns import micros_pieces
 from perfpy.views.script.pieces import Coded, Joiner
 
 if TYPE_CHECKING:
@@ -66,8 +68,7 @@ class _MapText:
         self.lines = np.arange(len(rows.line))
         self._columns = self._column_cpus()
         self._switches_of = {cpu: np.flatnonzero(rows.cpu == cpu) for cpu, _ in self._columns}
-        first = np.unique(rows.cpu, return_index=True)[1]
-        self._first_switches = frozenset(first.tolist())
+        self._first_switches = frozenset(_first_rows(rows.cpu).values())
 
     def _cell_texts(self) -> list[bytes]:
         """Return the texts of a CPU's cell by thread; then those of a hidden thread and of none."""
@@ -89,8 +90,7 @@ class _MapText:
         rows, style = self._rows, self._style
         if not style.compact:
             return [(cpu, -1) for cpu in range(style.cpu_count)]
-        cpus, first = np.unique(rows.cpu, return_index=True)
-        return sorted(zip(cpus.tolist(), first.tolist(), strict=True), key=lambda column: column[1])
+        return list(_first_rows(rows.cpu).items())
 
     def text(self, lines: NDArray[np.int64]) -> bytes:
         """Return the text of some lines."""
@@ -100,9 +100,9 @@ class _MapText:
         for cpu, since in self._columns:
             pieces.append(self._cells_of(cpu, since, switch, departure))
         micros = rows.time[switch] // 1000
-        seconds, which = np.unique(micros // _MICROSECONDS, return_inverse=True)
-        pieces += [Coded(which.ravel(), [b"  %5d." % second for second in seconds.tolist()])]
-        pieces += [_digits(micros % _MICROSECONDS), b" secs ", self._legends(switch, departure), b"\n"]
+        seconds, which = number_values(micros // _MICROSECONDS)
+        pieces += [Coded(which, [b"  %5d." % second for second in seconds.tolist()])]
+        pieces += [*micros_pieces(micros % _MICROSECONDS), b" secs ", self._legends(switch, departure), b"\n"]
         return b"".join(Joiner().join(pieces, len(lines)).parts)
 
     def _cells_of(self, cpu: int, since: int, switch: NDArray[np.int64], departure: NDArray[np.bool_]) -> Piece:
@@ -134,5 +134,7 @@ class _MapText:
         return texts
 
 
-def _digits(values: NDArray[np.int64]) -> Piece:
-    return np.char.zfill(values.astype("S6"), 6) if len(values) else []
+def _first_rows(values: NDArray[np.int64]) -> dict[int, int]:
+    """Return the first row of each value, by ascending row."""
+    first = first_rows(values)
+    return dict(zip(values[first].tolist(), first.tolist(), strict=True))

@@ -140,6 +140,29 @@ class Joiner:
         return Coded(codes, texts)
 
 
+def text_of(pieces: Sequence[Piece], count: int) -> bytes:
+    """Return the text of all lines. Lines of equal width are joined by numpy.
+
+    Args:
+        pieces: of the lines.
+        count: the number of lines.
+    """
+    if pieces and all(_has_one_width(piece, count) for piece in pieces):
+        (rows,) = _pack(list(pieces), count)
+        return rows.tobytes() if isinstance(rows, np.ndarray) else b""
+    return b"".join(Joiner().join(pieces, count).parts)
+
+
+def _has_one_width(piece: Piece, count: int) -> bool:
+    """Whether all texts have the same width, and there are few enough of them to copy."""
+    if isinstance(piece, (bytes, np.ndarray)):
+        return bool(len(piece))
+    if isinstance(piece, list) or not 0 < len(piece.texts) <= count:
+        return False
+    width = len(piece.texts[0])
+    return 0 < width <= _WIDEST and set(map(len, piece.texts)) == {width} and not any(text.endswith(b"\0") for text in piece.texts)
+
+
 def _as_list(piece: Piece, count: int) -> list[bytes]:
     if isinstance(piece, bytes):
         return [piece] * count

@@ -27,3 +27,14 @@ def test_keys_may_be_any_64_bit_numbers() -> None:
 
 def test_without_any_row_all_have_the_default() -> None:
     assert DeliveredValues((), (), ()).find(np.array([5]), np.array([1], np.uint64), 3).tolist() == [3]
+
+
+def test_many_rows_are_found_like_single_ones() -> None:
+    random = np.random.default_rng(32)
+    owners, keys = random.integers(0, 40, 300), np.sort(random.integers(1, 1000, 300)).astype(np.uint64)
+    history = DeliveredValues(owners, keys, np.arange(300))
+    searched_owners = random.integers(-1, 45, 5000)
+    searched_keys = np.sort(random.integers(0, 1100, 5000)).astype(np.uint64)
+    many = history.find(searched_owners, searched_keys, -1)
+    singles = [history.find(searched_owners[row : row + 1], searched_keys[row : row + 1], -1)[0] for row in range(0, 5000, 7)]
+    assert many[::7].tolist() == singles

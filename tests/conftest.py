@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from tests.builders.case_choice import CHOICES, chosen
+from tests.builders.case_choice import CHOICES, chosen, may_have_cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -138,12 +138,28 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.cases = "some" if is_whole_suite else "all"
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore files that have no case that --cases chooses."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if is_test and not may_have_cases(collection_path.read_text(encoding="utf-8"), config.option.cases) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the cases that --cases does not choose."""
     kept, left = chosen(items, config.option.cases, lambda item: item.nodeid, lambda item: {marker.name for marker in item.iter_markers()})
+    if config.option.cases == "some":
+        _check_files({item.path for item in left})
     if left:
         items[:] = kept
         config.hook.pytest_deselected(items=left)
+
+
+def _check_files(paths: set[Path]) -> None:
+    """Raise UsageError if the other choices would ignore one of these files, all of which have cases for them."""
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        if not may_have_cases(text, "rest") and not may_have_cases(text, "alone"):
+            raise pytest.UsageError(f"{path}: the markers of slow tests must be in the file itself")
 
 
 def pytest_collection_finish() -> None:

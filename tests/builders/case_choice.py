@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -18,11 +19,21 @@ SLOW_MARKERS: Final = ("slow", "live", "system_wide", "versus_perf")
 THOROUGH: Final = "thorough"
 #: marks tests that measure the whole machine, and other tests with it
 ALONE: Final = "alone"
+#: choice -> finds the markers of its tests in the text of a file
+_MARKERS: Final = {
+    "rest": re.compile(rf"\bmark\.(?:{'|'.join((*SLOW_MARKERS, THOROUGH))})\b"),
+    "alone": re.compile(rf"\bmark\.{ALONE}\b"),
+}
 
 
 def function_of(node_id: str) -> str:
     """Return the test without its case: tests/a.py::test_b[c] -> tests/a.py::test_b."""
     return node_id.partition("[")[0]
+
+
+def may_have_cases(text: str, choice: Choice) -> bool:
+    """Whether a file with this text may have a test to run: most have none that is slow, and importing all of them takes long."""
+    return choice not in _MARKERS or _MARKERS[choice].search(text) is not None
 
 
 def chosen(

@@ -47,7 +47,9 @@ static volatile unsigned long sink;
 static double seconds(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
 APART void burn(double s) { double end = seconds(CLOCK_THREAD_CPUTIME_ID) + s;
   do for (int i = 0; i < 20000; i++) sink += i; while (seconds(CLOCK_THREAD_CPUTIME_ID) < end); }
-static void on_one_cpu(void) { cpu_set_t set; CPU_ZERO(&set); CPU_SET(0, &set); sched_setaffinity(0, sizeof set, &set); }
+static void on_cpu(long number) { cpu_set_t allowed, one; CPU_ZERO(&one); sched_getaffinity(0, sizeof allowed, &allowed);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) if (CPU_ISSET(cpu, &allowed) && !number--) CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof one, &one); }
 static void priority(int number) { struct sched_param p = { .sched_priority = number };
   pthread_setschedparam(pthread_self(), SCHED_FIFO, &p); }
 static void threads(int count, void *(*work)(void *)) { pthread_t all[8];
@@ -65,7 +67,7 @@ static void *table_user(void *number) {
   return 0; }
 
 APART void count_hits(void) { pthread_spin_lock(&spin); burn(0.02); pthread_spin_unlock(&spin); }
-static void *counter(void *unused) { for (int i = 0; i < 6; i++) count_hits(); return unused; }
+static void *counter(void *number) { on_cpu((long)number); for (int i = 0; i < 6; i++) count_hits(); return 0; }
 
 APART void produce(int fd) { for (int i = 0; i < 8; i++) { usleep(40000); if (write(fd, "x", 1) != 1) _exit(1); } }
 APART void consume(int fd) { char c; while (read(fd, &c, 1) == 1) burn(0.0005); }
@@ -96,8 +98,8 @@ int main(int count, char **words) {
   else if (!strcmp(cause, "disk")) { fd = open("planted.bin", O_CREAT | O_RDWR, 0600); save(fd); unlink("planted.bin"); }
   else if (!strcmp(cause, "sleep")) poll_later();
   else if (!strcmp(cause, "child")) { pid_t child = fork(); if (!child) { burn(0.3); _exit(0); } waitpid(child, 0, 0); }
-  else if (!strcmp(cause, "cpu")) { on_one_cpu(); threads(4, burner); }
-  else if (!strcmp(cause, "inversion")) { on_one_cpu(); threads(3, of_priority); }
+  else if (!strcmp(cause, "cpu")) { on_cpu(0); threads(4, burner); }
+  else if (!strcmp(cause, "inversion")) { on_cpu(0); threads(3, of_priority); }
   else if (!strcmp(cause, "flock")) { for (int i = 0; i < 3; i++) if (!fork()) { update_rows("planted.lock"); _exit(0); }
     update_rows("planted.lock"); while (wait(0) > 0); }
   else return 2;

@@ -162,6 +162,7 @@ def _be_the_run(case: Case, folder: str, told: int, limits: Limits, *, debug: bo
         _tell_when_opened(tell)
         watch(folder, tell)
         limit(limits)
+        sys.dont_write_bytecode = True  # a module that is imported late has no compiled file yet
         status = _call(case)
         sys.stdout.flush()
         atexit._run_exitfuncs()

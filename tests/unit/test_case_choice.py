@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.builders.case_choice import SLOW_MARKERS, chosen, function_of
+from tests.builders.case_choice import SLOW_MARKERS, chosen, function_of, may_have_cases
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NAMES = [
@@ -36,6 +36,14 @@ def test_a_run_of_the_whole_suite_is_the_quick_one(pytestconfig) -> None:
     """And one that names files or tests has all their cases."""
     assert pytestconfig.getoption("cases") in ("some", "rest", "alone", "all")
     assert {"live", "versus_perf", "slow"} <= set(SLOW_MARKERS)
+
+
+def test_files_without_a_marker_are_not_imported_for_the_other_choices() -> None:
+    slow, alone, plain = "@pytest.mark.versus_perf\n", "pytestmark = [pytest.mark.alone]", "@pytest.mark.parametrize('slow', [])"
+    assert [may_have_cases(text, "rest") for text in (slow, alone, plain)] == [True, False, False]
+    assert [may_have_cases(text, "alone") for text in (slow, alone, plain)] == [False, True, False]
+    assert may_have_cases(plain, "some")
+    assert may_have_cases(plain, "all")
 
 
 def test_ci_runs_all() -> None:

@@ -41,7 +41,9 @@ PLANTED = {
 }
 #: the faults pretend to stand in a module of perfpy, which every command that reads comes through
 PLANTING = """
-    import json, sys
+    import contextlib, io, json, sys
+    from tests.fuzz.__main__ import main
+    from tests.fuzz.campaign import campaign
     from tests.fuzz.case import Case
     from tests.fuzz.limits import Limits
     from tests.fuzz.seeds import seeds
@@ -57,8 +59,17 @@ PLANTING = """
             exec(compile("def planted():\\n " + (fault or "pass"), "/x/perfpy/views/planted.py", "exec"), scope)
             reader.PerfData.__init__ = lambda self, *args, **options: (scope["planted"](), real(self, *args, **options))[1]
             found[fault] = server.run(case).signature
-    print(json.dumps(found))
+        reader.PerfData.__init__ = real
+        tally = campaign(server, range(25), "shares", ["header", "report", "script", "api-samples"])
+    texts = []
+    for line in json.loads(sys.argv[2]):
+        sys.argv[1:], text = line, io.StringIO()
+        with contextlib.redirect_stdout(text):
+            status = main()
+        texts.append([status, text.getvalue()])
+    print(json.dumps({"named": found, "opened": tally.opened, "read": tally.read, "texts": texts}))
 """
+COMMAND_LINES = [["--runs", "30", "--seed", "told", "--target", "^(header|evlist)$"], ["--replay", str(FOUND)]]
 
 
 def apart(script: str, *args: str, timeout: float = 600) -> str:
@@ -67,18 +78,22 @@ def apart(script: str, *args: str, timeout: float = 600) -> str:
     return subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=timeout).stdout.strip()
 
 
-@pytest.fixture(scope="module")
-def named() -> dict[str, str]:
-    """What the planted faults are called."""
-    document: dict[str, str] = json.loads(apart(PLANTING, json.dumps([*PLANTED])))
-    return document
-
-
-@pytest.mark.parametrize("fault", PLANTED)
-@pytest.mark.slow
 @pytest.mark.thorough
-def test_a_planted_fault_is_found_and_named(fault: str, named: dict[str, str]):
-    assert named[fault].startswith(PLANTED[fault]) if fault else named[fault] == ""
+def test_campaigns_find_planted_faults_and_no_others():
+    """One process does everything that imports all of perfpy."""
+    results = json.loads(apart(PLANTING, json.dumps([*PLANTED]), json.dumps(COMMAND_LINES)))
+    for fault, name in PLANTED.items():
+        assert results["named"][fault].startswith(name), fault
+    assert results["named"][""] == ""
+    assert results["read"] > 15
+    assert results["opened"] / results["read"] > 0.75, "most damaged recordings get past their header"
+    (status, described), (replay_status, replayed) = results["texts"]
+    assert status == 0
+    assert re.search(r"seed told: 30 runs in \d+ s", described)
+    assert re.search(r"evlist \d+, header \d+\n  peak \d+ MB", described)
+    assert "failures: 0 of 0 causes" in described
+    assert replay_status == 0, replayed
+    assert len(replayed.splitlines()) == len(saved(FOUND)), "every case in found/ is fixed"
 
 
 @pytest.mark.thorough
@@ -116,22 +131,6 @@ def test_a_recording_taken_apart_is_joined_to_one_of_the_same_parts():
     assert same > 20  # perf puts padding between features
 
 
-@pytest.mark.thorough
-def test_most_damaged_recordings_get_past_their_header():
-    out = apart(
-        """
-        from tests.fuzz.campaign import campaign
-        from tests.fuzz.server import Server
-        with Server() as server:
-            tally = campaign(server, range(25), "shares", ["header", "report", "script", "api-samples"])
-        print(tally.opened, tally.read)
-        """
-    )
-    opened, read = map(int, out.split())
-    assert read > 15
-    assert opened / read > 0.75
-
-
 def test_every_damage_changes_a_recording():
     rng = random.Random(1)
     data = seeds()["sampled"]["everything <"]["perf.data"]
@@ -161,24 +160,6 @@ def test_names_that_double_do_double():
     for make in (mutation._doubling_cxx, mutation._doubling_rust):
         lengths = [len(demangle(make(levels))) for levels in (3, 4, 5)]
         assert lengths[2] - lengths[1] > 1.8 * (lengths[1] - lengths[0])
-
-
-@pytest.mark.thorough
-def test_the_command_line_describes_a_campaign():
-    command = [sys.executable, "-m", "tests.fuzz", "--runs", "30", "--seed", "told", "--target", "^(header|evlist)$"]
-    out = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=600).stdout
-    assert re.search(r"seed told: 30 runs in \d+ s", out)
-    assert re.search(r"evlist \d+, header \d+\n  peak \d+ MB", out)
-    assert "failures: 0 of 0 causes" in out
-
-
-@pytest.mark.thorough
-def test_findings_of_earlier_campaigns_are_fixed():
-    """Every case in found/, one after the other; --replay prints them."""
-    command = [sys.executable, "-m", "tests.fuzz", "--replay", str(FOUND)]
-    process = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=600)
-    assert process.returncode == 0, process.stdout
-    assert len(process.stdout.splitlines()) == len(saved(FOUND))
 
 
 def test_every_target_is_known():

@@ -139,6 +139,7 @@ FOLDERS = re.compile(
 PATH_MAKERS = {
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: its own number",
     "untrusted/paths.py": "it is the door",
+    "untrusted/identified_file.py": "/proc/PID/root: the link is read",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
@@ -200,6 +201,7 @@ READERS = {
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
     "untrusted/process_root.py": "it is the door",
+    "untrusted/identified_file.py": "it is the door; /proc, and folders of mounts",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
     "symbols/caches/build_id_cache.py": "a descriptor, and /proc/kallsyms",
     "symbols/providers/kernel_symbols.py": "/proc",

@@ -83,12 +83,14 @@ class MappedFile(NamedTuple):
         executable: whether it may contain code
         flags: those of mmap()
         build_id: b"" if unknown
+        identity: device (major, minor), inode and generation; zeros if unknown
     """
 
     name: str
     executable: bool
     flags: int
     build_id: bytes
+    identity: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 class MapColumns(NamedTuple):
@@ -203,7 +205,8 @@ def _files(raw: RawColumns, endian: str) -> tuple[NDArray[np.int32], list[Mapped
 def _file(kind: int, misc: int, of_file: bytes, endian: str) -> MappedFile:
     record = records.decode(kind, misc, bytes(_OF_FILE) + of_file, endian=endian)
     if isinstance(record, records.Mmap2):
-        return MappedFile(record.filename, bool(record.prot & _PROT_EXEC), record.flags, record.build_id)
+        identity = (record.maj, record.min, record.ino, record.ino_generation)
+        return MappedFile(record.filename, bool(record.prot & _PROT_EXEC), record.flags, record.build_id, identity)
     assert isinstance(record, records.Mmap)
     return MappedFile(record.filename, not misc & MISC_MMAP_DATA, 0, b"")
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.equal_samples import Run
+    from perfpy.untrusted.identified_file import FileId
 
-_HEADER: Final = struct.Struct("=IHH")
+HEADER: Final = struct.Struct("=IHH")
 _WORD: Final = struct.Struct("=Q")
 _PAGE_SHIFT: Final = 12
 _PAGE_MASK: Final = (1 << 64 - _PAGE_SHIFT) - 1
@@ -36,19 +37,25 @@ _VDSO: Final = "[vdso]"
 # MMAP and MMAP2 begin with { header; u32 pid, tid; u64 addr, len, pgoff; }, FORK with { header; u32 pid, ppid; } (perfpy.abi.records)
 _MAPPING: Final = struct.Struct("=8xI4xQQ8x")
 _FORK: Final = struct.Struct("=8xII")
-_BUILD_ID_AT: Final = _MAPPING.size  # { u8 size, 3 bytes, u8 build_id[20] } of MMAP2
-_NAME_AT: Final = {int(RecordType.MMAP): _MAPPING.size, int(RecordType.MMAP2): _MAPPING.size + 32}
+BUILD_ID_AT: Final = _MAPPING.size  # { u8 size, 3 bytes, u8 build_id[20] } of MMAP2
+IDENTITY: Final = struct.Struct("=IIQQ")  # in its place in other MMAP2 records: device (major, minor), inode and generation
+NAME_AT: Final = {int(RecordType.MMAP): _MAPPING.size, int(RecordType.MMAP2): _MAPPING.size + 32}
 
 
 class HitDso:
-    """A mapped file: its name in the records, the process that mapped it last, and its build-id if a record has it."""
+    """A mapped file: its name and identity in the records, the process that mapped it last, and its build-id if a record has it.
 
-    __slots__ = ("build_id", "hit", "is_kernel", "name", "pid")
+    Attributes:
+        identity: device (major, minor), inode and generation; None for the kernel's code and for memory.
+    """
 
-    def __init__(self, name: str, *, is_kernel: bool, pid: int = -1) -> None:
+    __slots__ = ("build_id", "hit", "identity", "is_kernel", "name", "pid")
+
+    def __init__(self, name: str, *, is_kernel: bool, pid: int = -1, identity: FileId | None = None) -> None:
         self.name = name
         self.is_kernel = is_kernel
         self.pid = pid
+        self.identity = identity
         self.build_id = b""
         self.hit = False
 
@@ -60,7 +67,7 @@ class DsoHits:
     """The result of scan().
 
     Attributes:
-        dsos: by name, in the order in which they were mapped.
+        dsos: by name, device and inode, in the order in which they were mapped.
         samples: their number.
         first_time, last_time: of the samples.
         without_build_id: mappings of the last piece that claim to have a build-id, and have none: their offset, and the correct misc.
@@ -68,14 +75,14 @@ class DsoHits:
     """
 
     def __init__(self, attrs: Sequence[EventAttr]) -> None:
-        self.dsos: dict[str, HitDso] = {}
+        self.dsos: dict[tuple[str, tuple[int, ...]], HitDso] = {}
         self.samples = 0
         self.first_time = 0
         self.last_time = 0
         self.without_build_id: list[tuple[int, int]] = []
         self._layout, self._front, self._has_time = _layout(attrs)
         self._beginning = struct.Struct(f"=4xH2x{max(8 * self._front - 24, 0)}xQI4x")
-        self._dso_of: dict[tuple[bytes, bool], HitDso] = {}  # name in the records, whether it is the kernel's -> file
+        self._dso_of: dict[tuple[bytes, bytes, bool], HitDso] = {}  # name and identity in records, whether it is the kernel's -> file
         self._maps: dict[int, list[_MappedPages]] = {}  # by pid
         self._kernel_maps: list[_MappedPages] = []
         self._parents: dict[int, int] = {}
@@ -84,7 +91,7 @@ class DsoHits:
 
     def scan(self, data: memoryview) -> None:
         """Read the records of one piece of the file (whole records)."""
-        header, sample, sample_type = _HEADER.unpack_from, self._layout.unpack_from, int(RecordType.SAMPLE)
+        header, sample, sample_type = HEADER.unpack_from, self._layout.unpack_from, int(RecordType.SAMPLE)
         add, add_kernel = self._pages.add, self._kernel_pages.add
         runs = EqualSamples(data, self._front, has_time=self._has_time)
         offset, end, samples, alike, last_size = 0, len(data), 0, 0, 0
@@ -133,7 +140,7 @@ class DsoHits:
 
     def _look_at_other(self, kind: int, misc: int, record: memoryview, offset: int) -> int:
         """Read a record that is no sample. Return its size, including AUX data."""
-        if kind in _NAME_AT:
+        if kind in NAME_AT:
             self._map(kind, misc, bytes(record), offset)
         elif kind == RecordType.FORK:
             pid, parent = _FORK.unpack_from(record)
@@ -145,28 +152,35 @@ class DsoHits:
 
     def _map(self, kind: int, misc: int, record: bytes, offset: int) -> None:
         pid, address, length = _MAPPING.unpack_from(record)
-        name, is_kernel = record[_NAME_AT[kind] :].partition(b"\0")[0], is_kernel_map(misc)
-        dso = self._dso_of.get((name, is_kernel)) or self._new_dso(name, is_kernel=is_kernel)
+        name, is_kernel = record[NAME_AT[kind] :].partition(b"\0")[0], is_kernel_map(misc)
+        is_marked = kind == RecordType.MMAP2 and misc & MISC_MMAP_BUILD_ID != 0
+        has_build_id = is_marked and holds_build_id(record[8:])
+        identity = record[BUILD_ID_AT : BUILD_ID_AT + IDENTITY.size] if kind == RecordType.MMAP2 and not has_build_id else b""
+        dso = self._dso_of.get((name, identity, is_kernel)) or self._new_dso(name, identity, is_kernel=is_kernel)
         dso.pid = pid
-        if kind == RecordType.MMAP2 and misc & MISC_MMAP_BUILD_ID:
-            if not holds_build_id(record[8:]):
-                self.without_build_id.append((offset, misc & ~MISC_MMAP_BUILD_ID))
-            elif size := record[_BUILD_ID_AT]:
-                dso.build_id = record[_BUILD_ID_AT + 4 : _BUILD_ID_AT + 4 + size]
+        if is_marked and not has_build_id:
+            self.without_build_id.append((offset, misc & ~MISC_MMAP_BUILD_ID))
+        elif has_build_id and (size := record[BUILD_ID_AT]):
+            dso.build_id = record[BUILD_ID_AT + 4 : BUILD_ID_AT + 4 + size]
         maps = self._kernel_maps if is_kernel else self._maps.setdefault(pid, [])
         maps.append((address >> _PAGE_SHIFT, -(-(address + length) >> _PAGE_SHIFT), dso))
 
-    def _new_dso(self, recorded_name: bytes, *, is_kernel: bool) -> HitDso:
+    def _new_dso(self, recorded_name: bytes, recorded_identity: bytes, *, is_kernel: bool) -> HitDso:
         name = text(recorded_name)
         if is_kernel and is_kernel_name(name):
             name = KERNEL_NAME
-        dso = self._dso_of[recorded_name, is_kernel] = self.dsos.setdefault(name, HitDso(name, is_kernel=is_kernel))
+        numbers = IDENTITY.unpack(recorded_identity) if len(recorded_identity) == IDENTITY.size and not is_kernel else (0, 0, 0, 0)
+        identity = numbers if numbers[2] else None
+        dso = self.dsos.setdefault((name, identity[:3] if identity else ()), HitDso(name, is_kernel=is_kernel, identity=identity))
+        if identity and identity[3]:  # synthesized records have no generation
+            dso.identity = identity
+        self._dso_of[recorded_name, recorded_identity, is_kernel] = dso
         return dso
 
     def to_bytes(self) -> bytes:
         """Return the result of a complete scan as bytes, for another process."""
         list(self.hit())
-        dsos = [[dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit] for dso in self.dsos.values()]
+        dsos = [[dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit, dso.identity] for dso in self.dsos.values()]
         import json  # rarely needed: few recordings have two processes
 
         return json.dumps([self.samples, self.first_time, self.last_time, dsos]).encode()
@@ -178,8 +192,10 @@ class DsoHits:
 
         hits = cls(())
         hits.samples, hits.first_time, hits.last_time, dsos = json.loads(data)
-        for name, is_kernel, pid, build_id, hit in dsos:
-            dso = hits.dsos[name] = HitDso(name, is_kernel=is_kernel, pid=pid)
+        for name, is_kernel, pid, build_id, hit, numbers in dsos:
+            identity = (numbers[0], numbers[1], numbers[2], numbers[3]) if numbers else None
+            dso = HitDso(name, is_kernel=is_kernel, pid=pid, identity=identity)
+            hits.dsos[name, identity[:3] if identity else ()] = dso
             dso.build_id, dso.hit = bytes.fromhex(build_id), hit
         return hits
 
@@ -189,7 +205,7 @@ class DsoHits:
         Call it after the scan is complete.
         """
         modules = [entry for entry in self._kernel_maps if entry[2].name != KERNEL_NAME]
-        core = self.dsos.get(KERNEL_NAME)
+        core = self.dsos.get((KERNEL_NAME, ()))
         if _mark(modules, sorted(self._kernel_pages)) and core:
             core.hit = True
         self._mark_user_pages()

@@ -36,7 +36,7 @@ class LiveSymbols:
     def __init__(self, tasks: LiveTasks, options: SymbolOptions) -> None:
         self._tasks = tasks
         self._options = options._replace(live=True)
-        self._dso_table = DsoTable()
+        self._dso_table = DsoTable(by_identity=True)
         self._loader: SymbolLoader | None = None
         self.images: dict[str, bytes] = {}
         self._since = time.monotonic()
@@ -55,7 +55,7 @@ class LiveSymbols:
     def of_window(self, pids: NDArray[np.uint32]) -> tuple[TaskTimeline, Symbolizer]:
         """Return the tasks and the symbols for the samples of some processes."""
         if len(self._dso_table.dsos) > _MOST_DSOS or time.monotonic() - self._since > _LONGEST:
-            self._dso_table, self._loader, self._since = DsoTable(), None, time.monotonic()
+            self._dso_table, self._loader, self._since = DsoTable(by_identity=True), None, time.monotonic()
         timeline = self._tasks.timeline(pids, self._dso_table)
         if timeline.kernel_dso >= 0:
             self._dso_table.dsos[timeline.kernel_dso].short_name = _KERNEL

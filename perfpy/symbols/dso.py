@@ -1,6 +1,7 @@
 """Files that code was mapped from (perf's "dso"), with the names that perf prints and their kinds.
 
-A Dso stands for a (name, build-id) pair. They are numbered in order of appearance.
+A Dso stands for a (name, build-id) pair; while processes run, files without a known build-id are told apart by device and inode. They are
+numbered in order of appearance.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import os
 import re
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.mapped_names import GUEST_KERNEL_NAME, KERNEL_NAME, is_memory
 from perfpy.untrusted.paths import PYTHON_IMAGE
+
+if TYPE_CHECKING:
+    from perfpy.untrusted.identified_file import FileId
 
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
@@ -43,9 +47,12 @@ class Dso:
         long_name: the path; for the kernel, the origin of its symbols once they are loaded.
         build_id: lower-case hex, "" if unknown.
         listed: whether the recording's build-id table has it.
+        identity: device (major, minor), inode and generation of the mapped file; None if the build-id or the name alone decides.
     """
 
-    def __init__(self, name: str, kind: DsoKind = DsoKind.FILE, build_id: str = "", *, listed: bool = False) -> None:
+    def __init__(
+        self, name: str, kind: DsoKind = DsoKind.FILE, build_id: str = "", *, listed: bool = False, identity: FileId | None = None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.build_id = build_id
@@ -53,6 +60,7 @@ class Dso:
         self.short_name = short_name(name, kind)
         self.pids: set[int] = set()
         self.listed = listed
+        self.identity = identity
 
     @property
     def kernel(self) -> bool:
@@ -119,18 +127,30 @@ def user_kind(name: str) -> DsoKind:
 
 
 class DsoTable:
-    """All Dsos of a recording, numbered in order of appearance; the kernel, if present, is number 0."""
+    """All Dsos of a recording, numbered in order of appearance; the kernel, if present, is number 0.
 
-    def __init__(self, build_ids: dict[str, str] | None = None) -> None:
+    Args:
+        build_ids: file name -> hex, of the recording's table.
+        by_identity: whether device and inode tell files apart, because they are those of this machine now.
+    """
+
+    def __init__(self, build_ids: dict[str, str] | None = None, *, by_identity: bool = False) -> None:
         self.dsos: list[Dso] = []
-        self._ids: dict[tuple[str, str], int] = {}
+        self._ids: dict[tuple[str, str, tuple[int, ...]], int] = {}
         self._build_ids = build_ids or {}
+        self._by_identity = by_identity
 
-    def id_of(self, name: str, kind: DsoKind, build_id: str = "") -> int:
+    def id_of(self, name: str, kind: DsoKind, build_id: str = "", identity: FileId | None = None) -> int:
         """Return the number of the Dso with a name and build-id. The recording's build-id table supplies a missing build-id."""
         build_id = build_id or self._build_ids.get(name, "")
-        number = self._ids.get((name, build_id))
+        if build_id or not self._by_identity or kind is not DsoKind.FILE or not identity or not identity[2]:
+            identity = None
+        # Synthesized records have no generation.
+        key = name, build_id, identity[:3] if identity else ()
+        number = self._ids.get(key)
         if number is None:
-            number = self._ids[name, build_id] = len(self.dsos)
-            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids))
+            number = self._ids[key] = len(self.dsos)
+            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids, identity=identity))
+        elif identity and identity[3]:
+            self.dsos[number].identity = identity
         return number

@@ -3,17 +3,18 @@
 Recordings, ELF files, /proc of other users' processes and answers of servers are data. tests/test_untrusted.py checks that the rest of
 the package uses only these modules:
 
-paths           names to paths
-files           open regular files of trusted owners
-process_root    files in another process's root, with its user's rights
-other_user      a thread with another user's rights
-folders         folders of our own to write to, without following links
-text            names to printable text
-terminal        the stream to a terminal
-page            values in an HTML page
-expansion       decompression with a limit
-parquet_pages   the expanded size of Parquet pages
-tar_stream      tar archives
-download        answers of HTTP servers, within time limits
-mapped_files    mapped files that are truncated while they are read
+paths            names to paths
+files            open regular files of trusted owners
+process_root     files in another process's root, with its user's rights
+identified_file  mapped files, by device and inode
+other_user       a thread with another user's rights
+folders          folders of our own to write to, without following links
+text             names to printable text
+terminal         the stream to a terminal
+page             values in an HTML page
+expansion        decompression with a limit
+parquet_pages    the expanded size of Parquet pages
+tar_stream       tar archives
+download         answers of HTTP servers, within time limits
+mapped_files     mapped files that are truncated while they are read
 """

@@ -48,7 +48,7 @@ class GuardedMap(mmap.mmap):
     def guard(self, truncated: Callable[[], object]) -> None:
         """Begin to guard; `truncated` is called when a part is missing."""
         view = memoryview(self)
-        self._start = _address_of(view)
+        self._start = address_of(view)
         view.release()
         _guarded[self._start] = (self._start + len(self), truncated)
         _catch()
@@ -107,7 +107,7 @@ def _take(_number: int, info: int, _context: int) -> None:
     _handler.clear()
 
 
-def _address_of(view: memoryview) -> int:
+def address_of(view: memoryview) -> int:
     """Return the address of read-only memory, which ctypes does not provide."""
     buffer = _Buffer()
     _get_buffer(view, ctypes.byref(buffer), 0)

@@ -69,7 +69,7 @@ class ProcessRoot:
 
     def open_regular(self, path: str, *, follow: bool = True) -> int:
         """Open a regular file for reading. A FIFO or a device is not touched. follow: whether path may be a link itself."""
-        return self.run(lambda root: _open_regular(root, path, follow=follow))
+        return self.run(lambda root: open_regular_beneath(root, path, follow=follow))
 
     def status(self, path: str) -> os.stat_result:
         """Return os.stat of a path of the process, following links."""
@@ -110,7 +110,8 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
     return walk_beneath(root, path, flags, mode)
 
 
-def _open_regular(root: int, path: str, *, follow: bool) -> int:
+def open_regular_beneath(root: int, path: str, *, follow: bool = True) -> int:
+    """Open a regular file for reading as if the folder of the descriptor `root` were /. A FIFO or a device is not touched."""
     node = open_beneath(root, path, os.O_PATH if follow else os.O_PATH | os.O_NOFOLLOW)
     try:
         state = os.fstat(node)

@@ -16,7 +16,7 @@ from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.errors import PerfError
 from perfpy.kernel.bpf import loading as bpf_loading
 from perfpy.kernel.sysfs import Sysfs
-from perfpy.symbols.files import elf, live_process
+from perfpy.symbols.files import elf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,11 +64,14 @@ def find_allocators(procfs: ProcFs, pid: int, *, small_objects: bool) -> list[Al
     files: list[AllocatorFile] = []
     has_python = False
     for mapping in loaded_files(procfs.maps(pid, data=True)):
-        path = live_process.seen_by(pid, mapping.path)
-        found = _functions(path, ".dynsym", elf.SHT_DYNSYM, allocators)
+        try:
+            file = elf.open_mapped(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (pid,))
+        except (elf.BadElfError, OSError):
+            continue
+        found = _functions(file, ".dynsym", elf.SHT_DYNSYM, allocators)
         if {"malloc", "free"} <= found.offsets.keys() and len(files) < _MOST_FILES:
             files.append(found)
-        of_python = _functions(path, ".symtab", elf.SHT_SYMTAB, _OF_PYTHON) if small_objects and not has_python else None
+        of_python = _functions(file, ".symtab", elf.SHT_SYMTAB, _OF_PYTHON) if small_objects and not has_python else None
         if of_python and {one.name for one in _OF_PYTHON} | {"_PyObject_Free"} <= of_python.offsets.keys():
             files.append(of_python)
             has_python = True
@@ -82,15 +85,11 @@ def find_allocators(procfs: ProcFs, pid: int, *, small_objects: bool) -> list[Al
     return files
 
 
-def _functions(path: str, table: str, kind: int, allocators: Sequence[Allocator]) -> AllocatorFile:
+def _functions(file: elf.ElfFile, table: str, kind: int, allocators: Sequence[Allocator]) -> AllocatorFile:
     """Return the allocating functions that a file defines, and the freeing ones, one for each address."""
-    try:
-        file = elf.ElfFile(path)
-    except (elf.BadElfError, OSError):
-        return AllocatorFile(path, (), {})
     section = file.section(table, kind)
     if file.bits != 64 or section is None:
-        return AllocatorFile(path, (), {})
+        return AllocatorFile(file.path, (), {})
     symbols, strings = file.symbols(section), bytes(file.strings(section))
     wanted = (*(one.name for one in allocators), *_FREEING)
     names = {start: name for name in wanted for start in _starts(strings, name.encode() + b"\0")}
@@ -100,7 +99,7 @@ def _functions(path: str, table: str, kind: int, allocators: Sequence[Allocator]
         offset = _file_offset(file, int(symbol["value"]))
         if offset and offset not in offsets.values():
             offsets[names[int(symbol["name"])]] = offset
-    return AllocatorFile(path, tuple(one for one in allocators if one.name in offsets), offsets)
+    return AllocatorFile(file.path, tuple(one for one in allocators if one.name in offsets), offsets)
 
 
 def _starts(strings: bytes, text: bytes) -> Iterator[int]:

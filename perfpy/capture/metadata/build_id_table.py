@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER, RecordType
 from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.startup import NamedTuple
+from perfpy.capture.dso_hits import BUILD_ID_AT, HEADER, IDENTITY, NAME_AT
 from perfpy.capture.metadata.synthesis import KERNEL
 from perfpy.symbols.caches.build_id_cache import BuildIdCache
 from perfpy.symbols.files import build_id_notes, live_process
+from perfpy.untrusted.identified_file import open_identified
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import ExitStack
 
     from perfpy.capture.dso_hits import HitDso
 
 _VDSO: Final = "[vdso]"
 _PID: Final = -1  # the host
+_MOST_OPEN: Final = 256  # files that are not at their recorded path
 
 
 def own_build_id(name: str) -> bytes:
@@ -32,31 +38,96 @@ def own_build_id(name: str) -> bytes:
     return build_id_notes.of_file(name) if name.startswith("/") and not name.startswith("//") else b""
 
 
-def paths(dsos: Iterable[HitDso]) -> dict[str, str]:
-    """Return the paths of files that are not at their recorded path: deleted ones, and those of containers, while their processes run."""
-    moved = {}
+class BuildIdTable(NamedTuple):
+    """The recorded files with a build-id.
+
+    Attributes:
+        entries: the build-id table of perf.data, one entry for each name.
+        others: the build-ids of further files with these names, which are in the records of their mappings instead: files of containers.
+        elsewhere: build-id -> path, of files that are not at their recorded path.
+    """
+
+    entries: tuple[HeaderBuildId, ...]
+    others: dict[HitDso, HeaderBuildId]
+    elsewhere: dict[bytes, str]
+
+    @property
+    def other_build_ids(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
+        """The build-ids of `others`, by name, and device and inode."""
+        return {(os.fsencode(dso.name), dso.identity[:3]): entry.build_id for dso, entry in self.others.items() if dso.identity}
+
+
+def paths(dsos: Iterable[HitDso], opened: ExitStack) -> dict[HitDso, str]:
+    """Return the paths of files that are not at their recorded path, "" for those that are gone.
+
+    These are deleted files, and those in containers and below chroot.
+
+    Args:
+        dsos: the files.
+        opened: keeps files open whose process may have ended. Their paths are valid until it is closed.
+    """
+    moved: dict[HitDso, str] = {}
     for dso in dsos:
-        is_file = dso.name.startswith("/") and not dso.name.startswith("//") and not dso.is_kernel
-        if is_file and (not os.path.exists(dso.name) or live_process.other_root(dso.pid)):
+        if dso.is_kernel or not dso.name.startswith("/") or dso.name.startswith("//"):
+            continue
+        if dso.identity and not dso.build_id:
+            found = open_identified(dso.name, dso.identity, (dso.pid,)) if len(moved) < _MOST_OPEN else None
+            if found is not None and found[1] == dso.name:
+                os.close(found[0])
+                continue
+            if found is not None:
+                opened.callback(os.close, found[0])
+            moved[dso] = f"/proc/self/fd/{found[0]}" if found is not None else ""
+        elif not os.path.exists(dso.name) or live_process.other_root(dso.pid):
             path = next(live_process.paths_of(dso.name, (dso.pid,)), "")
             if path:
-                moved[dso.name] = path
+                moved[dso] = path
     return moved
 
 
-def table(dsos: Iterable[HitDso], elsewhere: Mapping[str, str] | None = None) -> tuple[HeaderBuildId, ...]:
-    """Return the entries for the files with a build-id. elsewhere is the result of `paths`."""
-    elsewhere = elsewhere or {}
-    entries = []
-    for dso in dsos:
-        build_id = dso.build_id or own_build_id(elsewhere.get(dso.name, dso.name))
-        if build_id:
-            misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
-            entries.append(HeaderBuildId(misc, _PID, build_id, dso.name))
-    return tuple(entries)
+def table(dsos: Iterable[HitDso], moved: Mapping[HitDso, str] | None = None) -> BuildIdTable:
+    """Return the files with a build-id. moved is the result of `paths`."""
+    moved = moved or {}
+    first: dict[str, HeaderBuildId] = {}
+    others: dict[HitDso, HeaderBuildId] = {}
+    elsewhere: dict[bytes, str] = {}
+    for dso in sorted(dsos, key=lambda dso: dso in moved):  # of files with one name, the host's is in the table
+        build_id = dso.build_id or own_build_id(moved.get(dso, dso.name))
+        if not build_id:
+            continue
+        misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
+        entry = HeaderBuildId(misc, _PID, build_id, dso.name)
+        if first.setdefault(dso.name, entry).build_id != build_id and not dso.build_id:
+            others[dso] = entry
+        if path := moved.get(dso):
+            elsewhere[build_id] = path
+    return BuildIdTable(tuple(first.values()), others, elsewhere)
 
 
-def keep(entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str], folder: str) -> None:
-    """Add the files of a table to the cache in a folder ("": perf's default), and print those that were not safe to add."""
-    for refused in BuildIdCache(folder).add(entries, elsewhere):
+def keep(files: BuildIdTable, folder: str) -> None:
+    """Add the files to the cache in a folder ("": perf's default), and print those that were not safe to add."""
+    for refused in BuildIdCache(folder).add((*files.entries, *files.others.values()), files.elsewhere):
         print(f"Warning: {refused}", file=sys.stderr)
+
+
+def build_ids_in_mappings(data: memoryview, build_ids: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, bytes) to write into the records of some files' mappings, so that they have build-ids.
+
+    Args:
+        data: whole records.
+        build_ids: the files' build-ids, by name, and device and inode.
+    """
+    offset = 0
+    while offset + HEADER.size <= len(data):
+        kind, misc, size = HEADER.unpack_from(data, offset)
+        if size < HEADER.size:
+            break
+        if kind == RecordType.MMAP2 and not misc & MISC_MMAP_BUILD_ID:
+            record = bytes(data[offset : offset + size])
+            name = record[NAME_AT[kind] :].partition(b"\0")[0]
+            if build_id := build_ids.get((name, IDENTITY.unpack_from(record, BUILD_ID_AT)[:3])):
+                yield offset, HEADER.pack(kind, misc | MISC_MMAP_BUILD_ID, size)
+                yield offset + BUILD_ID_AT, struct.pack("=B3x20s", len(build_id), build_id)
+        elif kind == RecordType.AUXTRACE:
+            size += int.from_bytes(data[offset + 8 : offset + 16], sys.byteorder)
+        offset += size

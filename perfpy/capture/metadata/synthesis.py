@@ -24,6 +24,7 @@ from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.abi.startup import NamedTuple
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
 from perfpy.perfdata.container.bpf_programs import kernel_name, program_function_names
+from perfpy.symbols.files.live_process import seen_by
 from perfpy.untrusted.files import read_regular, trusted_file_owners
 from perfpy.untrusted.folders import own
 
@@ -178,7 +179,7 @@ class Synthesis:
         if name.startswith("/anon_hugepage"):
             name, flags = _ANONYMOUS, flags | _HUGETLB
         size = mapping.end - mapping.start
-        build_id = self._build_id(name) if self._build_id else b""
+        build_id = self._build_id(seen_by(pid, name)) if self._build_id else b""
         if build_id:
             misc |= MISC_MMAP_BUILD_ID
         return Mmap2(

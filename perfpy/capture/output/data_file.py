@@ -8,7 +8,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from contextlib import ExitStack, contextmanager
+import sys
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import ATTR_SIZE_VER7, SampleType
@@ -22,7 +23,7 @@ from perfpy.kernel.sysfs import module_text
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.perf_records.build_id_record import HeaderBuildId
@@ -268,11 +269,30 @@ class DataFile:
 
         dsos = [*(hits.dsos.values() if self._options.output.buildid_all else hits.hit())]
         self.hit_files = [dso.name for dso in dsos if not dso.is_kernel]
-        elsewhere = paths(dsos)
-        entries = table(dsos, elsewhere)
-        if self._options.output.buildid_cache:
-            keep(entries, elsewhere, self._options.output.buildid_dir)
-        return entries
+        with ExitStack() as opened:
+            files = table(dsos, paths(dsos, opened))
+            if self._options.output.buildid_cache:
+                keep(files, self._options.output.buildid_dir)
+        if files.others:
+            self._tell_apart(files.other_build_ids)
+        return files.entries
+
+    def _tell_apart(self, others: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> None:
+        """Write the build-ids of files that share their name with another one into the records of their mappings."""
+        if self._output.hits:
+            return  # the unwinding process has written them
+        if self._packer:
+            names = ", ".join(sorted({os.fsdecode(name) for name, _ in others})[:3])
+            print(f"warning: containers have other files named {names}; record without -z to have their symbols", file=sys.stderr)
+            return
+        from perfpy.capture.metadata.build_id_table import build_ids_in_mappings  # rarely needed
+
+        with suppress(OSError):  # a device such as /dev/null
+            for part in self._output.parts():
+                if part.end > part.begin:
+                    with _map_part(part) as data:
+                        for offset, piece in build_ids_in_mappings(data, others):
+                            os.pwrite(part.fd, piece, part.begin + offset)
 
     def _longest_piece(self) -> int:
         return max((ring.size for ring in self._counters.rings), default=0)

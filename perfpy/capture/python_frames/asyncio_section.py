@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.python_frames.locating import loaded_files
-from perfpy.symbols.files import elf, live_process
+from perfpy.symbols.files import elf
 
 if TYPE_CHECKING:
     from perfpy.kernel.procfs import ProcFs
@@ -26,7 +26,7 @@ def asyncio_section(procfs: ProcFs, pid: int) -> bytes:
     for mapping in mappings:
         if _MODULE.fullmatch(os.path.basename(mapping.path)):
             try:
-                file = elf.ElfFile(live_process.seen_by(pid, mapping.path))
+                file = elf.open_mapped(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (pid,))
                 section = file.section(_SECTION)
                 if section is not None:
                     return bytes(file.data(section)[:_LARGEST])

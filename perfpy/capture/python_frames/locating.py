@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.symbols.files import elf, live_process
+from perfpy.symbols.files import elf
 from perfpy.unwind.call_frame_info.frame_entries import FrameSection
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class RuntimeLocator:
     def _in_file(self, pid: int, mapping: ProcMapping) -> _RuntimeInFile | None:
         key = (mapping.major, mapping.minor, mapping.inode)
         if key not in self._files:
-            self._files[key] = _find_in_file(live_process.seen_by(pid, mapping.path))
+            self._files[key] = _find_in_file(pid, mapping)
         return self._files[key]
 
 
@@ -112,9 +112,9 @@ def _candidates(mappings: list[ProcMapping], program: str) -> Iterator[tuple[Pro
             return
 
 
-def _find_in_file(path: str) -> _RuntimeInFile | None:
+def _find_in_file(pid: int, mapping: ProcMapping) -> _RuntimeInFile | None:
     try:
-        file = elf.ElfFile(path)
+        file = elf.open_mapped(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (pid,))
     except (elf.BadElfError, OSError):
         return None
     if file.bits != 64 or file.endian != "<" or not len(file.segments):

@@ -16,7 +16,7 @@ from perfpy.abi.task_columns import TASK_TYPES
 from perfpy.perfdata.records.delivery.keys import OrderedChunk
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
-from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.dso import DsoKind, DsoTable
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -48,7 +48,7 @@ class Replay:
         self._forgotten_at = _WORTH_FORGETTING
         self._offset = 0
         self._ordinal = 0
-        self._files: dict[tuple[str, str], DsoFiles] = {}
+        self._files: dict[tuple[object, ...], DsoFiles] = {}
         self._stale = True
         self._symbolizer: Symbolizer | None = None
 
@@ -81,10 +81,22 @@ class Replay:
             if self._symbolizer is not None and not self._opens_files:
                 dsos = self._symbolizer.dsos
                 self._files = {_key_of(dsos[number]): files for number, files in self._symbolizer.found_files().items()}
-            self._symbolizer = Symbolizer(TaskTimeline(band.tasks()), SymbolOptions(live=True))
+            timeline = TaskTimeline(band.tasks(), dso_table=DsoTable(by_identity=True))
+            self._symbolizer = Symbolizer(timeline, SymbolOptions(live=True))
             self._open_files(self._symbolizer)
             self._stale = False
         return self._symbolizer
+
+    def elsewhere(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
+        """Return the build-ids of files that are not at their recorded path, by name, and device and inode: files of containers."""
+        if self._symbolizer is None:
+            return {}
+        build_ids: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        for number, files in self._symbolizer.found_files().items():
+            dso, file = self._symbolizer.dsos[number], files.original
+            if dso.identity and file is not None and file.path != dso.name and file.build_id:
+                build_ids[os.fsencode(dso.name), dso.identity[:3]] = bytes.fromhex(file.build_id)
+        return build_ids
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
         """Find the files of all mappings, each once; those of dropped processes are closed."""
@@ -117,5 +129,5 @@ class Replay:
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))
 
 
-def _key_of(dso: Dso) -> tuple[str, str]:
-    return dso.name, dso.build_id
+def _key_of(dso: Dso) -> tuple[object, ...]:
+    return dso.name, dso.build_id, dso.identity[:3] if dso.identity else None

@@ -13,6 +13,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
 from perfpy.capture.dso_hits import DsoHits
+from perfpy.capture.metadata.build_id_table import build_ids_in_mappings
 from perfpy.capture.runtimes.hotspot.java_frames import FIELDS as LOOKED_AT
 from perfpy.capture.runtimes.hotspot.java_frames import JavaFrames
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
@@ -23,7 +24,7 @@ from perfpy.unwind.callchains import UserCallchains
 from perfpy.unwind.truncated_stacks import TruncatedStacks, note
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -194,6 +195,8 @@ class PieceUnwinder:
         parts = [*([mappings] if mappings else []), *rewriting.written(_PART), *([waits] if waits else [])]
         for part in parts:
             self._hits.scan(memoryview(part))
+        if build_ids := self._replay.elsewhere():
+            parts = [with_build_ids(part, build_ids) for part in parts]
         side_band = _bytes_of(held.chunk, others[rewriting.kept_records[others]])
         return UnwoundPiece(parts, mappings + side_band, names)
 
@@ -272,6 +275,14 @@ class PieceUnwinder:
             + (self._java.notes() if self._java else [])
             + (self._python.notes() if self._python else [])
         )
+
+
+def with_build_ids(part: bytes, build_ids: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> bytes:
+    """Write the build-ids of files into the records of their mappings: a report could take files of the host with the same path."""
+    changed = bytearray(part)
+    for offset, piece in build_ids_in_mappings(memoryview(part), build_ids):
+        changed[offset : offset + len(piece)] = piece
+    return bytes(changed)
 
 
 def recordable(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:

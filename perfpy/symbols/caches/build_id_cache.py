@@ -37,12 +37,12 @@ class BuildIdCache:
     def __init__(self, folder: str = "") -> None:
         self.folder = folder or paths.build_id_cache()
 
-    def add(self, entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str] | None = None) -> list[str]:
+    def add(self, entries: Iterable[HeaderBuildId], elsewhere: Mapping[bytes, str] | None = None) -> list[str]:
         """Add the files of a recording's build-id table. Files that cannot be read or written are skipped.
 
         Args:
             entries: the build-id table.
-            elsewhere: the actual paths of files that are not at their recorded path.
+            elsewhere: build-id -> path, of files that are not at their recorded path.
 
         Returns:
             a line for each file that was rejected because its name or folder is unsafe.
@@ -51,7 +51,7 @@ class BuildIdCache:
         for entry in entries:
             try:
                 with contextlib.suppress(FileNotFoundError):
-                    self.keep(entry.filename, entry.build_id.hex(), (elsewhere or {}).get(entry.filename, ""))
+                    self.keep(entry.filename, entry.build_id.hex(), (elsewhere or {}).get(entry.build_id, ""))
             except folders.ForeignFolderError as error:
                 return [*refused, f"{error.filename}: {error.strerror}; nothing more is kept in the build-id cache"]
             except paths.UnsafeNameError as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes
-from perfpy.symbols.files.elf import BadElfError, ElfFile, NotElfError
+from perfpy.symbols.files.elf import BadElfError, ElfFile, NotElfError, open_mapped
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file, state_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.symbols.files import debuginfod
+    from perfpy.untrusted.identified_file import FileId
 
 Shared = TypeVar("Shared")
 
@@ -149,6 +150,8 @@ def find(
     files = DsoFiles()
     if stored and not dso.build_id:
         return _use_stored(dso, files, stored, stored_symbols)
+    if dso.identity and not options.root:
+        return _find_identified(dso, dso.identity, options, client)
     files.original = _read_recorded_path(dso, options.root, files)
     build_id = dso.build_id or (files.original.build_id if files.original else "")
     for candidates in (_candidates(dso, build_id, options, files.original), last_resorts(dso, options)):
@@ -160,6 +163,30 @@ def find(
         _assign(_vdso(build_id, options), files, _AT_PATH)
     if stored and (files.symbols is None or files.runtime is None):
         return _use_stored(dso, files, stored, stored_symbols)
+    files.symbols = files.symbols or files.runtime
+    files.runtime = files.runtime or files.symbols
+    return files
+
+
+def _find_identified(dso: Dso, identity: FileId, options: SymbolOptions, client: debuginfod.Client | None) -> DsoFiles:
+    """Return the files of a dso whose device and inode are known. A file of the same name is not taken instead."""
+    files = DsoFiles()
+    try:
+        files.original = open_mapped(dso.name, identity, dso.pids)
+    except FileNotFoundError as error:
+        files.looked.append(f"{dso.name} ({error.strerror})")
+        return files
+    except (OSError, NotElfError):
+        return files
+    except BadElfError as damage:
+        files.unreadable[dso.name] = damage.reason
+        return files
+    path, build_id = files.original.path, files.original.build_id
+    if build_id or path == dso.name:
+        _search(_candidates(dso, build_id, options, files.original), build_id, files)
+    _search(iter([(_AT_PATH, path)]), build_id, files)
+    if files.symbols is None and client:
+        _ask_servers(client, build_id, files)
     files.symbols = files.symbols or files.runtime
     files.runtime = files.runtime or files.symbols
     return files
@@ -224,7 +251,8 @@ def _open(path: str, build_id: str, files: DsoFiles) -> ElfFile | None:
     if path in files.looked:
         return None
     files.looked.append(path)
-    file = files.original if files.original and _same_file(files.original.path, path) else _read(path, files)
+    is_original = files.original and (path == files.original.path or _same_file(files.original.path, path))
+    file = files.original if is_original else _read(path, files)
     return file if file and (not build_id or same_build_id(file.build_id, build_id)) else None
 
 

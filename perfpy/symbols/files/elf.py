@@ -10,6 +10,7 @@ truncated at its end, expansion is limited (untrusted.expansion). `ElfFile.flaws
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from functools import cache, cached_property
@@ -20,12 +21,16 @@ import numpy as np
 from perfpy.errors import PerfError
 from perfpy.symbols.files import build_id_notes
 from perfpy.untrusted.files import open_regular, require_dense
+from perfpy.untrusted.identified_file import open_identified
 from perfpy.untrusted.mapped_files import map_file
 
 if TYPE_CHECKING:
     import mmap
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+    from perfpy.untrusted.identified_file import FileId
 
 SHT_SYMTAB: Final = 2
 SHT_RELA: Final = 4
@@ -128,11 +133,12 @@ class ElfFile:
         flaws: descriptions of the unreadable parts; reading may add more.
     """
 
-    def __init__(self, path: str, data: bytes | None = None) -> None:
+    def __init__(self, path: str, data: bytes | None = None, *, fd: int | None = None) -> None:
+        """Read a file. data: its bytes, if it is in memory; fd: its descriptor, if it is open, which this closes."""
         self.path = path
         self.flaws: list[str] = []
         self._expanded: dict[int, bytes] = {}
-        self._buffer: bytes | mmap.mmap = self._map() if data is None else data
+        self._buffer: bytes | mmap.mmap = self._map(fd) if data is None else data
         ident = self._buffer[:16]
         if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
             raise NotElfError(path, "not an ELF file")
@@ -149,9 +155,9 @@ class ElfFile:
         for section in self.sections[1:]:
             self._by_name.setdefault(section.name, section)
 
-    def _map(self) -> bytes | mmap.mmap:
+    def _map(self, fd: int | None) -> bytes | mmap.mmap:
         flaws = self.flaws  # a reference to self would keep the mapping alive
-        with open_regular(self.path) as file:
+        with open_regular(self.path) if fd is None else os.fdopen(fd, "rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return file.read()
             try:
@@ -281,3 +287,15 @@ class ElfFile:
 def _string(table: bytes, offset: int) -> str:
     end = table.find(b"\0", offset, offset + _NAME_MOST)
     return table[offset : end if end >= 0 else offset + _NAME_MOST].decode("utf-8", "surrogateescape")
+
+
+def open_mapped(name: str, identity: FileId, pids: Iterable[int]) -> ElfFile:
+    """Open the ELF file that processes mapped, by its identity; see open_identified.
+
+    Raises FileNotFoundError if it is gone, also if another file has its name now; BadElfError and OSError as ElfFile does.
+    """
+    opened = open_identified(name, identity, pids)
+    if opened is None:
+        raise FileNotFoundError(errno.ENOENT, "the mapped file is gone, or another one is there", name)
+    fd, path = opened
+    return ElfFile(path, fd=fd)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import ForeignFileError, is_file, open_regular, state_of, trusted_file_owners
+from perfpy.untrusted.identified_file import root_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -29,7 +30,7 @@ def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
         if not path.endswith(DELETED):
             with contextlib.suppress(paths.UnsafeNameError):
                 yield paths.in_process(pid, path)
-        yield from _mapped_file(pid, mapping, path)
+        yield from _mapped_file(pid, mapping, (root_of(pid) or "") + path)
 
 
 def perf_map_paths(pid: int) -> Iterator[str]:
@@ -41,7 +42,7 @@ def perf_map_paths(pid: int) -> Iterator[str]:
 
 
 def seen_by(pid: int, path: str) -> str:
-    """Return the path of a file that a process knows by `path`: below its root if it has other mounts.
+    """Return the path of a file that a process knows by `path`: below its root if it has another one.
 
     If there is no such file, the pid may belong to another process.
     """
@@ -104,10 +105,11 @@ def open_process_file(path: str, pid: int, *, owners: Collection[int] | None, li
 
 
 def _first_mapping(pid: int, path: str) -> str:
-    """Return the first mapping of a file by its name in map_files, "" if there is none.
+    """Return the first mapping of a file by its name in map_files, "" if there is none. maps has paths below our root.
 
     Listing map_files takes seconds if a process has tens of thousands of mappings, which maps does not.
     """
+    path = (root_of(pid) or "") + path
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
             line = next((line for line in maps if line.rstrip("\n").endswith(" " + path)), "")
@@ -159,8 +161,5 @@ def _words(pid: int, label: str, tid: int = 0) -> list[str]:
 
 
 def other_root(pid: int) -> bool:
-    """Whether a process runs among other mounts, as in a container."""
-    try:
-        return os.stat(f"/proc/{pid}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino
-    except OSError:
-        return False
+    """Whether a process runs among other mounts, as in a container, or below chroot."""
+    return root_of(pid) != ""

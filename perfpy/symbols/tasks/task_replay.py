@@ -164,7 +164,7 @@ class TaskReplay:
         file = self._files[user.maps.file[row]]
         name = shown_name(file.name, pid, file.flags, executable=file.executable)
         kind = DsoKind.NONE if is_memory(name, file.flags) and name == file.name else user_kind(name)
-        user.dso_of_mapped.append(self._dso_table.id_of(name, kind, file.build_id.hex()))
+        user.dso_of_mapped.append(self._dso_table.id_of(name, kind, file.build_id.hex(), file.identity))
 
     def _kernel_mmap(self, row: int, rank: int) -> None:
         maps = self._kernel_maps

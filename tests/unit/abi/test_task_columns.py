@@ -47,8 +47,8 @@ def test_columns_of_mappings_equal_single_records(endian: str, sample_type: int)
     ]
     assert [actual_task_records.files[number] for number in maps.file] == [
         MappedFile("[kernel.kallsyms]_text", True, 0, b""),
-        MappedFile("/bin/a", True, 2, b""),
-        MappedFile("/bin/a", True, 2, b""),
+        MappedFile("/bin/a", True, 2, b"", (8, 1, 4711, 3)),
+        MappedFile("/bin/a", True, 2, b"", (8, 1, 4711, 3)),
         MappedFile("/bin/é\udcff", False, 0x40002, b"\x12" * 20),
         MappedFile("/bin/short", False, 2, b"\x12" * 8),
         MappedFile("/bin/of eight bytes", True, 0, b""),

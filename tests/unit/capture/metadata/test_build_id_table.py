@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_files_with_an_id_are_listed(program, monkeypatch):
     monkeypatch.setattr(build_id_notes, "of_kernel", lambda: b"\7" * 20)
     dsos = [HitDso(program, is_kernel=False), HitDso("//anon", is_kernel=False), HitDso("[heap]", is_kernel=False)]
     dsos.append(HitDso("[kernel.kallsyms]", is_kernel=True))
-    assert build_id_table.table(dsos) == (
+    assert build_id_table.table(dsos).entries == (
         HeaderBuildId(MISC_BUILD_ID_SIZE | MISC_USER, -1, ID, program),
         HeaderBuildId(MISC_BUILD_ID_SIZE | MISC_KERNEL, -1, b"\7" * 20, "[kernel.kallsyms]"),
     )
@@ -39,12 +40,12 @@ def test_files_with_an_id_are_listed(program, monkeypatch):
 def test_an_id_from_a_record_counts_more_than_the_file(program):
     dso = HitDso(program, is_kernel=False)
     dso.build_id = b"\1" * 20
-    assert build_id_table.table([dso])[0].build_id == b"\1" * 20
+    assert build_id_table.table([dso]).entries[0].build_id == b"\1" * 20
 
 
 def test_the_cache_is_laid_out_as_perfs(program, tmp_path):
     cache = tmp_path / "debug"
-    BuildIdCache(str(cache)).add(build_id_table.table([HitDso(program, is_kernel=False)]))
+    BuildIdCache(str(cache)).add(build_id_table.table([HitDso(program, is_kernel=False)]).entries)
     link = cache / ".build-id" / ID.hex()[:2] / ID.hex()[2:]
     assert os.readlink(link) == f"../..{program}/{ID.hex()}"
     assert (link / "elf").read_bytes() == IMAGE
@@ -54,13 +55,13 @@ def test_the_cache_is_laid_out_as_perfs(program, tmp_path):
 def test_a_second_recording_changes_nothing(program, tmp_path):
     cache = BuildIdCache(str(tmp_path / "debug"))
     for _ in range(2):
-        cache.add(build_id_table.table([HitDso(program, is_kernel=False)]))
+        cache.add(build_id_table.table([HitDso(program, is_kernel=False)]).entries)
     assert len(list((tmp_path / "debug").rglob("elf"))) == 1
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(program, tmp_path):
     (tmp_path / "file").write_text("")
-    BuildIdCache(str(tmp_path / "file")).add(build_id_table.table([HitDso(program, is_kernel=False)]))
+    BuildIdCache(str(tmp_path / "file")).add(build_id_table.table([HitDso(program, is_kernel=False)]).entries)
     assert (tmp_path / "file").read_text() == ""
 
 
@@ -74,12 +75,13 @@ def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path,
         HitDso("/no/such/other", is_kernel=False, pid=77),
         HitDso("//anon", is_kernel=False, pid=77),
     ]
-    elsewhere = build_id_table.paths(dsos)
-    assert elsewhere == {name: str(held)}
-    entries = build_id_table.table(dsos, elsewhere)
-    assert [(entry.filename, entry.build_id) for entry in entries] == [(name, ID)]
+    with ExitStack() as opened:
+        elsewhere = build_id_table.paths(dsos, opened)
+    assert elsewhere == {dsos[0]: str(held)}
+    files = build_id_table.table(dsos, elsewhere)
+    assert [(entry.filename, entry.build_id) for entry in files.entries] == [(name, ID)]
     cache = BuildIdCache(str(tmp_path / "debug"))
-    cache.add(entries, elsewhere)
+    cache.add(files.entries, files.elsewhere)
     assert (tmp_path / "debug" / ".build-id" / ID.hex()[:2] / ID.hex()[2:] / "elf").read_bytes() == IMAGE
 
 
@@ -88,5 +90,6 @@ def test_a_file_of_a_container_is_not_taken_for_ours_of_the_same_name(program, t
     theirs.write_bytes(IMAGE)
     monkeypatch.setattr(live_process, "other_root", lambda pid: pid == 77)
     monkeypatch.setattr(live_process, "paths_of", lambda path, pids: iter([str(theirs)]))
-    assert build_id_table.paths([HitDso(program, is_kernel=False, pid=77)]) == {program: str(theirs)}
-    assert build_id_table.paths([HitDso(program, is_kernel=False, pid=78)]) == {}
+    dsos = [HitDso(program, is_kernel=False, pid=77), HitDso(program, is_kernel=False, pid=78)]
+    with ExitStack() as opened:
+        assert build_id_table.paths(dsos, opened) == {dsos[0]: str(theirs)}

@@ -90,7 +90,7 @@ def test_an_empty_or_foreign_folder_has_no_entries(tmp_path: Path):
 def test_a_name_that_leads_out_of_the_cache_is_not_kept(tmp_path: Path, program: str, name: str):
     cache = BuildIdCache(str(tmp_path / "deep" / "cache"))
     entries = [HeaderBuildId(0, -1, bytes.fromhex(ID), name), HeaderBuildId(0, -1, bytes.fromhex("cd" * 20), "[vdso]")]
-    (refused,) = cache.add(entries, {name: program})
+    (refused,) = cache.add(entries, {bytes.fromhex(ID): program})
     assert "cannot be a path" in refused
     assert cache.entries() == [("cd" * 20, "[vdso]")]
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "deep"}

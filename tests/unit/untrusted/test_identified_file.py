@@ -1,0 +1,114 @@
+"""A mapped file is opened by its identity; a file of another identity never is."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.untrusted import identified_file
+from perfpy.untrusted.identified_file import find_mapping, has_identity, open_identified, root_of
+from tests.builders.other_users import needs_root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.untrusted.identified_file import FileId
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_bytes(b"the mapped file")
+    return tmp_path / "file"
+
+
+def identity_of(path: Path) -> FileId:
+    state = path.stat()
+    return os.major(state.st_dev), os.minor(state.st_dev), state.st_ino, 0
+
+
+def content(opened: tuple[int, str] | None) -> bytes:
+    assert opened is not None
+    with open(opened[0], "rb") as file:
+        return file.read()
+
+
+def replace(file: Path, new: bytes = b"another file") -> None:
+    other = file.with_name("other")
+    other.write_bytes(new)
+    other.replace(file)
+
+
+def test_a_file_at_its_path_is_opened_there(file: Path):
+    opened = open_identified(str(file), identity_of(file), ())
+    assert opened is not None
+    assert opened[1] == str(file)
+    assert content(opened) == b"the mapped file"
+
+
+@pytest.mark.parametrize("name", ["", "relative", "//anon", "/../up", "/a\0b", "/" + "x" * 5000])
+def test_a_name_that_is_no_path_opens_nothing(name: str):
+    assert open_identified(name, (0, 0, 1, 0), (os.getpid(),)) is None
+
+
+def test_another_file_of_the_name_is_not_opened(file: Path):
+    identity = identity_of(file)
+    replace(file)
+    assert open_identified(str(file), identity, ()) is None
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])
+def test_what_is_no_file_is_not_opened(file: Path, make):
+    identity = identity_of(file)
+    file.unlink()
+    make(file)
+    assert open_identified(str(file), identity, ()) is None
+
+
+@needs_root
+def test_a_replaced_file_is_opened_by_the_mapping_of_a_process(file: Path):
+    identity = identity_of(file)
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ):
+        replace(file)
+        assert find_mapping(os.getpid(), identity)
+        assert content(open_identified(str(file), identity, (1 << 30, os.getpid()))) == b"the mapped file"
+    assert find_mapping(os.getpid(), identity) == ""
+
+
+@needs_root
+def test_a_moved_file_is_opened_by_its_handle(file: Path):
+    identity = identity_of(file)
+    file.rename(file.with_name("moved"))
+    opened = open_identified(str(file), identity, ())
+    if opened is None:
+        pytest.skip("this file system has no handles of inode and generation")
+    assert not os.path.exists(opened[1]), "its text is no other file's path"
+    assert content(opened) == b"the mapped file"
+    file.with_name("moved").unlink()
+    assert open_identified(str(file), identity, ()) is None
+
+
+def test_a_file_system_may_have_other_numbers_for_mappings(file: Path, monkeypatch: pytest.MonkeyPatch):
+    """btrfs, and overlayfs of older kernels."""
+    numbers = (0, 43, 12)
+    state = list(os.stat(file))
+    state[2] = os.makedev(0, 77)
+    monkeypatch.setattr(identified_file.os, "fstat", lambda _fd: os.stat_result(state))
+    monkeypatch.setattr(identified_file, "_mapped_identity", lambda _fd: numbers)
+    assert has_identity(0, (*numbers, 0)) is True
+    assert has_identity(0, (0, 43, 13, 0)) is False
+    monkeypatch.setattr(identified_file, "_is_overlay", lambda _fd: True)
+    assert has_identity(0, (254, 0, 13, 0)) is None, "the overlay may hide the file's own numbers"
+    assert has_identity(0, (0, 77, 13, 0)) is False, "the numbers are those of the overlay"
+
+
+def test_the_kernel_tells_the_numbers_of_mappings(file: Path):
+    with open(file, "rb") as opened:
+        assert identified_file._mapped_identity(opened.fileno()) == identity_of(file)[:3]
+
+
+def test_our_root_is_ours_and_an_ended_process_has_none():
+    assert root_of(os.getpid()) == ""
+    assert root_of(1 << 30) == ""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfpy.views.list.text import ListView
 
 _BRANCHES: Final = "note: {}: a raw event with bit 63 (r80000000000NNNNN) makes event-based branches (EBB): Counter.open(..., ebb=True)"
+_COLUMNS_DIGITS = 6
 _DEFAULT_WIDTH = 78  # perf's, if COLUMNS is not set
 
 
@@ -180,7 +181,7 @@ def _view(file: TextIO, options: ListCommandOptions) -> ListView:
     columns = os.environ.get("COLUMNS", "")
     return TextList(
         file,
-        int(columns) if columns.isdigit() else _DEFAULT_WIDTH,
+        int(columns) if columns.isdecimal() and len(columns) < _COLUMNS_DIGITS else _DEFAULT_WIDTH,
         descriptions=options.descriptions,
         long_descriptions=options.long_descriptions,
         encodings=options.details,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
-_PERF_MAP = re.compile(r"/tmp/perf-(\d+)\.map\Z")
+_PERF_MAP = re.compile(r"/tmp/perf-([0-9]{1,10})\.map\Z")  # no process has a longer number
 _JITTED = re.compile(r"(jitted-\d+)-\d+\.so\Z")  # the name that `inject --jit` gives a function's image
 _MODULE_FILE = re.compile(r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z")
 

@@ -66,7 +66,7 @@ def _read(path: str) -> dict[str, Amounts]:
         content = json.loads(read_named(path, limit=_LARGEST))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: cannot read the baselines of tests: {error}") from None
     if not _is_well_formed(content):
         raise UsageError(f"{path}: no baselines; expected machine, test and event with a list of numbers")

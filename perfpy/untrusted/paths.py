@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_PART = 255  # NAME_MAX
 _LONGEST_NAME = 4000  # PATH_MAX, less a prefix and a suffix
+_PID_DIGITS = 10
 _HEX = frozenset("0123456789abcdef")
 _BUILD_ID_DIGITS = range(4, 129, 2)  # with one byte, nothing would remain after the folder of its first two digits
 INDEX = ".build-id"  # of a folder ordered by build-ids
@@ -112,7 +113,7 @@ def split_process(path: str) -> tuple[int, str] | None:
     if not path.startswith("/proc/"):
         return None
     pid, separator, name = path[6:].partition("/root/")
-    return (int(pid), "/" + name) if separator and pid.isdecimal() else None
+    return (int(pid), "/" + name) if separator and pid.isdecimal() and len(pid) <= _PID_DIGITS else None
 
 
 def perf_map(pid: int) -> str:

@@ -47,6 +47,7 @@ EVIL = (
     b"", b"\0", b"\n", b"/", b"..", b"../../../../evil", b"/proc/self/cwd/fifo", b"/dev/zero", b"/proc/self/mem",
     b"\x1b]0;title\x07\x1b[2J", b"\xff\xfe\x80", "\u202e\u2028".encode(), b"%s%n%*d%99999999d", b"A" * 300, b"B" * 5000, b"//anon",
     b"[vdso]", b"[kernel.kallsyms]_text", b"(deleted)", b"-1", b"1e999", b"nan", b"0x", b"18446744073709551616", b"9" * 40, b"9" * 5000,
+    b"/tmp/perf-" + b"9" * 5000 + b".map", b"/proc/" + b"9" * 5000 + b"/root/x", b"\xc2\xb2",
     b"_ZN3fooIiE3barEv", b"_Z" + b"1aIN" * 40, _doubling_cxx(30), _doubling_cxx(12), _doubling_rust(40), _doubling_rust(12),
     b"_Z" + b"P" * 20000 + b"i", b"_Z1fIJ" + b"RS_" * 30, b"_RNvC" + b"1a" * 60, b"_ZN" + b"1a" * 200 + b"E",
     b"_RNvMNtCs" + b"INtB2_" * 40, b"java_lang_String_x__", b"caml" * 20, b";", b"{", b"}", b'"', b"'", b"\\", b"=", b",", b"#",

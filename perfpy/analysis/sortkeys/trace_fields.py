@@ -53,7 +53,7 @@ def field_keys(token: str, events: Sequence[FileEvent], formats: Mapping[int, Ev
 
 def _is_meant(name: str, event: FileEvent) -> bool:
     if name.startswith("%"):
-        return name[1:].isdigit() and int(name[1:]) == event.index + 1
+        return name[1:] == str(event.index + 1)
     return event.name == name if ":" in name else name in event.name
 
 

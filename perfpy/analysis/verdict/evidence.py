@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _LINES: Final = 200_000  # samples; the Python lines of larger recordings are not counted, because that takes a second pass
 _ADDRESSES: Final = 50_000  # samples whose addresses are counted for lines, from the beginning of the recording
+_LINE: Final = re.compile("[0-9]{1,9}")
 IDLE_COMM: Final = "swapper"
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
@@ -250,7 +252,7 @@ class Evidence:
         function, _, path = name.removeprefix("py::").partition(":")
         begin = f"{function} {path}:"
         for text in self._python_lines:
-            if text.startswith(begin) and text[len(begin) :].isdecimal():
+            if text.startswith(begin) and _LINE.fullmatch(text, len(begin)):
                 return path, int(text[len(begin) :])
         return None
 

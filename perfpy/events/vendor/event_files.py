@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: key -> format term; the default of each is 0
 _LARGEST: Final = 256 << 20  # bytes of one file
+_MOST_DIGITS: Final = 20  # of a decimal number
 _TERMS: Final = (
     ("AnyThread", "any"),
     ("PortMask", "ch_mask"),
@@ -155,7 +156,7 @@ def entries_of(data: bytes, path: str) -> list[EventEntry]:
 
     try:
         content = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"cannot read the event file {path}: {error}") from None
     if isinstance(content, dict):
         content = content.get("Events", [])
@@ -196,7 +197,7 @@ def _number(text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _alias(entry: dict[str, str], topic: str) -> Alias:

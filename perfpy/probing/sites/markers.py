@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 _TYPE: Final = 3
 _OWNER: Final = b"stapsdt\0"
 _NOTES_MOST: Final = 1 << 16
-_ARGUMENT: Final = re.compile(r"(?P<size>-?\d+)f?@(?P<operand>\S+(?:,\s*\S+)*)\Z")
+_ARGUMENT: Final = re.compile(r"(?P<size>-?[0-9]{1,2})f?@(?P<operand>\S+(?:,\s*\S+)*)\Z")
 _REGISTER: Final = re.compile(r"%(\w+)\Z")
 _MEMORY: Final = re.compile(r"(?P<offset>-?\w*(?:[+-]\d+)?)\(%(?P<register>\w+)\)\Z")
+_OFFSET: Final = re.compile("-?[0-9]{1,20}")
 _CONSTANT: Final = re.compile(r"\$(-?(?:0x[0-9a-fA-F]+|\d+))\Z")
-_ARM_MEMORY: Final = re.compile(r"\[(?P<register>\w+)(?:,\s*(?P<offset>-?\d+))?\]\Z")
+_ARM_MEMORY: Final = re.compile(r"\[(?P<register>\w+)(?:,\s*(?P<offset>-?[0-9]{1,20}))?\]\Z")
 _ARM_REGISTER: Final = re.compile(r"[wx](\d+)\Z|sp\Z")
 _SIZES: Final = (1, 2, 4, 8)
 #: registers of x86-64 by their other names
@@ -146,7 +147,7 @@ def _operand_text(operand: str) -> str:
         return f"%{_NAMES[match[1]]}" if match[1] in _NAMES else ""
     if match := _MEMORY.match(operand):
         offset, register = match["offset"] or "0", _NAMES.get(match["register"])
-        return f"{int(offset):+d}(%{register})" if register and re.fullmatch(r"-?\d+", offset) else ""
+        return f"{int(offset):+d}(%{register})" if register and _OFFSET.fullmatch(offset) else ""
     if match := _ARM_MEMORY.match(operand):
         return f"{int(match['offset'] or 0):+d}(%{match['register']})"
     if match := _ARM_REGISTER.match(operand):

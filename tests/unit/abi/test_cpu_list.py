@@ -80,7 +80,7 @@ def test_nothing_else_reads_a_list_of_cpus() -> None:
     """No other function of the package that is about CPUs parts a text at a dash."""
     results = []
     for path in PACKAGE.rglob("*.py"):
-        for function in nodes_of(path) if "\"-\"" in path.read_text() else ():
+        for function in nodes_of(path) if '"-"' in path.read_text() else ():
             if not isinstance(function, ast.FunctionDef):
                 continue
             calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SIGNS: Final = "# '-' No event occurs\n# '+' Event occurrences may be lost due to branch counter saturated\n"
 _WIDTH: Final = "branch_counter_width"
+_WIDTH_DIGITS: Final = 3
 
 
 class BranchCounters:
@@ -61,5 +62,5 @@ def is_counted(event: FileEvent) -> bool:
 def _widths(header: Mapping[str, Any]) -> Iterator[int]:
     pairs = [*(header.get("cpu_pmu_caps") or ()), *(pair for pmu in header.get("pmu_caps") or () for pair in pmu.caps)]
     for name, value in pairs:
-        if name == _WIDTH and value.isdigit():
+        if name == _WIDTH and value.isdecimal() and len(value) <= _WIDTH_DIGITS:
             yield min(int(value), 32)

@@ -43,9 +43,10 @@ MAY_IMPORT = {
     "plurals": set(),
     "untrusted": {"errors"},
     "abi": {"errors"},
+    "data_frames": {"abi"},
     "workers": {"errors"},
     "kernel": FOUNDATION,
-    "perfdata": FOUNDATION,
+    "perfdata": FOUNDATION | {"data_frames"},
     "counts": FOUNDATION,
     "scheduling": FOUNDATION | {"perfdata"},
     "tracing": FOUNDATION | {"perfdata"},
@@ -57,7 +58,8 @@ MAY_IMPORT = {
     "auxtrace": FOUNDATION | {"perfdata"},
     "disassembly": FOUNDATION | {"debuginfo", "symbols"},
     "probing": FOUNDATION | {"unwind", "debuginfo", "symbols"},
-    "analysis": FOUNDATION | {"workers", "counts", "scheduling", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
+    "analysis": FOUNDATION
+    | {"data_frames", "workers", "counts", "scheduling", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "interpreters", "scheduling", "perfdata", "unwind", "symbols"},
     "views": FOUNDATION
     | {"workers", "counts", "auxtrace", "tracing", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},

@@ -206,6 +206,7 @@ READERS = {
     "symbols/caches/build_id_cache.py": "a descriptor, and /proc/kallsyms",
     "symbols/providers/kernel_symbols.py": "/proc",
     "symbols/files/live_process.py": "/proc/PID",
+    "untrusted/process_files.py": "/proc/PID",
     "live/calls/open_files.py": "/proc/PID",
     "abi/system_calls/tables.py": "the package's own tables",
     "capture/cgroups.py": "/proc, and folders of the hierarchy",

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfpy.analysis.sample_names import MADE_OF, name_makers
+from perfpy.data_frames import ConvertibleSamples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.analysis.sample_names import Naming
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.perfdata.container.events import FileEvent
 
 
-class SampleBatch:
+class SampleBatch(ConvertibleSamples):
     """A batch of samples, in order of delivery: batch["ip"] is a column, batch["symbol"] one of names, like those of Recording.samples.
 
     len(batch) is the number of samples, keys() are the fields, `names` the columns of names, which are resolved on first use.
@@ -68,12 +69,3 @@ class SampleBatch:
     def add(self, name: str, column: Any) -> None:
         """Add a column, with a value for each sample."""
         self._columns[name] = column
-
-    def to_pandas(self, columns: Collection[str] | None = None) -> Any:
-        """Return these columns as a pandas.DataFrame, names included (None: all of keys()). Needs pandas."""
-        import pandas
-
-        from perfpy.abi.columns import Ragged
-
-        arrays = {name: self[name] for name in (self.keys() if columns is None else columns)}
-        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in arrays.items()})

@@ -10,6 +10,7 @@ folding           fold one recording to a portable profile
 portable          portable profiles: folded recordings without machine-specific numbers
 merging           merge portable profiles
 cluster           fold and merge on a Dask cluster
+worker_settings   the configuration and symbol servers that workers of a cluster use
 transfer          profiles and options as bytes for a cluster
 transfer_checks   checks of received profiles and options
 late_symbols      resolve addresses that other machines could not

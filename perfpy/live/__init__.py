@@ -11,7 +11,7 @@ waits         waits of threads, also of those that have not ended (top --off-cpu
 window        the samples of one interval as a SampleSource
 symbolizing   symbols across windows: files are searched and read once
 code          the code of a function, with the samples of the last minute
-snapshot      the last minute as a perf.data
+saved_recording  the last minute as a perf.data (key w)
 decay         the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval
 background    a thread that computes updates while keys and ring buffers are read

@@ -23,7 +23,7 @@ from perfpy.fleet.portable.traced_values import formats_of, shown_texts
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.decay import add_window
 from perfpy.live.reading import RingReader
-from perfpy.live.snapshot import Retained, write_snapshot
+from perfpy.live.saved_recording import Retained, write_snapshot
 from perfpy.live.symbolizing import LiveSymbols
 from perfpy.live.tasks import LiveTasks
 from perfpy.live.window import LiveWindow

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.capture.environment import Environment
 from perfpy.capture.metadata.recorded_features import event_groups
+from perfpy.capture.rings.buffer_sizes import pages_for, roomy_pages
 from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
 from perfpy.capture.rings.sample_attrs import configure_sampling, is_dummy
-from perfpy.capture.rings.sample_counters import SampleCounters, pages_for, roomy_pages
+from perfpy.capture.rings.sample_counters import SampleCounters
 from perfpy.capture.targets import ANY, resolve
 from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.errors import UsageError

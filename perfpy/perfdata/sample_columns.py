@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfpy.data_frames import ConvertibleSamples
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from typing import Any
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.sample_source import SampleSource
 
 
-class Samples:
+class Samples(ConvertibleSamples):
     """All samples of a recording as columns: a read-only mapping from field name to one array over the whole file.
 
     A column is read from the file on first use and kept. "event" holds
@@ -94,34 +96,3 @@ class Samples:
     def _batches(self, fields: Collection[str]) -> Iterator[Batch]:
         """Yield the samples, with these columns and perhaps others."""
         return self._data.batches(fields)
-
-    def to_dict(self, columns: Collection[str] | None = None) -> dict[str, Any]:
-        """Return name -> array. columns: to be read, `names` included; None for all of keys(). Raises KeyError for an unknown name."""
-        selected = self.keys() if columns is None else list(columns)
-        self.load(selected)
-        return {name: self[name] for name in selected}
-
-    def to_arrow(self, columns: Collection[str] | None = None) -> Any:
-        """Return the columns as a pyarrow.Table, ragged ones as lists; columns: as for to_dict(). Needs pyarrow."""
-        import pyarrow
-
-        from perfpy.abi.columns import Ragged
-
-        def converted(column: Any) -> Any:
-            if not isinstance(column, Ragged):
-                return pyarrow.array(column)
-            if names := column.values.dtype.names:  # branches and counter readings
-                parts = [pyarrow.array(column.values[name]) for name in names]
-                return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.StructArray.from_arrays(parts, names))
-            return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.array(column.values))
-
-        return pyarrow.table({name: converted(column) for name, column in self.to_dict(columns).items()})
-
-    def to_pandas(self, columns: Collection[str] | None = None) -> Any:
-        """Return the columns as a pandas.DataFrame, the rows of ragged ones as arrays; columns: as for to_dict(). Needs pandas."""
-        import pandas
-
-        from perfpy.abi.columns import Ragged
-
-        arrays = self.to_dict(columns)
-        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in arrays.items()})

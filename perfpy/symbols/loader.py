@@ -19,7 +19,7 @@ from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
-from perfpy.untrusted import paths
+from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owners
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class SymbolLoader:
         from perfpy.symbols.files import live_process
 
         pid = perf_map_pid(dso.name)
-        owners = None if self._options.force else trusted_file_owners() if pid is None else live_process.trusted_owners(pid)
+        owners = None if self._options.force else trusted_file_owners() if pid is None else process_files.trusted_owners(pid)
         with contextlib.suppress(paths.UnsafeNameError):
             map_paths = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
             yield from ((path, owners, pid or 0) for path in map_paths)

@@ -5,6 +5,7 @@ the package uses only these modules:
 
 paths            names to paths
 files            open regular files of trusted owners
+process_files    files that a process wrote about itself: owners, age
 process_root     files in another process's root, with its user's rights
 identified_file  mapped files, by device and inode
 other_user       a thread with another user's rights

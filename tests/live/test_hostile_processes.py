@@ -24,6 +24,7 @@ from perfpy.errors import PerfError
 from perfpy.symbols.files import live_process
 from perfpy.symbols.providers import perf_map
 from perfpy.symbols.providers.mapped_dump import read_dump
+from perfpy.untrusted import process_files
 from tests.builders.other_users import GID, UID, child, needs_root
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def test_a_map_of_the_processs_user_is_kept(mapped: tuple[int, Path]):
     os.chown(path, UID, GID)
     path.chmod(0o600)
     assert kept(pid) == {str(path): b"1000 10 name\n"}
-    assert len(perf_map.load(str(path), live_process.trusted_owners(pid), pid).symbols) == 1
+    assert len(perf_map.load(str(path), process_files.trusted_owners(pid), pid).symbols) == 1
 
 
 def test_a_map_of_roots_is_kept_if_the_processs_user_may_read_it(mapped: tuple[int, Path]):
@@ -173,9 +174,9 @@ def test_a_map_of_roots_is_read_when_another_process_has_its_number(mapped: tupl
     path.write_bytes(b"1000 10 name\n")
     path.chmod(0o600)
     with pytest.raises(PermissionError):
-        perf_map.load(str(path), live_process.trusted_owners(pid), pid)
+        perf_map.load(str(path), process_files.trusted_owners(pid), pid)
     os.utime(path, (0, 0))
-    assert len(perf_map.load(str(path), live_process.trusted_owners(pid), pid).symbols) == 1
+    assert len(perf_map.load(str(path), process_files.trusted_owners(pid), pid).symbols) == 1
 
 
 def test_a_link_of_roots_to_a_map_is_followed(mapped: tuple[int, Path], open_folder: Path):
@@ -194,7 +195,7 @@ def test_a_link_is_no_map(mapped: tuple[int, Path], secret: Path, open_folder: P
     os.chown(path, UID, GID, follow_symlinks=False)
     assert kept(pid) == {}
     with pytest.raises(OSError, match="a link of user"):
-        perf_map.load(str(path), live_process.trusted_owners(pid), pid)
+        perf_map.load(str(path), process_files.trusted_owners(pid), pid)
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
@@ -208,7 +209,7 @@ def test_another_name_of_a_file_of_roots_is_no_map(mapped: tuple[int, Path], mod
         os.link(other, path)
         assert kept(pid) == {}
         with pytest.raises(PermissionError):
-            perf_map.load(str(path), live_process.trusted_owners(pid), pid)
+            perf_map.load(str(path), process_files.trusted_owners(pid), pid)
     finally:
         other.unlink()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from perfpy.analysis.differences.proportions import LEVEL
+from perfpy.data_frames import ConvertibleTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,7 +78,7 @@ class ComparedRows(NamedTuple):
     rate: GroupRow | None
 
 
-class GroupChanges:
+class GroupChanges(ConvertibleTable):
     """The changes of one event: a sequence of GroupRow, sorted by the change of shares.
 
     Attributes:
@@ -129,12 +130,6 @@ class GroupChanges:
         columns: dict[str, list[Any]] = {key: [row.names[index] for row in self.rows] for index, key in enumerate(self.keys)}
         fields = [*(name for name in GroupRow._fields if name != "names"), "change", "has_changed"]
         return columns | {name: [getattr(row, name) for row in self.rows] for name in fields}
-
-    def to_pandas(self) -> Any:
-        """Return to_columns() as a pandas.DataFrame. Needs pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.to_columns())
 
     def __repr__(self) -> str:
         changed = sum(row.has_changed for row in self.rows)

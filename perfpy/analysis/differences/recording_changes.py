@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from perfpy.analysis.counterparts import Counterparts
 from perfpy.analysis.differences.changed_rows import Amount, ChangedRow, changed_rows, totals
 from perfpy.analysis.differences.difference import Compute, differences
+from perfpy.data_frames import ConvertibleTable
 from perfpy.symbols.demangling.short_names import without_instance
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _UNNAMED = "[unknown]"
 
 
-class RecordingChanges:
+class RecordingChanges(ConvertibleTable):
     """The changes of one event: a sequence of ChangedRow, sorted by the change of costs.
 
     Attributes:
@@ -81,12 +82,6 @@ class RecordingChanges:
             "has_changed": [row.has_changed for row in self.rows],
         }
         return columns
-
-    def to_pandas(self) -> Any:
-        """Return to_columns() as a pandas.DataFrame. Needs pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.to_columns())
 
     def __repr__(self) -> str:
         changed = sum(row.has_changed for row in self.rows)

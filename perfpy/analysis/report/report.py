@@ -17,6 +17,7 @@ from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.time_of_day import TimeOfDay
 from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
+from perfpy.data_frames import ConvertibleTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -88,7 +89,7 @@ def _number(read: Callable[[str], float], text: str) -> float | None:
 
 
 @dataclass(eq=False, repr=False)
-class Report:
+class Report(ConvertibleTable):
     """The histograms of a recording, in the order of its events.
 
     It is a sequence of the rows (ReportRow) of the first event with samples; report["cycles"] is another event's Histogram.
@@ -201,18 +202,6 @@ class Report:
     def to_columns(self) -> dict[str, list[Any]]:
         """Return every row of every table, as columns: name -> values, numbers as numbers (perfpy.analysis.report.report)."""
         return report_columns(self.histograms)
-
-    def to_pandas(self) -> Any:
-        """Return to_columns() as a pandas.DataFrame. Needs pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.to_columns())
-
-    def to_arrow(self) -> Any:
-        """Return to_columns() as a pyarrow.Table. Needs pyarrow."""
-        import pyarrow
-
-        return pyarrow.table(self.to_columns())
 
 
 class Display(Protocol):

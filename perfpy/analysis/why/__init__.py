@@ -5,6 +5,7 @@ Modules, in the order of the data:
 kinds         what threads do, as numbers
 events        switches, wakeups, calls and samples of a recording as columns
 stacks        the meaning of callchains: reasons of waits, functions
+wakers        threads and interrupts that end waits
 activities    what each thread does in each segment of its time
 causes        the tree of waits, followed from thread to thread
 cause_groups  the nodes of the tree, merged by label

@@ -11,6 +11,7 @@ from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.events import first_arguments, numbers_of
 from perfpy.analysis.why.kinds import RUNNING, STOPPED, WITH_FUTEX
 from perfpy.analysis.why.stacks import NO_FUNCTION, StackMeanings
+from perfpy.analysis.why.wakers import concerned_threads, find_wakers, values_of
 from perfpy.scheduling.segments import BLOCKED, READY, SegmentIndex, Segments, SwitchColumns, WakeupColumns, make_segments
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 _NONE: Final = -1
-_HARD_INTERRUPT: Final = 0x08  # common_flags (Documentation/trace/events.rst)
-_SOFT_INTERRUPT: Final = 0x10
-_DEEPEST: Final = 12  # threads in a row that end each other's waits
 _STOPPED_BITS: Final = 4 | 8
 #: reasons by system call, for recordings without the kernel's symbols
 OF_CALLS: Final = {
@@ -100,23 +98,23 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
     prev, state = numbers_of(switches, "prev_pid"), numbers_of(switches, "prev_state")
     segments = _segments(events, prev, state)
     meanings = StackMeanings(symbolizer)
-    concerned = None if tids is None else _concerned(events, segments, np.array(sorted(tids), np.int64))
+    concerned = None if tids is None else concerned_threads(events, segments, np.array(sorted(tids), np.int64))
     of_switches = _added(meanings, switches.chains, switches.pid, switches.key, prev, concerned)
     of_wakeups = _added(meanings, wakeups.chains, wakeups.pid, wakeups.key, numbers_of(wakeups, "pid"), concerned)
     of_samples = _added(meanings, samples.chains, samples.pid, samples.key, samples.tid, concerned)
     meanings.resolve()
     departure, wakeup = segments.departure, segments.wakeup
-    chain = _values_of(of_switches, departure)
+    chain = values_of(of_switches, departure)
     kind = np.where(segments.kind == READY, reasons.CPU, RUNNING)
     is_blocked = segments.kind == BLOCKED
     reason = np.where(chain >= 0, meanings.column("reason", np.maximum(chain, 0)), reasons.OTHER)
-    reason = np.where(_values_of(state, departure) & _STOPPED_BITS & (departure >= 0) * 0xFF, STOPPED, reason)
+    reason = np.where(values_of(state, departure) & _STOPPED_BITS & (departure >= 0) * 0xFF, STOPPED, reason)
     kind = np.where(is_blocked, reason, kind)
     call, address = _last_calls(events, segments, machine)
     kind = np.where(is_blocked & (kind == reasons.OTHER) & (call != reasons.OTHER), call, kind)
     lock = np.where(is_blocked & np.isin(kind, WITH_FUTEX) & (call == reasons.FUTEX), address, np.uint64(0))
-    waker_chain = np.where(is_blocked, _values_of(of_wakeups, wakeup), _NONE)
-    waker, by_interrupt = _wakers(events, wakeup, waker_chain, meanings, is_blocked)
+    waker_chain = np.where(is_blocked, values_of(of_wakeups, wakeup), _NONE)
+    waker, by_interrupt = find_wakers(events, wakeup, waker_chain, meanings, is_blocked)
     function = np.where(chain >= 0, meanings.column("function", np.maximum(chain, 0)), NO_FUNCTION)
     priorities = dict(zip(prev.tolist(), numbers_of(switches, "prev_prio").tolist(), strict=True))
     read = np.flatnonzero(of_samples >= 0)
@@ -126,20 +124,6 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
         samples.tid[order], samples.time[order], meanings.column("function", numbers), meanings.column("is_spin", numbers) > 0
     )
     return Activities(segments, kind, function, lock, chain, waker, by_interrupt, waker_chain, priorities, meanings, running)
-
-
-def _concerned(events: WhyEvents, segments: Segments, tids: Int64) -> Int64:
-    """Return the threads, the threads that ended their waits, and all further wakers."""
-    waker = np.where(segments.kind == BLOCKED, _values_of(events.wakeups.tid.astype(np.int64), segments.wakeup), _NONE)
-    waits = np.flatnonzero(waker > 0)
-    concerned, newest = tids, tids
-    for _ in range(_DEEPEST):
-        wakers = np.unique(waker[waits[np.isin(segments.tid[waits], newest)]])
-        newest = wakers[~np.isin(wakers, concerned)]
-        if not len(newest):
-            break
-        concerned = np.concatenate([concerned, newest])
-    return concerned
 
 
 def _added(
@@ -163,13 +147,6 @@ def _segments(events: WhyEvents, prev: Int64, state: Int64) -> Segments:
     )
 
 
-def _values_of(values: Int64, rows: Int64) -> Int64:
-    """Return the values of rows; -1 for row -1."""
-    if not len(values):
-        return np.full(len(rows), _NONE, np.int64)
-    return np.where(rows >= 0, values[np.maximum(rows, 0)], _NONE)
-
-
 def _last_calls(events: WhyEvents, segments: Segments, machine: str) -> tuple[Int64, NDArray[np.uint64]]:
     """Return the reason and the first argument of the last system call before each departure."""
     none, no_address = np.full(len(segments.tid), reasons.OTHER, np.int64), np.zeros(len(segments.tid), np.uint64)
@@ -190,24 +167,3 @@ def _last_calls(events: WhyEvents, segments: Segments, machine: str) -> tuple[In
     row = by_thread[np.minimum(last, len(by_thread) - 1)]
     has_call = (count > 0) & (calls.time[row] <= segments.begin) & (calls.tid[row] == segments.tid) & (segments.departure >= 0)
     return np.where(has_call, reason_of[row], reasons.OTHER), np.where(has_call, first_arguments(calls)[row], np.uint64(0))
-
-
-def _wakers(
-    events: WhyEvents, wakeup: Int64, chain: Int64, meanings: StackMeanings, is_blocked: NDArray[np.bool_]
-) -> tuple[Int64, NDArray[np.bool_]]:
-    """Return the thread that ended each blocked segment, and whether an interrupt did.
-
-    A thread that sends data over the loopback device wakes the receiver in a soft interrupt of its own.
-    """
-    woken = is_blocked & (wakeup >= 0)
-    flags = np.where(woken, _values_of(numbers_of(events.wakeups, "common_flags"), wakeup), 0)
-    tid = np.where(woken, _values_of(events.wakeups.tid.astype(np.int64), wakeup), _NONE)
-    sends = (chain >= 0) & (meanings.column("is_send", np.maximum(chain, 0)) > 0)
-    by_interrupt = woken & (((flags & _HARD_INTERRUPT) != 0) | (((flags & _SOFT_INTERRUPT) != 0) & ~sends) | (tid == 0))
-    return np.where(by_interrupt, _NONE, tid), by_interrupt
-
-
-def follows_waker(activities: Activities) -> NDArray[np.bool_]:
-    """Return which segments are waits that a thread ended."""
-    follows: NDArray[np.bool_] = (activities.segments.kind == BLOCKED) & (activities.waker > 0)
-    return follows

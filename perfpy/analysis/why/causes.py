@@ -14,9 +14,9 @@ import numpy as np
 
 from perfpy.abi.columns import slices_index
 from perfpy.analysis.verdict import waits as reasons
-from perfpy.analysis.why.activities import follows_waker
 from perfpy.analysis.why.kinds import LOCKS, RUNNING
 from perfpy.analysis.why.stacks import NO_FUNCTION
+from perfpy.analysis.why.wakers import follows_waker
 from perfpy.scheduling.segments import RUNNING as RUNS
 from perfpy.scheduling.segments import SegmentIndex
 
@@ -130,7 +130,7 @@ class CauseTree:
         segments = activities.segments
         self._comm_of, self._launches = comm_of, launches
         self._index = SegmentIndex(segments.tid, segments.begin, segments.end)
-        self._follows = follows_waker(activities)
+        self._follows = follows_waker(activities.segments, activities.waker)
         self._numbers: dict[tuple[int, int, int, int, int], int] = {}
         self._weights = {name: _Weights() for name in _DETAILS}
         self.labels: list[Label] = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.analysis.verdict import waits as reasons
-from perfpy.analysis.why.activities import follows_waker
+from perfpy.analysis.why.wakers import follows_waker
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,7 @@ _MOST: Final = 64  # generations of processes
 def find_launches(activities: Activities, tasks: Tasks) -> NDArray[np.bool_]:
     """Return which segments are waits that a program ended which the waiting process, or a child of it, started."""
     segments = activities.segments
-    rows = np.flatnonzero(follows_waker(activities) & np.isin(activities.kind, KINDS))
+    rows = np.flatnonzero(follows_waker(activities.segments, activities.waker) & np.isin(activities.kind, KINDS))
     launches = np.zeros(len(segments.tid), bool)
     if not len(rows):
         return launches

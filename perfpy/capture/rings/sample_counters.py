@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat
 from perfpy.abi.perf_records.user_records import IdIndexEntry
 from perfpy.abi.readings import decode_read, read_size
-from perfpy.abi.samples.pace import is_sampled_each_time
 from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, events_to_open
 from perfpy.capture.rings.sample_attrs import is_aux, is_dummy
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
+from perfpy.kernel.procfs import raise_open_files_limit
 from perfpy.kernel.refusals import is_of_another_user
-from perfpy.kernel.ring import PAGE_SIZE, Ring
+from perfpy.kernel.ring import Ring
 from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from perfpy.abi.attr import EventAttr
     from perfpy.capture.opening import OpenEvent
     from perfpy.capture.rings.aux_area import AuxOutput
     from perfpy.errors import KernelRefusedError
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
-
-_MLOCK_SETTING: Final = "kernel.perf_event_mlock_kb"
-_DEFAULT_MLOCK_KB: Final = 516
-_PARANOID: Final = "kernel.perf_event_paranoid"
-_CAP_IPC_LOCK: Final = 14
-_ROOMY: Final = 8 << 20  # bytes: a quarter of a second of stacks of 16 kB at 2 kHz
-_FOR_BURSTS: Final = 32 << 20  # bytes: page faults with stacks fill 8 MB within some milliseconds
-_ALL_RINGS: Final = 256 << 20
-_HURRY: Final = 10_000  # Hz
 
 
 class CounterTarget(NamedTuple):
@@ -56,46 +45,6 @@ class Opened(NamedTuple):
     counter: Counter
     id: int
     ring: int
-
-
-def default_pages(procfs: ProcFs) -> int:
-    """Return perf's default pages of a ring buffer: as many as a user may lock, rounded down to 2^n."""
-    allowed = procfs.setting(_MLOCK_SETTING) or _DEFAULT_MLOCK_KB
-    pages = max(allowed * 1024 // PAGE_SIZE - 1, 1)
-    return 1 << (pages.bit_length() - 1)
-
-
-def pages_for(attrs: Sequence[EventAttr], procfs: ProcFs, capabilities: int, *, rewritten: bool = False) -> int:
-    """Return the pages of a ring by how fast these events fill it; perf's number where the user may not lock more.
-
-    rewritten: whether another process takes the records, as with --unwind.
-    """
-    if any(_comes_in_bursts(attr) for attr in attrs):
-        return roomy_pages(procfs, capabilities, _FOR_BURSTS)
-    if rewritten or any(map(_fills_ring_quickly, attrs)):
-        return roomy_pages(procfs, capabilities, _ROOMY)
-    return default_pages(procfs)
-
-
-def roomy_pages(procfs: ProcFs, capabilities: int, size: int) -> int:
-    """Return the pages of a ring of some bytes, fewer on machines with many CPUs; perf's number where the user may not lock more."""
-    may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
-    each = min(size, _ALL_RINGS // (os.cpu_count() or 1))
-    return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)
-
-
-def _comes_in_bursts(attr: EventAttr) -> bool:
-    """Whether each occurrence of an event writes a copy of the stack."""
-    return bool(attr.sample_type & SampleType.STACK_USER) and is_sampled_each_time(attr)
-
-
-def _fills_ring_quickly(attr: EventAttr) -> bool:
-    """Whether an event may fill an ordinary ring before the recorder runs again: within some hundredths of a second."""
-    if attr.type == PerfType.SOFTWARE and attr.config in (SoftwareId.DUMMY, SoftwareId.BPF_OUTPUT):
-        return False
-    if attr.sample_type & SampleType.STACK_USER:
-        return True
-    return attr.sample_freq >= _HURRY if attr.freq else is_sampled_each_time(attr)
 
 
 class SampleCounters:

@@ -9,6 +9,7 @@ from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.table import PYTHON
 from perfpy.symbols.files import live_process
+from perfpy.untrusted import process_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +44,7 @@ def lacks(pid: int, *, unwinds: bool = False) -> str:
     if runtime.attach == JCMD:
         has_callers = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
         return "" if has_callers else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
-    if any(live_process.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
+    if any(process_files.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
         return ""
     return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}"
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files import live_process
+from perfpy.untrusted import process_files
 from perfpy.untrusted.process_root import ProcessRoot
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def write_perf_map(pid: int) -> None:
     with ProcessRoot(pid) as root, _open_folder(root) as folder:
         if not _has(folder, name):
             _wake(pid, root, folder, inner)
-        with root.run(lambda _: _connect(folder, name, live_process.trusted_owners(pid))) as connection:
+        with root.run(lambda _: _connect(folder, name, process_files.trusted_owners(pid))) as connection:
             answer = _answer(connection)
     code, _, text = answer.partition(b"\n")
     if code.strip() != b"0":

@@ -14,12 +14,11 @@ from perfpy.abi import records
 from perfpy.abi.code_mapping import code_mapping
 from perfpy.abi.sample_id import IdLayout
 from perfpy.errors import PerfError
-from perfpy.symbols.files import live_process
 from perfpy.symbols.mapped_names import is_memory
 from perfpy.symbols.providers.jit_regions import regions
 from perfpy.symbols.providers.jitdump import CodeLoad
 from perfpy.symbols.providers.mapped_dump import is_dump, is_mapped_by, new_folder, read_dump
-from perfpy.untrusted import paths
+from perfpy.untrusted import paths, process_files
 
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
@@ -84,7 +83,7 @@ class JittedCode:
     def remove_dumps(self) -> None:
         """Remove the dumps of ended processes that are the user's, and still the mapped files."""
         for pid, record in self.dumps.items():
-            if pid not in self._mappings or live_process.began(pid) is not None:
+            if pid not in self._mappings or process_files.began(pid) is not None:
                 continue
             try:
                 _remove(record)

@@ -21,7 +21,7 @@ from perfpy.perfdata.reader import PerfData
 from perfpy.symbols.files import live_process
 from perfpy.symbols.mapped_names import is_memory, is_user_map
 from perfpy.symbols.providers.perf_map import LARGEST
-from perfpy.untrusted import paths
+from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import append_to_ours
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class PerfMaps:
     def _read(self, pid: int) -> tuple[str, bytes]:
         for path in live_process.perf_map_paths(pid):
             try:
-                with live_process.open_process_file(path, pid, owners=live_process.trusted_owners(pid), limit=LARGEST) as file:
+                with process_files.open_process_file(path, pid, owners=process_files.trusted_owners(pid), limit=LARGEST) as file:
                     if os.fstat(file.fileno()).st_mtime >= self._began_at(pid) - _SLACK:
                         return path, file.read(LARGEST)
             except FileNotFoundError:
@@ -169,7 +169,7 @@ class PerfMaps:
 
     def _began_at(self, pid: int) -> float:
         """Return when a process began; 0 if it has ended and ran before the recording."""
-        began = live_process.began(pid)
+        began = process_files.began(pid)
         return began if began is not None else 0.0 if pid in self._older else self._began
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from perfpy.abi import records
 from perfpy.abi.ring_records import RingDecoder, RingSample
+from perfpy.capture.rings.buffer_sizes import default_pages
 from perfpy.capture.rings.sample_attrs import configure_sampling
-from perfpy.capture.rings.sample_counters import SampleCounters, default_pages
+from perfpy.capture.rings.sample_counters import SampleCounters
 from perfpy.capture.self_monitoring.live_samples import LiveSample, field_reader
 from perfpy.capture.targets import ANY, resolve
 from perfpy.errors import UsageError

@@ -18,9 +18,10 @@ from perfpy.capture.output.attention import STOPPING, Attention, names_only
 from perfpy.capture.output.output_switch import OutputSwitch
 from perfpy.capture.output.wakeups import Wakeups
 from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.rings.buffer_sizes import pages_for
 from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
 from perfpy.capture.rings.sample_attrs import configure_sampling
-from perfpy.capture.rings.sample_counters import SampleCounters, pages_for
+from perfpy.capture.rings.sample_counters import SampleCounters
 from perfpy.capture.session import alarms
 from perfpy.capture.session.output_kinds import new_drain, open_file, open_output
 from perfpy.capture.targets import ANY, Target, resolve

@@ -12,12 +12,13 @@ from perfpy.cli.diff.recording_options import are_relative, report_options, samp
 from perfpy.cli.line.limits import report_exceeded
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.perfconfig import SentSettings, load
+from perfpy.cli.line.perfconfig import load
 from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import console, print_lines, wants_plain
 from perfpy.errors import PerfError
+from perfpy.fleet.worker_settings import SentSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ class GroupRecordingOptions:
     """The options for each recording; can be sent to other processes."""
 
     def __init__(self, options: DiffCommandOptions) -> None:
-        self._options, self._settings = options, SentSettings()
+        self._options, self._settings = options, SentSettings(load())
 
     def row_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """Return the options for tables."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.line.filters import parse_names, parse_numbers, parse_ranges
 from perfpy.cli.line.kinds import Attached, Choice, Flag, Listed, Value, percent
 from perfpy.cli.line.options import CommandOptions, option, words
 from perfpy.cli.line.shared import JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
+from perfpy.errors import UsageError
 
+if TYPE_CHECKING:
+    from perfpy.analysis.differences.difference import Compute
+    from perfpy.cli.line.perfconfig import Config
+
+_KINDS: Final = ("delta", "delta-abs", "ratio")
+_WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
 _LACKING: Final = {
     "--stream": "it needs branch records in callchains",
     "--cycles-hist": "it needs block counts of last branch records",
@@ -102,3 +110,25 @@ class DiffCommandOptions(
     """Options of `perfpy diff`."""
 
     files: tuple[str, ...] = words("[<baseline> <file>...]")
+
+
+def compute_of(options: DiffCommandOptions, config: Config) -> Compute:
+    """Return the computation of -c, or else of diff.compute in ~/.perfconfig. Raises UsageError for an unknown one."""
+    from perfpy.analysis.differences.difference import Compute
+
+    kind = options.compute or config.get("diff.compute", _KINDS[1])
+    weights = _WDIFF.fullmatch(kind)
+    if weights and int(weights[1]) and int(weights[2]):
+        return Compute("wdiff", (int(weights[1]), int(weights[2])))
+    if kind in _KINDS:
+        return Compute(kind)
+    if kind == "cycles":
+        raise UsageError("-c cycles needs block counts of last branch records, which perfpy does not support")
+    if kind.startswith("wdiff"):
+        raise UsageError(f"-c {kind}: expected two weights other than 0, for example wdiff:1,2")
+    raise UsageError(f"-c {kind}: expected delta, delta-abs, ratio or wdiff:w1,w2")
+
+
+def order_of(options: DiffCommandOptions, config: Config) -> int:
+    """Return the recording whose changes sort the rows: -o, or else diff.order in ~/.perfconfig."""
+    return int(config.number("diff.order", 1)) if options.order is None else options.order

@@ -1,15 +1,13 @@
-"""Options of `perfpy diff` as the library's options for one recording: table, samples, symbols, computation."""
+"""Options of `perfpy diff` as the library's options for one recording: table, samples, symbols."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.errors import PerfError, UsageError
+from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
-    from perfpy.analysis.differences.difference import Compute
     from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 _DEFAULT_SORT: Final = "dso,symbol"
-_KINDS: Final = ("delta", "delta-abs", "ratio")
-_WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
 
 
 def is_verbose(options: DiffCommandOptions) -> bool:
@@ -80,20 +76,3 @@ def symbol_options(options: DiffCommandOptions, config: Config, recording: Recor
 
     symbols = symbol_options_of(options, config, recording, force=options.force)
     return symbols._replace(fold_interpreters=folds) if options.fold_interpreters is None else symbols
-
-
-def compute_of(text: str | None, config: Config) -> Compute:
-    """Return the computation of -c, or else of the configuration. Raises UsageError for an unknown one."""
-    from perfpy.analysis.differences.difference import Compute
-
-    kind = text or config.get("diff.compute", _KINDS[1])
-    weights = _WDIFF.fullmatch(kind)
-    if weights and int(weights[1]) and int(weights[2]):
-        return Compute("wdiff", (int(weights[1]), int(weights[2])))
-    if kind in _KINDS:
-        return Compute(kind)
-    if kind == "cycles":
-        raise UsageError("-c cycles needs block counts of last branch records, which perfpy does not support")
-    if kind.startswith("wdiff"):
-        raise UsageError(f"-c {kind}: expected two weights other than 0, for example wdiff:1,2")
-    raise UsageError(f"-c {kind}: expected delta, delta-abs, ratio or wdiff:w1,w2")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.diff.recording_options import compute_of, is_verbose, report_options, sample_filter, symbol_options
+from perfpy.cli.diff.options import compute_of, order_of
+from perfpy.cli.diff.recording_options import is_verbose, report_options, sample_filter, symbol_options
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class DiffRun:
         texts = (options.json, options.flamegraph, options.field_separator, options.noise, options.order)
         if len(self._paths) != 2 or options.period or options.formula or any(one is not None for one in texts):
             return False
-        return compute_of(options.compute, self._config).of_shares and not wants_plain(stdio=options.stdio)
+        return compute_of(options, self._config).of_shares and not wants_plain(stdio=options.stdio)
 
     def _show_screen(self) -> int:
         from perfpy.cli.output.terminal import console
@@ -114,8 +115,8 @@ class DiffRun:
         from perfpy.analysis.differences.difference import differences
 
         options = self._options
-        compute = compute_of(options.compute, self._config)
-        order = int(self._config.number("diff.order", 1)) if options.order is None else options.order
+        compute = compute_of(options, self._config)
+        order = order_of(options, self._config)
         if not 0 <= order < len(self._paths):
             fail(f"-o {order}: expected 0 (the baseline) to {len(self._paths) - 1}")
         return differences(self._reports(), compute, baseline_only=options.baseline_only, order=order, naming=naming)

@@ -27,8 +27,6 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _FALSE: Final = frozenset(("false", "no", "off", ""))
 _LARGEST: Final = 16 << 20  # far above any real configuration
-#: environment variables with locations of symbols
-_FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
 
 
 class Config(dict[str, str]):
@@ -199,17 +197,3 @@ def _value(text: str, name: str, number: int) -> str:
     if quoted:
         raise _bad(name, number)
     return "".join(out[:length])
-
-
-class SentSettings:
-    """The configuration, and the environment's symbol servers and cache, of the process that creates it."""
-
-    def __init__(self) -> None:
-        self._config = load()
-        self._environment = {name: os.environ[name] for name in _FOR_SYMBOLS if name in os.environ}
-
-    def apply(self) -> Config:
-        """Return the configuration in the worker. Environment variables of the worker take precedence."""
-        for name, value in self._environment.items():
-            os.environ.setdefault(name, value)
-        return self._config

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.perfconfig import SentSettings, load
+from perfpy.cli.line.perfconfig import load
 from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
 from perfpy.cli.output.notes import print_notes
 from perfpy.cli.output.output_files import write_bytes, write_text
@@ -19,6 +19,7 @@ from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import colour_start, print_lines
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_row_options, write_folded
 from perfpy.cli.report.request import ReportRequest
+from perfpy.fleet.worker_settings import SentSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +106,7 @@ class ManyRecordingOptions:
     """The options for each recording, completed by the recording's own data; can be sent to other processes."""
 
     def __init__(self, options: ReportCommandOptions, *, plain: bool, sites: bool = False) -> None:
-        self._options, self._plain, self._sites, self._settings = options, plain, sites, SentSettings()
+        self._options, self._plain, self._sites, self._settings = options, plain, sites, SentSettings(load())
 
     def row_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """Return the options for tables."""

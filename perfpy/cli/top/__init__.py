@@ -7,6 +7,6 @@ options   its options
 request   options for the library
 run       one run: intervals until the end
 screen_run  the same on a terminal, with keys
-changes   what keys change in a running view
+keys      what keys do: other rows, call trees, a file of what was seen
 terminal  the terminal: keys in, lines out
 """

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.top.changes import Changed, ViewChanges
+from perfpy.cli.top.keys import Changed, ViewChanges
 from perfpy.cli.top.request import code_style
 from perfpy.cli.top.terminal import KeyTerminal
 from perfpy.live.background import BackgroundThread

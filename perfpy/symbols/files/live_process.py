@@ -6,17 +6,16 @@ Empty without /proc, or if the process has ended.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import ForeignFileError, is_file, open_regular, state_of, trusted_file_owners
+from perfpy.untrusted.files import is_file
 from perfpy.untrusted.identified_file import root_of
+from perfpy.untrusted.process_files import status_numbers, status_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from typing import BinaryIO
+    from collections.abc import Iterable, Iterator
 
 DELETED: Final = " (deleted)"
 
@@ -53,57 +52,6 @@ def seen_by(pid: int, path: str) -> str:
     return path
 
 
-def began(pid: int) -> float | None:
-    """Return the start time of a process in seconds since the epoch, None if it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            ticks = int(stat.read().rpartition(b")")[2].split()[19])
-        with open("/proc/stat", "rb") as machine:
-            booted = next(int(line.split()[1]) for line in machine if line.startswith(b"btime "))
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
-    return booted + ticks / os.sysconf("SC_CLK_TCK")
-
-
-def is_younger(path: str, pid: int) -> bool:
-    """Whether a file was written since a running process began. Allows a moment of slack: file timestamps are coarse."""
-    born = began(pid)
-    try:
-        return born is not None and state_of(path).st_mtime >= born - 1
-    except OSError:
-        return False
-
-
-def trusted_owners(pid: int) -> set[int]:
-    """Return the user ids that may own files about a process: root's, our own, and the process's while it runs.
-
-    The owner of an ended process is unknown.
-    """
-    uids = _status(pid, "Uid:")  # real, effective, saved, file system
-    return {*trusted_file_owners(), *(int(number) for number in uids[1:2])}
-
-
-def open_process_file(path: str, pid: int, *, owners: Collection[int] | None, limit: int) -> BinaryIO:
-    """Open a file that a process wrote about itself. Raises OSError.
-
-    The owner alone does not suffice: a process can hard-link one of root's files, so its user must be able to read the file. A file older
-    than the process belongs to an earlier process with the same pid.
-
-    Args:
-        path: the file.
-        pid: the process.
-        owners: the allowed owners; None allows all.
-        limit: bytes.
-    """
-    if owners is None:
-        return open_regular(path, limit=limit)
-    file = open_regular(path, owners=owners, limit=limit, reader=pid if is_younger(path, pid) else 0)
-    if pid and os.fstat(file.fileno()).st_nlink > 1:
-        file.close()
-        raise ForeignFileError(errno.EACCES, "has other names (hard links)", path)
-    return file
-
-
 def _first_mapping(pid: int, path: str) -> str:
     """Return the first mapping of a file by its name in map_files, "" if there is none. maps has paths below our root.
 
@@ -130,34 +78,20 @@ def _mapped_file(pid: int, mapping: str, path: str) -> Iterator[str]:
 
 def innermost_pid(pid: int) -> int:
     """Return a process's pid in its innermost namespace, 0 if it has ended."""
-    numbers = _status(pid, "NStgid:")
+    numbers = status_numbers(pid, "NStgid:")
     return int(numbers[-1]) if numbers else 0
 
 
 def innermost_tid(pid: int, tid: int) -> int:
     """Return a thread's id in its innermost namespace, 0 if it has ended."""
-    numbers = _status(pid, "NSpid:", tid)
+    numbers = status_numbers(pid, "NSpid:", tid)
     return int(numbers[-1]) if numbers else 0
 
 
 def catches(pid: int, number: int) -> bool:
     """Whether a running process has a handler for a signal."""
-    words = _words(pid, "SigCgt:")
+    words = status_words(pid, "SigCgt:")
     return bool(words) and bool(int(words[0], 16) >> (number - 1) & 1)
-
-
-def _status(pid: int, label: str, tid: int = 0) -> list[str]:
-    """Return the words of a line of /proc/PID/status, or of a thread's; empty if there is no such process."""
-    return [word for word in _words(pid, label, tid) if word.isdecimal()]
-
-
-def _words(pid: int, label: str, tid: int = 0) -> list[str]:
-    thread = f"task/{tid}/" if tid else ""
-    try:
-        with open(f"/proc/{pid}/{thread}status", encoding="utf-8", errors="surrogateescape") as status:
-            return next((line for line in status if line.startswith(label)), "").split()[1:]
-    except OSError:
-        return []
 
 
 def other_root(pid: int) -> bool:

@@ -15,7 +15,7 @@ from perfpy.abi import records
 from perfpy.errors import PerfError
 from perfpy.symbols.files import live_process
 from perfpy.symbols.providers import jitdump
-from perfpy.untrusted import folders, paths
+from perfpy.untrusted import folders, paths, process_files
 from perfpy.untrusted.files import open_regular
 
 MapRecord: TypeAlias = "records.Mmap | records.Mmap2"
@@ -35,7 +35,7 @@ def read_dump(record: MapRecord, *, force: bool = False) -> jitdump.JitDump:
         reader = 0 if force else record.pid
         with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST, follow=force, reader=reader) as file:
             state = os.fstat(file.fileno())
-            if not (force or state.st_uid in live_process.trusted_owners(record.pid) or is_mapped_by(record, state)):
+            if not (force or state.st_uid in process_files.trusted_owners(record.pid) or is_mapped_by(record, state)):
                 raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
             data = file.read(jitdump.LARGEST)
     except OSError as error:

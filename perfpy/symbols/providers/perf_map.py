@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.symbols.files import live_process
 from perfpy.symbols.symbol_table import EMPTY, Symbols, SymbolTable, symbols_of_names
+from perfpy.untrusted import process_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -28,7 +28,7 @@ _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})
 
 def load(path: str, owners: Collection[int] | None = None, pid: int = 0, most: int = MOST_FUNCTIONS) -> MapTable:
     """Load at most `most` functions of a process's perf map. Raises OSError if it cannot be read or belongs to none of `owners`."""
-    with live_process.open_process_file(path, pid, owners=owners, limit=LARGEST) as file:
+    with process_files.open_process_file(path, pid, owners=owners, limit=LARGEST) as file:
         return MapTable(parse(file.read(LARGEST), most))
 
 

@@ -164,6 +164,7 @@ def test_a_host_without_samples_of_the_event_has_no_share(tmp_path):
 def test_as_columns(tmp_path):
     actual_changes = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
     columns = actual_changes.to_columns()
+    assert actual_changes.to_arrow().column_names == list(columns)
     assert columns["comm"][0] == "c"
     assert columns["has_changed"][0]
     assert {len(values) for values in columns.values()} == {len(actual_changes)}

@@ -365,7 +365,7 @@ def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
 def test_a_perf_map_of_another_user_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "map").write_bytes(b"7000 40 forged\n")
     monkeypatch.setattr("perfpy.symbols.files.live_process.perf_map_paths", lambda pid: iter([str(tmp_path / "map")]))
-    monkeypatch.setattr("perfpy.symbols.files.live_process.trusted_owners", lambda pid: {12345})
+    monkeypatch.setattr("perfpy.untrusted.process_files.trusted_owners", lambda pid: {12345})
     source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
     forced = Symbolizer(source, SymbolOptions(force=True, cache=False))
     assert frames(forced, (4242, 0x7010, 1))[0].symbol == "forged"

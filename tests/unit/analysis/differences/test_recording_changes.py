@@ -48,7 +48,8 @@ def test_rows_that_changed_most_come_first(both: tuple[str, str]) -> None:
         assert changes.above(0.4) == []
         columns = changes.to_columns()
         assert (columns["dso"], columns["change"]) == (["sort", "parse", "rest"], [150_000, 5_000, 1_000])
-        assert changes.to_pandas()["samples_after"].tolist() == [250, 305, 21]
+        assert changes.to_pandas()["samples_after"].tolist() == changes.to_arrow()["samples_after"].to_pylist() == [250, 305, 21]
+        assert changes.to_dict() == columns
         assert repr(changes) == "<RecordingChanges of cpu-clock:u: 420000 -> 576000, 2 of 3 rows changed>"
 
 

@@ -171,7 +171,7 @@ def test_code_without_a_file_stays_mapped_where_samples_hit_it(tmp_path: Path):
 
 
 def other_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.symbols.files.live_process.trusted_owners", lambda pid: {12345})
+    monkeypatch.setattr("perfpy.untrusted.process_files.trusted_owners", lambda pid: {12345})
 
 
 def test_a_dump_of_another_user_is_taken_when_forced_only(recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,7 @@ import pytest
 from perfpy.capture.runtimes import attaching, java_attach
 from perfpy.capture.runtimes.java_attach import write_perf_map
 from perfpy.symbols.files import live_process
+from perfpy.untrusted import process_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     monkeypatch.setattr(java_attach, "ProcessRoot", lambda pid: Root(tmp_path))
     monkeypatch.setattr(live_process, "innermost_pid", lambda pid: pid)
     monkeypatch.setattr(live_process, "catches", lambda pid, number: True)
-    monkeypatch.setattr(live_process, "trusted_owners", lambda pid: {os.geteuid()})
+    monkeypatch.setattr(process_files, "trusted_owners", lambda pid: {os.geteuid()})
     monkeypatch.setattr(java_attach, "_PATIENCE", 0.5)
     monkeypatch.setattr(os, "kill", process.signalled)
     yield process
@@ -131,7 +132,7 @@ def test_a_socket_of_another_user_is_not_spoken_to(jvm: Jvm, monkeypatch: pytest
     (jvm.folder / f".java_pid{PID}").write_bytes(b"")
     with pytest.raises(PermissionError, match="another user's"):
         write_perf_map(PID)
-    monkeypatch.setattr(live_process, "trusted_owners", lambda pid: {os.geteuid() + 1})
+    monkeypatch.setattr(process_files, "trusted_owners", lambda pid: {os.geteuid() + 1})
     (jvm.folder / f".java_pid{PID}").unlink()
     with socket.socket(socket.AF_UNIX) as theirs:
         theirs.bind(jvm.path)

@@ -17,6 +17,7 @@ from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.perfdata.container.kept_files import KEPT_FILES
 from perfpy.recording import Recording
 from perfpy.symbols.files import live_process
+from perfpy.untrusted import process_files
 from tests.builders.jitdump import PID, header, load
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
@@ -70,7 +71,7 @@ def perf_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the process's perf map, instead of /tmp."""
     path = tmp_path / "perf-77.map"
     monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(tmp_path / f"perf-{pid}.map")]))
-    monkeypatch.setattr(live_process, "began", lambda pid: None)
+    monkeypatch.setattr(process_files, "began", lambda pid: None)
     return path
 
 
@@ -118,13 +119,13 @@ def test_a_map_from_before_its_process_is_another_ones(tmp_path: Path, perf_map:
 
 def test_a_map_from_before_a_process_that_runs_is_another_ones(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
     perf_map.write_bytes(MAP)
-    monkeypatch.setattr(live_process, "began", lambda pid: NOW * 2)
+    monkeypatch.setattr(process_files, "began", lambda pid: NOW * 2)
     assert store_names(recording_of(tmp_path, mapping("//anon", CODE, 0)), LONG_AGO).maps == 0
 
 
 def test_maps_of_others_are_not_trusted(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
     perf_map.write_bytes(MAP)
-    monkeypatch.setattr(live_process, "trusted_owners", lambda pid: {os.geteuid() + 1})
+    monkeypatch.setattr(process_files, "trusted_owners", lambda pid: {os.geteuid() + 1})
     stored = store_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
     assert (stored.maps, stored.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not stored",))
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from perfpy.cli.top import screen_run
-from perfpy.cli.top.changes import Changed
 from perfpy.cli.top.command import command
+from perfpy.cli.top.keys import Changed
 from perfpy.cli.top.screen_run import ScreenRun
 from perfpy.views.top.screen import Request
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.symbols.files.live_process import trusted_owners
 from perfpy.symbols.providers import perf_map
+from perfpy.untrusted.process_files import trusted_owners
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -58,7 +58,7 @@ class _FoldedReport:
         plan = plan_report(recording.data, options)
         scan, machine = planned_scan(plan, recording.data, timeline, symbolizer)
         self._planned = PlannedReport(plan, scan, machine, recording.payloads(symbolizer))
-        self.fold = Fold(scan, is_ranked=True)
+        self.fold = Fold(scan)
 
     def report(self) -> Report:
         """Return the report."""
@@ -92,7 +92,7 @@ def page_parts(
         headline = _FoldedReport(recording, headline_options(chosen), of_report)
         waits = None if of_waits is None else _FoldedReport(recording, headline_options(chosen), of_waits)
         of_lines = source_scan(recording.data, timeline, symbolizer, within)
-        lines = Fold(of_lines, is_ranked=True) if of_lines.folding.chains else hot.fold
+        lines = Fold(of_lines) if of_lines.folding.chains else hot.fold
         if code:
             planned.keep_sites(lines)
         needed = {hot.fold: True, headline.fold: True, lines: code, planned.fold: stacks is None}

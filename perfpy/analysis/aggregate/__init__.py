@@ -3,6 +3,7 @@
 Modules, in the order of the data:
 
 scan            read a recording and fold it
+chain_numbers   callchains of several profiles
 shared_pass     fold in several ways in one pass
 profile         the distinct rows
 tuple_table     ids of tuples of numbers

@@ -14,6 +14,7 @@ import numpy as np
 
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.startup import NamedTuple, dataclass, replace
+from perfpy.analysis.aggregate.chain_numbers import parts_of_chains
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.first_delivery import FirstDelivery
 from perfpy.analysis.aggregate.partial import LearntNames, NameMaps, PartialProfile
@@ -25,13 +26,12 @@ from perfpy.analysis.samples.fingerprints import kind_numbers
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
+    from perfpy.analysis.aggregate.chain_numbers import ChainNumbers
     from perfpy.analysis.aggregate.runs import FoldedRuns
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.analysis.samples.sample_view import SampleView
+    from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
     from perfpy.symbols.symbolizer import Symbolizer
 
 _MODES = {
@@ -165,7 +165,16 @@ class FoldingPlan(NamedTuple):
         return list(dict.fromkeys(names))
 
 
-def _summand(name: str, samples: SampleView, period: NDArray[np.uint64]) -> NDArray[Any]:
+class GroupTotals(NamedTuple):
+    """The sums of groups of samples, one entry each: of periods, numbers of samples, and further measures."""
+
+    period: NDArray[Any]
+    samples: NDArray[Any]
+    measures: dict[str, NDArray[Any]]
+
+
+def summand(name: str, samples: SampleView, period: NDArray[np.uint64]) -> NDArray[Any]:
+    """Return the value of each sample that a measure adds up. period: of the samples."""
     if name in _WEIGHTS:
         return samples.column(_WEIGHTS[name])
     if name == LATENCY:
@@ -185,10 +194,16 @@ class Profile:
         chains: the distinct callchains, or None.
     """
 
-    def __init__(self, folding: FoldingPlan, memory: int | None = None) -> None:
-        """Begin; memory: limit in bytes, beyond which rows are written to a file; None for no limit."""
+    def __init__(self, folding: FoldingPlan, memory: int | None = None, *, chain_numbers: ChainNumbers | None = None) -> None:
+        """Begin without samples.
+
+        Args:
+            folding: dimensions and measures.
+            memory: limit in bytes, beyond which rows are written to a file; None for no limit.
+            chain_numbers: of the callchains of several profiles, which fold the same samples in memory.
+        """
         self.raw = PayloadTable()
-        self._recipe, self._memory = folding, memory
+        self._recipe, self._memory, self._chain_numbers = folding, memory, chain_numbers
         self._functions = Functions() if folding.by_function else None
         self._runs: FoldedRuns | None = None
         self._begin()
@@ -196,7 +211,7 @@ class Profile:
     def _begin(self) -> None:
         """Start with no rows and no chains."""
         folding = self._recipe
-        self._chains = ChainTable() if folding.chains else None
+        self._chains = (ChainTable() if self._chain_numbers is None else self._chain_numbers.chains) if folding.chains else None
         self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
         dense = [True, True, *(name == "raw" or DIMENSIONS[name].dense for name in folding.dimensions), *([True] if folding.chains else [])]
         self._rows = TupleTable(dense)
@@ -234,7 +249,7 @@ class Profile:
         self._count.add(rows, None, size)
         self._period.add(rows, period, size)
         for name, measures in self._measures.items():
-            measures.add(rows, _summand(name, samples, period), size)
+            measures.add(rows, summand(name, samples, period), size)
         self._make_room()
         return rows
 
@@ -243,10 +258,14 @@ class Profile:
             self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
         kinds, new = self._kinds.ids_and_new(kind_numbers(samples, self._recipe.fingerprints))
         if len(new):
-            row_ids = [self._rows.ids_and_new(self._numbers(samples.take(part)))[0] for part in _parts(new, samples.chains().lengths)]
+            row_ids = [self.rows_of(samples.take(part)) for part in parts_of_chains(new, samples.chains().lengths)]
             self._row_of_kind = np.concatenate([self._row_of_kind, *row_ids])
         rows: NDArray[np.int32] = self._row_of_kind.take(kinds)
         return rows
+
+    def rows_of(self, samples: SampleView) -> NDArray[np.int32]:
+        """Return the row of each sample, without adding the samples to its totals."""
+        return self._rows.ids_and_new(self._numbers(samples))[0]
 
     def _numbers(self, samples: SampleView) -> list[NDArray[Any]]:
         """Return the columns that identify the rows of samples."""
@@ -254,9 +273,14 @@ class Profile:
         mark = np.zeros(len(samples), np.int32) if marked is None else marked.astype(np.int32)
         numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
         if self._chains is not None:
-            frames, counts = frames_of(samples.chains().gather(), samples.column("pid"), samples.key, samples.symbolizer)
-            numbers.append(self._chains.add(self._merged_by_function(frames, samples.symbolizer), counts))
+            numbers.append(self._chain_ids(samples, self._chains))
         return numbers
+
+    def _chain_ids(self, samples: SampleView, chains: ChainTable) -> NDArray[np.int32]:
+        if self._chain_numbers is not None:
+            return self._chain_numbers.ids(samples)
+        frames, counts = frames_of(samples.chains().gather(), samples.column("pid"), samples.key, samples.symbolizer)
+        return chains.add(self._merged_by_function(frames, samples.symbolizer), counts)
 
     def _dimension(self, name: str, samples: SampleView) -> NDArray[Any]:
         if name == "raw":
@@ -279,13 +303,18 @@ class Profile:
     def merge(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> None:
         """Merge the rows of the samples that come next in the file. maps: its numbers -> this profile's."""
         rows = self._rows.ids_and_new(self._columns_here(part, maps, symbolizer))[0]
-        size = len(self._rows)
-        self._first.add_moments(rows, size, part.when, part.tid)
-        self._count.add(rows, part.samples, size)
-        self._period.add(rows, part.period, size)
-        for name, measures in self._measures.items():
-            measures.add(rows, part.measures[name], size)
+        self.add_totals(rows, part.when, part.tid, GroupTotals(part.period, part.samples, part.measures))
         self._make_room()
+
+    def add_totals(self, rows: NDArray[Any], when: DeliveryOrder, tid: NDArray[Any], totals: GroupTotals) -> None:
+        """Add groups of samples. rows: of each; when, tid: of each group's first sample."""
+        size = len(self._rows)
+        period, count, of_measures = totals
+        self._first.add_moments(rows, size, when, tid)
+        self._count.add(rows, count, size)
+        self._period.add(rows, period, size)
+        for name, measures in self._measures.items():
+            measures.add(rows, of_measures[name], size)
 
     def _columns_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> list[NDArray[Any]]:
         """Return the columns that identify a part's rows, in numbers of this profile."""
@@ -306,7 +335,7 @@ class Profile:
         assert self._chains is not None
         lengths, pieces = part.chain_lengths, [np.zeros(0, np.int32)]
         ends = np.cumsum(lengths)
-        for rows in _parts(np.arange(len(lengths)), lengths):
+        for rows in parts_of_chains(np.arange(len(lengths)), lengths):
             begin, end = int(ends[rows[0]] - lengths[rows[0]]), int(ends[rows[-1]])
             frames = self._merged_by_function(maps.frame[part.chain_frames[begin:end]], symbolizer)
             pieces.append(self._chains.add(frames, lengths[rows]))
@@ -379,22 +408,3 @@ def samples_of_frames(folded: Folded) -> NDArray[np.int64]:
 
 # groups of samples to remember, so that memory does not grow with the file
 _KINDS_KEPT = 1 << 18
-# frames of callchains to resolve at once
-_FRAMES_AT_ONCE = 1 << 16
-
-
-def _parts(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Split the rows into parts of a limited number of frames; lengths: of the chains of all rows."""
-    if not len(rows):
-        return
-    reach = np.cumsum(lengths[rows])
-    begin, total = 0, int(reach[-1])
-    while begin < len(rows):
-        frames_before = int(reach[begin - 1]) if begin else 0
-        end = (
-            len(rows)
-            if total - frames_before <= _FRAMES_AT_ONCE
-            else max(begin + 1, int(np.searchsorted(reach, frames_before + _FRAMES_AT_ONCE)))
-        )
-        yield rows[begin:end]
-        begin = end

@@ -218,10 +218,10 @@ class SampleScan:
                 yield from self.select(samples)
             self._report_progress(number / len(parts))
 
-    def delivered_samples(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
-        """Yield the selected samples in order of delivery. fields: further columns."""
+    def delivered_samples(self) -> Iterator[SampleView]:
+        """Yield the selected samples in order of delivery."""
         self.folding.sample_filter.begin()
-        for samples in self.delivered([*self.fields(), *fields], self.unwinding):
+        for samples in self.delivered(self.fields(), self.unwinding):
             yield from self.select(samples)
 
     def delivered(self, fields: Collection[str], unwinding: UserCallchains | None) -> Iterator[SampleView]:
@@ -235,6 +235,17 @@ class SampleScan:
                 key = self.data.settled_keys(batch)
                 order = DeliveryOrder(key, key, ordinals)
                 yield SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
+
+    def selects_as(self, other: SampleScan) -> bool:
+        """Whether select() returns the same samples as that of another scan of the recording."""
+        if self.symbolizer is not other.symbolizer or "time" in (*self.folding.dimensions, *other.folding.dimensions):
+            return False
+        conditions = (
+            (scan.folding.sample_filter, list(scan.more), scan.mode, scan._folds, scan._callstacks is None)  # noqa: SLF001  # of this class
+            for scan in (self, other)
+        )
+        mine, others = conditions
+        return mine == others
 
     def select(self, samples: SampleView) -> Iterator[SampleView]:
         """Yield the samples that count, as the scan's rows; none or one batch."""

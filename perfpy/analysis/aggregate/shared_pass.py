@@ -1,52 +1,177 @@
 """Fold the samples of one recording in several ways while they are read once.
 
-Reading, unwinding and hashing of callchains take most of the time of a pass, and all folds share them.
+Reading, unwinding and grouping samples take most of the time of a pass, and all folds share them: each batch is grouped by all
+properties that any fold distinguishes, and the folds get their rows from the groups.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.analysis.aggregate.overflow import memory_for
-from perfpy.analysis.aggregate.profile import Profile
+from perfpy.abi.columns import Growing
+from perfpy.abi.startup import replace
+from perfpy.analysis.aggregate.chain_numbers import ChainNumbers
+from perfpy.analysis.aggregate.exact_sums import GroupSums
+from perfpy.analysis.aggregate.first_delivery import FirstDelivery
+from perfpy.analysis.aggregate.profile import GroupTotals, Profile, summand
+from perfpy.analysis.samples.fingerprints import kind_numbers
+from perfpy.analysis.samples.sample_view import SampleView
+from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfpy.analysis.aggregate.scan import SampleScan
-    from perfpy.analysis.samples.sample_view import SampleView
+    from perfpy.analysis.samples.sample_view import DeliveryOrder
     from perfpy.unwind.callchains import UserCallchains
+
+# groups of samples to remember, so that memory does not grow with the file
+_KINDS_KEPT: Final = 1 << 18
+# frames of groups of samples to look up together: few of them take as long as many
+_FRAMES_AT_ONCE: Final = 1 << 18
 
 
 class Fold:
-    """A scan's profile, which grows with each batch of samples.
+    """A scan's profile, which grows with each batch of samples. Its rows stay in memory.
 
     Attributes:
+        scan: selects the samples.
         fields: columns of samples to read besides those of the scan.
-        is_ranked: whether rows keep their positions (Profile.ranks), and so stay in memory.
-        rows: the row of each sample of the last batch.
+        profile: the rows.
+        kinds: the group of each sample of the last batch; its row may still be unknown.
     """
 
-    def __init__(self, scan: SampleScan, fields: Sequence[str] = (), *, is_ranked: bool = False) -> None:
+    def __init__(self, scan: SampleScan, fields: Sequence[str] = ()) -> None:
         self.scan = scan
         self.fields = fields
-        self.is_ranked = is_ranked
         self.profile = Profile(scan.folding)
-        self.rows = np.zeros(0, np.int32)
+        self._row_of_kind = Growing(np.int32)
+        self.kinds = np.zeros(0, np.int32)
 
-    def begin(self, memory: int | None) -> None:
-        """Start over without samples. memory: limit in bytes, None for no limit."""
-        self.profile = Profile(self.scan.folding, None if self.is_ranked else memory)
+    @property
+    def row_of_kind(self) -> NDArray[np.int32]:
+        """The row of each group of samples, for Profile.ranks()."""
+        rows: NDArray[np.int32] = self._row_of_kind.values
+        return rows
 
-    def add(self, samples: SampleView) -> None:
-        """Fold one batch."""
-        self.rows = self.profile.add(samples)
+    def begin(self, chain_numbers: ChainNumbers | None = None) -> None:
+        """Start over without samples. chain_numbers: shared with other folds of the same samples."""
+        self.profile = Profile(self.scan.folding, chain_numbers=chain_numbers)
+        self.forget_kinds()
 
     def end(self) -> None:
         """Release the memory of the profile, which is no longer needed."""
-        self.begin(None)
+        self.begin()
+
+    def forget_kinds(self) -> None:
+        """Start over with the groups of samples; the profile stays."""
+        self._row_of_kind = Growing(np.int32)
+
+    def add_kinds(self, samples: SampleView) -> None:
+        """Add the next groups. samples: one of each."""
+        self._row_of_kind.append(self.profile.rows_of(samples))
+
+    def add(self, samples: SampleView) -> None:
+        """Note the samples of a batch, with `kinds`."""
+
+    def settle(self) -> None:
+        """Note that the rows of all groups so far are known."""
+
+    def add_totals(self, when: DeliveryOrder, tid: NDArray[Any], totals: GroupTotals) -> None:
+        """Add the sums of all groups to the profile. The arguments are those of Profile.add_totals()."""
+        self.profile.add_totals(self.row_of_kind, when, tid, totals)
+
+
+class _Group:
+    """Folds that select the same samples with the same symbols.
+
+    Attributes:
+        folds: of the group.
+    """
+
+    def __init__(self, folds: Sequence[Fold]) -> None:
+        self.folds, self._scan = folds, _with_own_switch(folds[0].scan)
+        plans = [fold.scan.folding for fold in folds]
+        self._fingerprints = list(dict.fromkeys(name for plan in plans for name in plan.fingerprints))
+        self._names = list(dict.fromkeys(name for plan in plans for name in plan.measures))
+        self._chain_numbers = {plan.by_function: ChainNumbers(by_function=plan.by_function) for plan in plans if plan.chains}
+        for fold, plan in zip(folds, plans, strict=True):
+            fold.begin(self._chain_numbers[plan.by_function] if plan.chains else None)
+        self._begin_kinds()
+
+    def _begin_kinds(self) -> None:
+        self._kinds, self._first = IdTable(), FirstDelivery()
+        self._waiting: list[SampleView] = []  # one sample of each group without rows
+        self._waiting_frames = 0
+        self._period, self._count = GroupSums(), GroupSums()
+        self._measures = {name: GroupSums() for name in self._names}
+
+    def add(self, samples: SampleView) -> None:
+        """Add the samples of a batch that the scans select."""
+        scan = self._scan
+        for selected in scan.select(samples.named_by(scan.timeline, scan.symbolizer)):
+            self._add_selected(selected)
+
+    def _add_selected(self, samples: SampleView) -> None:
+        kinds, new = self._kinds.ids_and_new(kind_numbers(samples, self._fingerprints))
+        if len(new):
+            self._waiting.append(samples.take(new).gather())
+            self._waiting_frames += len(new) + int(self._waiting[-1].chains().lengths.sum())
+        size, period = len(self._kinds), samples.period()
+        self._first.add(kinds, size, samples)
+        self._count.add(kinds, None, size)
+        self._period.add(kinds, period, size)
+        for name, measures in self._measures.items():
+            measures.add(kinds, summand(name, samples, period), size)
+        for fold in self.folds:
+            fold.kinds = kinds
+            fold.add(samples)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are many groups of samples."""
+        return len(self._kinds) > _KINDS_KEPT
+
+    @property
+    def has_many_unsettled(self) -> bool:
+        """Whether many groups of samples have no rows yet."""
+        return self._waiting_frames > _FRAMES_AT_ONCE
+
+    def find_rows(self) -> None:
+        """Find the rows of the groups of samples that have none."""
+        if self._waiting:
+            samples = SampleView.concat(self._waiting)
+            self._waiting, self._waiting_frames = [], 0
+            for fold in self.folds:
+                fold.add_kinds(samples)
+
+    def end(self) -> None:
+        """Add the sums of the groups of samples to the profiles, and forget the groups."""
+        size = len(self._kinds)
+        when, tid = self._first.first_samples(size)
+        measures = {name: sums.totals(size) for name, sums in self._measures.items()}
+        totals = GroupTotals(self._period.totals(size), self._count.totals(size), measures)
+        for fold in self.folds:
+            fold.add_totals(when, tid, totals)
+            fold.forget_kinds()
+        for numbers in self._chain_numbers.values():
+            numbers.forget()
+        self._begin_kinds()
+
+
+def _with_own_switch(scan: SampleScan) -> SampleScan:
+    """Return a scan that selects the same samples, independent of other scans: a switch follows the samples of one pass."""
+    chosen = scan.folding.sample_filter
+    if chosen.switch is None:
+        return scan
+    switch = copy(chosen.switch)
+    switch.restart()
+    return replace(scan, folding=scan.folding._replace(sample_filter=chosen._replace(switch=switch)))
 
 
 def fold_together(folds: Sequence[Fold]) -> None:
@@ -56,22 +181,41 @@ def fold_together(folds: Sequence[Fold]) -> None:
     a kernel's callchain that exceeds it.
     """
     scans = [fold.scan for fold in folds]
-    memory = memory_for(scans[0].data.sample_counts.total())
-    for fold in folds:
-        fold.begin(memory and memory // len(folds))
-    if any(scan.folding.sample_filter.switch is not None for scan in scans):  # a switch follows one pass
-        for fold in folds:
-            for samples in fold.scan.delivered_samples(fold.fields):
-                fold.add(samples)
-        return
     unwinding = _share_unwinding(scans)
     fields = {name for fold in folds for name in (*fold.scan.fields(), *fold.fields)}
+    groups = _groups(folds)
     for samples in scans[0].delivered(fields, unwinding):
-        # one view for each symbolizer, so that folds share what it has computed
-        views = {id(scan.symbolizer): samples.named_by(scan.timeline, scan.symbolizer) for scan in scans}
-        for fold in folds:
-            for part in fold.scan.select(views[id(fold.scan.symbolizer)]):
-                fold.add(part)
+        for group in groups:
+            group.add(samples)
+        _settle(groups)
+    _settle(groups, is_last=True)
+
+
+def _settle(groups: Sequence[_Group], *, is_last: bool = False) -> None:
+    """Find the rows of samples if there are many without, or no more samples follow. Folds can refer to those of other groups."""
+    is_last = is_last or any(group.is_full for group in groups)
+    if not is_last and not any(group.has_many_unsettled for group in groups):
+        return
+    for group in groups:
+        group.find_rows()
+    for group in groups:
+        for fold in group.folds:
+            fold.settle()
+    if is_last:
+        for group in groups:
+            group.end()
+
+
+def _groups(folds: Sequence[Fold]) -> list[_Group]:
+    """Return groups of folds, in order of the first of each."""
+    groups: list[list[Fold]] = []
+    for fold in folds:
+        same = next((group for group in groups if group[0].scan.selects_as(fold.scan)), None)
+        if same is None:
+            groups.append([fold])
+        else:
+            same.append(fold)
+    return [_Group(group) for group in groups]
 
 
 def _share_unwinding(scans: Sequence[SampleScan]) -> UserCallchains | None:

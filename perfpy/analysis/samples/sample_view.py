@@ -94,6 +94,20 @@ class SampleView:
         columns, event, delivery = self.columns.take(rows), self.event[rows], self.delivery.take(rows)
         return replace(self, columns=columns, event=event, delivery=delivery, stands_for=stands_for)
 
+    def gather(self) -> SampleView:
+        """Return the same samples, independent of the buffer that they were read from."""
+        return replace(self, columns=self.columns.gather())
+
+    @classmethod
+    def concat(cls, parts: Sequence[SampleView]) -> SampleView:
+        """Concatenate samples of one recording with the same columns and names."""
+        if len(parts) == 1:
+            return parts[0]
+        event, columns = np.concatenate([part.event for part in parts]), Columns.concat([part.columns for part in parts])
+        delivery = DeliveryOrder(*(np.concatenate(values) for values in zip(*(part.delivery for part in parts), strict=True)))
+        chosen = [part.period() for part in parts] if any(part.stands_for is not None for part in parts) else []
+        return replace(parts[0], columns=columns, event=event, delivery=delivery, stands_for=np.concatenate(chosen) if chosen else None)
+
     def named_by(self, timeline: TaskTimeline, symbolizer: Symbolizer) -> SampleView:
         """Return the same samples with the names of another timeline and symbolizer."""
         return self if symbolizer is self.symbolizer else replace(self, timeline=timeline, symbolizer=symbolizer)
@@ -171,5 +185,12 @@ class SampleView:
 
     def frames_at(self, column: str) -> NDArray[np.int32]:
         """Return the frames (of the symbolizer) at the addresses of a column, in the mode of each sample."""
+        return self._ip_frames if column == "ip" else self._look_up_frames(column)
+
+    @cached_property
+    def _ip_frames(self) -> NDArray[np.int32]:
+        return self._look_up_frames("ip")
+
+    def _look_up_frames(self, column: str) -> NDArray[np.int32]:
         address = self.column(column).astype(np.uint64)
         return self.symbolizer.frame_ids(self.column("pid"), address, self.key, self.columns["cpumode"])

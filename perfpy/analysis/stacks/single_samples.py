@@ -64,15 +64,25 @@ class SingleSamples:
         """Begin; most: the number of samples from which on they are merged; 0: never."""
         self._most, self._limit = most, 2 * most
         self._parts: list[SampleColumns] = []
+        self._unsettled = 0  # parts at the end, whose rows are groups of samples
         self._size, self._tick = 0, _FINEST
 
-    def add(self, rows: NDArray[np.int32], samples: SampleView, weight: NDArray[Any], sites: NDArray[np.int32] | None = None) -> None:
-        """Add a batch. sites: rows in another fold."""
+    def add(self, kinds: NDArray[np.int32], samples: SampleView, weight: NDArray[Any], sites: NDArray[np.int32] | None = None) -> None:
+        """Add a batch. kinds, sites: groups of samples of two folds, which get their rows by settle()."""
         columns = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
-        columns |= {"row": rows, "weight": weight, "samples": np.ones(len(rows), np.int32)}
-        columns["site"] = np.zeros(len(rows), np.int32) if sites is None else sites
+        columns |= {"row": kinds, "weight": weight, "samples": np.ones(len(kinds), np.int32)}
+        columns["site"] = np.zeros(len(kinds), np.int32) if sites is None else sites
         self._parts.append(SampleColumns(**{name: columns[name].astype(dtype) for name, dtype in _TYPES.items()}))
-        self._size += len(rows)
+        self._unsettled += 1
+
+    def settle(self, row_of_kind: NDArray[np.int32], site_of_kind: NDArray[np.int32] | None = None) -> None:
+        """Replace the groups of the last batches by rows. site_of_kind: of the fold for sites."""
+        for number in range(len(self._parts) - self._unsettled, len(self._parts)):
+            part = self._parts[number]
+            site = part.site if site_of_kind is None else site_of_kind[part.site]
+            self._parts[number] = part._replace(row=row_of_kind[part.row], site=site)
+            self._size += len(part.row)
+        self._unsettled = 0
         if 0 < self._limit < self._size:
             self._merge()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.aggregate.chain_numbers import ChainNumbers
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples, Profile
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
@@ -156,18 +157,20 @@ class _TimedFold(Fold):
     sites: Fold | None = None
 
     def __init__(self, scan: SampleScan, most: int) -> None:
-        super().__init__(scan, ("time", "cpu"), is_ranked=True)
+        super().__init__(scan, ("time", "cpu"))
         self._most = most
         self._timed = SingleSamples(most)
 
-    def begin(self, memory: int | None) -> None:
-        super().begin(memory)
+    def begin(self, chain_numbers: ChainNumbers | None = None) -> None:
+        super().begin(chain_numbers)
         self._timed = SingleSamples(self._most)
 
     def add(self, samples: SampleView) -> None:
-        super().add(samples)
         weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in self.scan.folding.measures else samples.period()
-        self._timed.add(self.rows, samples, weight, None if self.sites is None else self.sites.rows)
+        self._timed.add(self.kinds, samples, weight, None if self.sites is None else self.sites.kinds)
+
+    def settle(self) -> None:
+        self._timed.settle(self.row_of_kind, None if self.sites is None else self.sites.row_of_kind)
 
     def columns(self) -> SampleColumns:
         """Return the samples, with rows of the folded profile, and forget them. Comes before any access to `profile.folded`."""

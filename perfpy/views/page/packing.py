@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _WIDEST: Final = 1 << 32
 _EFFORT: Final = 4  # a third of the time of zlib's default, for files 3 % larger
+_PIECES: Final = 8
+_PIECE: Final = 1 << 12  # bytes
 
 
 def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
@@ -36,4 +38,17 @@ def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
 
 
 def _deflated(data: bytes) -> Base64:
-    return Base64(base64.b64encode(zlib.compress(data, _EFFORT)).decode("ascii"))
+    packer = zlib.compressobj(_EFFORT, strategy=_strategy(data))
+    return Base64(base64.b64encode(packer.compress(data) + packer.flush()).decode("ascii"))
+
+
+def _strategy(data: bytes) -> int:
+    """Return how to compress bytes, by pieces of long ones: samples of many threads in turns have no repetitions worth a search."""
+    if len(data) < _PIECES * _PIECE * 2:
+        return zlib.Z_DEFAULT_STRATEGY
+    pieces = [data[begin : begin + _PIECE] for begin in range(0, len(data) - _PIECE, len(data) // _PIECES)]
+    sizes = {}
+    for strategy in (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY):  # of equal sizes the quicker one
+        packers = [zlib.compressobj(_EFFORT, strategy=strategy) for _ in pieces]
+        sizes[strategy] = sum(len(packer.compress(piece) + packer.flush()) for packer, piece in zip(packers, pieces, strict=True))
+    return min(sizes, key=lambda strategy: sizes[strategy])

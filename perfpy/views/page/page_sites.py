@@ -27,11 +27,13 @@ class PageSites:
 
     Attributes:
         frame, line_frame: of each site: where the sample was taken, and what its source line counts for.
+        site_of_row: the site of each row of folded samples.
     """
 
     def __init__(self, frame: Int64, line_frame: Int64, locations: Locations, lines: FrameLines) -> None:
         """Collect the sites of rows. lines: of the frames for lines."""
-        sites, self._site_of_row = np.unique(frame << _HALF | line_frame, return_inverse=True)
+        sites, site_of_row = np.unique(frame << _HALF | line_frame, return_inverse=True)
+        self.site_of_row: Int64 = site_of_row.ravel()
         self.frame, self.line_frame = sites >> _HALF, sites & _LOW
         self._number = np.zeros(len(sites), np.int64)
         self._lines = lines
@@ -74,5 +76,5 @@ class PageSites:
 
     def of_rows(self, rows: NDArray[np.int32]) -> Int64:
         """Return the number of each row's site, 0 for none."""
-        numbers: Int64 = self._number[self._site_of_row.ravel()][rows]
+        numbers: Int64 = self._number[self.site_of_row][rows]
         return numbers

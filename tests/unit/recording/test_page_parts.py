@@ -5,12 +5,15 @@ from __future__ import annotations
 import lzma
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from perfpy.analysis.aggregate import shared_pass
 from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.filters.event_switch import EventSwitch
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.records import stream
 from perfpy.recording import Recording
 from perfpy.recording.page_parts import page_parts
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.views.page.recorded_page import PageParts
 
 #: frame pointers, copies of stacks, readings of groups, tracepoints, code of a runtime
 KINDS = ("chains", "chains-dwarf", "group", "tracepoint-chains", "perf-map")
@@ -48,6 +52,15 @@ def lines_of(parts: list[Stacks]) -> list[tuple[object, ...]]:
     return rows
 
 
+def places_of_samples(parts: PageParts) -> list[tuple[int, int]]:
+    """Return the address of each sample, and the one that its line counts for."""
+    assert parts.sites is not None
+    address = parts.annotation._symbolizer.frames.ip
+    rows = np.concatenate([one.timed.site for one in parts.stacks if one.timed is not None and one.timed.site is not None])
+    sites = parts.sites.site_of_row[rows]
+    return list(zip(address[parts.sites.frame[sites]].tolist(), address[parts.sites.line_frame[sites]].tolist(), strict=True))
+
+
 def shares_of(files: Sequence[SourceShares]) -> list[SourceShares]:
     return [one._replace(frame_lines=None) for one in files]
 
@@ -63,6 +76,26 @@ def test_the_parts_are_those_of_single_passes(name: str, tmp_path: Path) -> None
         assert parts.annotation.report.to_dict() == single.to_dict()
         assert shares_of(parts.files) == shares_of(recording.source_files(sample_filter=chosen, symbols=SYMBOLS))
         assert int(parts.reports.report.folded.count.sum()) == sum(int(part.count.sum()) for part in parts.stacks)
+
+
+@pytest.mark.parametrize("name", ["group", "perf-map"])
+def test_the_parts_do_not_depend_on_the_size_of_batches(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the groups of samples are looked up, or forgotten, after each batch."""
+    chosen = SampleFilter(switch=EventSwitch(0, None, show=True) if name == "group" else None)
+
+    def fold() -> tuple[object, ...]:
+        with unpacked(name, tmp_path) as recording:
+            parts = page_parts(recording, chosen, SYMBOLS)
+            assert len(set(places_of_samples(parts))) > 1
+            return lines_of([*parts.stacks]), parts.annotation.report.to_dict(), shares_of(parts.files), places_of_samples(parts)
+
+    expected = fold()
+    monkeypatch.setattr(stream.RecordStream.__init__, "__kwdefaults__", {"chunk_size": 1024})
+    assert fold() == expected
+    monkeypatch.setattr(shared_pass, "_FRAMES_AT_ONCE", 1)
+    assert fold() == expected
+    monkeypatch.setattr(shared_pass, "_KINDS_KEPT", 0)
+    assert fold() == expected
 
 
 @pytest.mark.parametrize("function", [None, "spin"])

@@ -9,7 +9,7 @@ import pytest
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USER, SampleType
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.aggregate import profile
+from perfpy.analysis.aggregate import chain_numbers, profile
 from perfpy.analysis.call_trees import trees
 from perfpy.analysis.entries import entries, rows
 from perfpy.analysis.entries.layout import ColumnOptions
@@ -60,7 +60,7 @@ def test_rows_do_not_depend_on_the_size_of_chunks(tmp_path: Path, monkeypatch: p
     expected = report(path, children=children)
     assert len(expected["events"][0]["rows"]) > 30
     monkeypatch.setattr(profile, "_KINDS_KEPT", 0)
-    for module in (profile, rows, entries):
+    for module in (chain_numbers, rows, entries):
         monkeypatch.setattr(module, "_FRAMES_AT_ONCE", 1)
     monkeypatch.setattr(trees, "_WALKERS_AT_ONCE", 1)
     monkeypatch.setattr(stream.RecordStream.__init__, "__kwdefaults__", {"chunk_size": 1024})

@@ -345,11 +345,11 @@ class Profile:
     def _order(self) -> NDArray[np.int64]:
         return self._first.first_samples(len(self._rows))[0].order()
 
-    def ranks(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+    def ranks(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the positions in `folded` of rows that add() returned."""
-        positions = np.empty(len(self._order), np.int64)
-        positions[self._order] = np.arange(len(positions))
-        row_ranks: NDArray[np.int64] = positions[rows]
+        positions = np.empty(len(self._order), np.int32)
+        positions[self._order] = np.arange(len(positions), dtype=np.int32)
+        row_ranks: NDArray[np.int32] = positions[rows]
         return row_ranks
 
     @property

@@ -154,7 +154,7 @@ class _Group:
         """Add the sums of the groups of samples to the profiles, and forget the groups."""
         size = len(self._kinds)
         when, tid = self._first.first_samples(size)
-        measures = {name: sums.totals(size) for name, sums in self._measures.items()}
+        measures = {name: measure.totals(size) for name, measure in self._measures.items()}
         totals = GroupTotals(self._period.totals(size), self._count.totals(size), measures)
         for fold in self.folds:
             fold.add_totals(when, tid, totals)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import Growing
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.symbols.interning import IdTable
@@ -63,27 +64,29 @@ class SingleSamples:
     def __init__(self, most: int = 0) -> None:
         """Begin; most: the number of samples from which on they are merged; 0: never."""
         self._most, self._limit = most, 2 * most
-        self._parts: list[SampleColumns] = []
-        self._unsettled = 0  # parts at the end, whose rows are groups of samples
-        self._size, self._tick = 0, _FINEST
+        self._begin()
+        self._tick = _FINEST
+
+    def _begin(self) -> None:
+        self._columns = {name: Growing(dtype) for name, dtype in _TYPES.items()}
+        self._settled = 0  # samples with rows; those after them have groups of samples instead
 
     def add(self, kinds: NDArray[np.int32], samples: SampleView, weight: NDArray[Any], sites: NDArray[np.int32] | None = None) -> None:
         """Add a batch. kinds, sites: groups of samples of two folds, which get their rows by settle()."""
         columns = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
         columns |= {"row": kinds, "weight": weight, "samples": np.ones(len(kinds), np.int32)}
         columns["site"] = np.zeros(len(kinds), np.int32) if sites is None else sites
-        self._parts.append(SampleColumns(**{name: columns[name].astype(dtype) for name, dtype in _TYPES.items()}))
-        self._unsettled += 1
+        for name, column in self._columns.items():
+            column.append(columns[name])
 
     def settle(self, row_of_kind: NDArray[np.int32], site_of_kind: NDArray[np.int32] | None = None) -> None:
         """Replace the groups of the last batches by rows. site_of_kind: of the fold for sites."""
-        for number in range(len(self._parts) - self._unsettled, len(self._parts)):
-            part = self._parts[number]
-            site = part.site if site_of_kind is None else site_of_kind[part.site]
-            self._parts[number] = part._replace(row=row_of_kind[part.row], site=site)
-            self._size += len(part.row)
-        self._unsettled = 0
-        if 0 < self._limit < self._size:
+        for name, rows in (("row", row_of_kind), ("site", site_of_kind)):
+            if rows is not None:
+                column = self._columns[name].values[self._settled :]
+                column[:] = rows[column]
+        self._settled = len(self._columns["row"].values)
+        if 0 < self._limit < self._settled:
             self._merge()
 
     def _merge(self) -> None:
@@ -95,17 +98,12 @@ class SingleSamples:
         while len(merged.row) > self._most and self._tick <= last - begin:
             merged = merged.within(self._tick, begin)
             self._tick *= _COARSER
-        self._parts, self._size = [merged], len(merged.row)
-        self._limit = 2 * max(self._most, self._size)
+        self._begin()
+        for name, column in self._columns.items():
+            column.append(getattr(merged, name))
+        self._settled = len(merged.row)
+        self._limit = 2 * max(self._most, self._settled)
 
     def columns(self) -> SampleColumns:
         """Return all samples, in order of time."""
-        if len(self._parts) != 1:
-            self._parts = (
-                [SampleColumns(*(np.concatenate(parts) for parts in zip(*self._parts, strict=True)))] if self._parts else [_none()]
-            )
-        return self._parts[0]
-
-
-def _none() -> SampleColumns:
-    return SampleColumns(*(np.zeros(0, dtype) for dtype in _TYPES.values()))
+        return SampleColumns(*(column.values for column in self._columns.values()))

@@ -175,8 +175,8 @@ class _TimedFold(Fold):
     def columns(self) -> SampleColumns:
         """Return the samples, with rows of the folded profile, and forget them. Comes before any access to `profile.folded`."""
         columns, self._timed = self._timed.columns(), SingleSamples()
-        site = columns.site if self.sites is None else self.sites.profile.ranks(columns.site).astype(np.int32)
-        return columns._replace(row=self.profile.ranks(columns.row).astype(np.int32), site=site)
+        site = columns.site if self.sites is None else self.sites.profile.ranks(columns.site)
+        return columns._replace(row=self.profile.ranks(columns.row), site=site)
 
 
 class _KnownChains(NamedTuple):

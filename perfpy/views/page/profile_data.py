@@ -312,9 +312,10 @@ def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], mark
         for part in parts:
             if part.timed is None:
                 continue
-            key = part.timed.pid.astype(np.int64) << 32 | part.timed.tid.astype(np.int64) & 0xFFFFFFFF
             last = np.full(len(tasks), -1, np.int64)
-            last[np.searchsorted(tasks, key)] = part.timed.comm  # in order of time: the last one stays
+            for begin in range(0, len(part.timed.comm), _BLOCK):
+                pid, tid, comm = (column[begin : begin + _BLOCK] for column in (part.timed.pid, part.timed.tid, part.timed.comm))
+                last[np.searchsorted(tasks, pid.astype(np.int64) << 32 | tid.astype(np.int64) & 0xFFFFFFFF)] = comm  # the last one stays
             comms.update((task, part.comms[comm]) for task, comm in zip(tasks.tolist(), last.tolist(), strict=True) if comm >= 0)
     return [[task >> 32, _sign(task & 0xFFFFFFFF), comms.get(task, "")] for task in tasks.tolist()]
 

@@ -87,6 +87,8 @@ def _notes(growth: MemoryGrowth) -> Iterator[str]:
             f"CPython reserved {_size(growth.arenas)} for new objects of up to 512 bytes. --small-objects shows the lines that keep them; "
             "it makes the program much slower while it watches."
         )
+    if growth.unnamed:
+        yield f"{_size(growth.unnamed)} of {_OUTSIDE} is memory of further stacks: the program has too many distinct ones to name."
     if growth.lost:
         yield f"{growth.lost:,} further allocations were not followed: there were too many at a time. Watch for a shorter time."
 

@@ -140,7 +140,7 @@ def probes(files: list[AllocatorFile], pid: int, maps: AllocationMaps, interval:
         for config in (_RETURN, 0):
             for file in files:
                 for allocator in file.allocators:
-                    program = return_program(maps) if config else entry_program(maps, allocator, interval)
+                    program = return_program(maps, interval) if config else entry_program(maps, allocator, interval)
                     opened.enter_context(_probe(kind, file, allocator.name, config, pid, program))
         yield
 

@@ -32,7 +32,7 @@ _PAUSE: Final = 0.02  # seconds between two looks for new threads
 _BETWEEN_READINGS: Final = 1.0  # seconds between two readings of the map: code objects may be freed
 _WORD: Final = struct.Struct("=Q")
 _TID: Final = struct.Struct("=I")
-_STATE: Final = struct.Struct("=qQQ")
+_STATE: Final = struct.Struct("=qqQ")
 _SMALL_ARENA, _LARGE_ARENA = 256 << 10, 1 << 20  # bytes that CPython maps at once for small objects: up to 3.9, and later
 _YOUNG: Final = 0.1  # share of the time: allocations that live shorter may be about to be freed
 
@@ -61,6 +61,7 @@ class MemoryGrowth(NamedTuple):
         young: bytes of allocations that are too young to count as kept.
         arenas: bytes that CPython mapped for objects of up to 512 bytes; which of them remain, only their allocator tells.
         lost: allocations for which the map had no room.
+        unnamed: kept bytes of stacks beyond the limit, whose functions are unknown; they are in `retained` without frames.
         retained: by stack, the largest first.
     """
 
@@ -72,6 +73,7 @@ class MemoryGrowth(NamedTuple):
     young: int
     arenas: int
     lost: int
+    unnamed: int
     retained: list[KeptMemory]
 
 
@@ -208,7 +210,7 @@ class _WatchedProgram:
         """Read the allocations that are there now, and the functions of new stacks."""
         self._allocations = []
         states = [_STATE.unpack(bpf_loading.lookup(self._maps.state, _TID.pack(cpu), STATE_SIZE)) for cpu in range(os.cpu_count() or 1)]
-        self._allocated, self._lost = sum(state[1] for state in states), sum(state[2] for state in states)
+        self._allocated, self._lost = max(sum(state[1] for state in states), 0), sum(state[2] for state in states)
         for _, value in bpf_loading.entries(self._maps.live, _WORD.size, VALUE_SIZE, _MOST_ALLOCATIONS):
             moment, _, _, count, size = HEAD.unpack_from(value)[:5]
             words = value[HEAD.size : HEAD.size + FRAME.size * max(count, 0)]
@@ -225,7 +227,7 @@ class _WatchedProgram:
     def growth(self, began: int, ended: int, interval: int) -> MemoryGrowth:
         """Return the kept memory, from the last reading. interval: bytes that a chosen small allocation stands for."""
         young_from, middle = ended - int(_YOUNG * (ended - began)), (began + ended) // 2
-        young = arenas = 0
+        young = arenas = unnamed = 0
         version = self._python.layout.version
         arena = _LARGE_ARENA if version >= (3, 10) else _SMALL_ARENA
         totals: dict[tuple[CurrentFrame, ...], list[int]] = {}
@@ -237,7 +239,9 @@ class _WatchedProgram:
             if moment > young_from:
                 young += weight
                 continue
-            total = totals.setdefault(self._stacks.get(stack, ()), [0, 0, 0])
+            frames = self._stacks.get(stack)
+            unnamed += weight if frames is None else 0
+            total = totals.setdefault(frames or (), [0, 0, 0])
             total[0] += weight
             total[1] += max(1, interval // size)
             total[2] += weight if moment < middle else 0
@@ -245,7 +249,7 @@ class _WatchedProgram:
         retained.sort(key=lambda one: -one.bytes)
         seconds = (ended - began) / 1e9
         return MemoryGrowth(
-            self.pid, self._command, "{}.{}".format(*version), seconds, self._allocated, young, arenas, self._lost, retained
+            self.pid, self._command, "{}.{}".format(*version), seconds, self._allocated, young, arenas, self._lost, unnamed, retained
         )
 
 

@@ -24,7 +24,7 @@ INTERVAL: Final = 1 << 14  #: bytes of small allocations for each chosen one; a 
 SHORT_INTERVAL: Final = 1 << 10  #: the same with CPython's small objects
 MOST_FRAMES: Final = 24  #: of an allocation, innermost first
 VALUE_SIZE: Final = HEAD.size + MOST_FRAMES * FRAME.size
-STATE_SIZE: Final = 24  #: bytes of a CPU's state: { s64 bytes until the next choice; u64 allocated bytes, lost allocations }
+STATE_SIZE: Final = 24  #: bytes of a CPU's state: { s64 bytes until the next choice, allocated bytes; u64 lost allocations }
 PENDING_SIZE: Final = 16  #: { u64 size, address of the result }
 
 _LOOKUP, _UPDATE, _DELETE, _RANDOM, _CPU, _PID_TGID, _READ_USER = 1, 2, 3, 7, 8, 14, 112  # enum bpf_func_id
@@ -136,8 +136,8 @@ def _choose(program: BpfCode, state: int, interval: int) -> None:
     program.label("chosen")
 
 
-def return_program(maps: AllocationMaps) -> bytes:
-    """Return the program at the return of a function that allocates."""
+def return_program(maps: AllocationMaps, interval: int) -> bytes:
+    """Return the program at the return of a function that allocates. interval: see INTERVAL."""
     program = BpfCode()
     program.move(_R6, _R1)
     _put_thread(program)
@@ -158,13 +158,17 @@ def return_program(maps: AllocationMaps) -> bytes:
     program.store(RECORD, HEAD_OFFSETS["count"], _R1)
     program.label("put")
     _put(program, maps)
+    program.jump("end")
+    program.label("failed")
+    _take_back(program, maps.state, interval)
     return _ended(program)
 
 
 def _find_address(program: BpfCode) -> None:
-    """Put the allocation's address on the stack: the result, or the word at the address in r8. End for failed allocations."""
+    """Put the allocation's address on the stack: the result, or the word at the address in r8. Jump to "failed" if there is none."""
     program.load(_R1, _R6, _RESULT)
     program.jump_if_equal(_R8, 0, "has address")
+    program.jump_if_other(_R1, 0, "failed")  # the result is an error
     program.set(_R1, 0)
     program.store(_STACK, _WORD, _R1)
     program.move(_R1, _STACK)
@@ -176,7 +180,21 @@ def _find_address(program: BpfCode) -> None:
     program.label("has address")
     program.store(_STACK, _ADDRESS, _R1)
     program.add_number(_R1, _NO_ADDRESS)  # NULL and the errors of mmap become at most this
-    program.jump_if_below_number(_R1, _NO_ADDRESS + 1, "end")
+    program.jump_if_below_number(_R1, _NO_ADDRESS + 1, "failed")
+
+
+def _take_back(program: BpfCode, state: int, interval: int) -> None:
+    """Subtract a failed allocation, which was counted at its entry: if it is small, with those that it was chosen for."""
+    program.jump_if_at_least(_R7, interval, "large")
+    program.set(_R7, interval)
+    program.label("large")
+    program.call(_CPU)
+    program.store_half(_STACK, _KEY, _R0)
+    _look_up(program, state, _KEY)
+    program.jump_if_equal(_R0, 0, "end")
+    program.load(_R1, _R0, 8)
+    program.subtract(_R1, _R7)
+    program.store(_R0, 8, _R1)
 
 
 def _put(program: BpfCode, maps: AllocationMaps) -> None:

@@ -8,7 +8,7 @@ from perfpy.cli import leaks
 
 KEEP, OTHER = CurrentFrame("keep", "app.py", 5), CurrentFrame("other\x1b[31m", "app.py", 0)
 MAIN, TEST = CurrentFrame("main", "app.py", 20), CurrentFrame("test", "test.py", 3)
-GROWTH = MemoryGrowth(7, "python app.py", "3.12", 10.0, 2_000_000_000, 0, 0, 0, [])
+GROWTH = MemoryGrowth(7, "python app.py", "3.12", 10.0, 2_000_000_000, 0, 0, 0, 0, [])
 
 
 def text(growth: MemoryGrowth) -> list[str]:
@@ -32,3 +32,8 @@ def test_what_is_not_counted_is_told() -> None:
     assert "reserved 3.15 MB" in lines[4]
     assert "--small-objects" in lines[4]
     assert lines[5].startswith("1,200 further allocations were not followed")
+
+
+def test_memory_of_too_many_stacks_is_told() -> None:
+    (line,) = text(GROWTH._replace(unnamed=5000))[3:]
+    assert line.startswith("5.00 kB of [threads without Python functions] is memory of further stacks")

@@ -5,7 +5,8 @@ Modules:
 targets             option texts -> tasks and CPUs; cgroups: cgroups as targets
 workload            the command to measure
 opening             events -> open counters, with fallbacks
-counter             one counter; overflow: handlers of overflows
+counter             one counter
+overflow_handlers   handlers of overflows
 self_monitoring     counters and samples of the calling program
 record_options      the options of a recording; option_values: their texts; thread_masks: --threads
 control             --control

@@ -332,7 +332,7 @@ class Counter:
             refresh: count this number of overflows, then pause until the handler returns, and so on (enables the counter); 0: never pause.
             signum: the real-time signal that the kernel uses; no handler is installed for it.
         """
-        from perfpy.capture.overflow import overflow_thread  # threads and ctypes' structures: rarely needed
+        from perfpy.capture.overflow_handlers import overflow_thread  # threads and ctypes' structures: rarely needed
 
         if handler is None:
             overflow_thread().forget(self.fd)

@@ -68,7 +68,7 @@ def run(options: ExportCommandOptions) -> int:
 def _export_samples(options: ExportCommandOptions) -> int:
     """Write one recording as OpenTelemetry profiles or a Perfetto trace to files, or send it to a collector."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.cli.line.nothing_left import print_nothing_left
+    from perfpy.cli.line.empty_results import print_nothing_left
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.perfconfig import load
     from perfpy.cli.line.symbol_values import symbol_options_of

@@ -58,7 +58,7 @@ def run(options: ViewCommandOptions) -> int:
 def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
     """Return the page; print the reason and return "" if there are no samples."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.cli.line.nothing_left import print_nothing_left
+    from perfpy.cli.line.empty_results import print_nothing_left
     from perfpy.views.page.profile_data import page_stacks
 
     symbols = [_symbols(recording, options) for recording in recordings]

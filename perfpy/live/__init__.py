@@ -12,7 +12,7 @@ window        the samples of one interval as a SampleSource
 symbolizing   symbols across windows: files are searched and read once
 code          the code of a function, with the samples of the last minute
 saved_recording  the last minute as a perf.data (key w)
-decay         the rows of earlier windows, with falling weights
+fading_rows   the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval
 background    a thread that computes updates while keys and ring buffers are read
 thread_watch  states of threads through /proc (why without access to tracepoints)

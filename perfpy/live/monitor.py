@@ -21,7 +21,7 @@ from perfpy.fleet.portable.own_values import OwnWords
 from perfpy.fleet.portable.profile import portable
 from perfpy.fleet.portable.traced_values import formats_of, shown_texts
 from perfpy.kernel.procfs import ProcFs
-from perfpy.live.decay import add_window
+from perfpy.live.fading_rows import add_window
 from perfpy.live.reading import RingReader
 from perfpy.live.saved_recording import Retained, write_snapshot
 from perfpy.live.symbolizing import LiveSymbols

@@ -11,7 +11,7 @@ memory             the known memory of a process: stack copies and mapped files
 code_rules         the rules of addresses
 saved_registers    the places of callers' registers
 known_callers      a cache of callers by state
-followed           callchains that continue as others did
+continued_callchains  callchains that continue as others did
 stepper            one step outwards for all samples together
 callchains         batches of samples with complete callchains
 truncated_stacks   the note on stack copies that are too short

@@ -15,8 +15,8 @@ from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
+from perfpy.unwind.continued_callchains import Followed, Waiting
 from perfpy.unwind.expressions import evaluate
-from perfpy.unwind.followed import Followed, Waiting
 from perfpy.unwind.known_callers import ELSEWHERE, KEPT, UNKNOWN, CallerWords, ChainState, KnownCallers
 from perfpy.unwind.memory import StackMemory
 from perfpy.unwind.rules import (

@@ -94,7 +94,7 @@ class AnnotateRun:
         """Print why no function is left."""
         if self._options.quiet:
             return 0
-        from perfpy.cli.line.nothing_left import print_nothing_left
+        from perfpy.cli.line.empty_results import print_nothing_left
 
         print_nothing_left(self._recording, self._filter(), self._symbols())
         return 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.cli.diff.recording_options import are_relative, report_options, sample_filter, sort_keys, symbol_options
-from perfpy.cli.line.limits import report_exceeded
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
+from perfpy.cli.line.regression_limits import report_exceeded
 from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.cli.output.progress import progress_line

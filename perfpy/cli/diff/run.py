@@ -49,7 +49,7 @@ class DiffRun:
     def _print_exceeded(self, limit: float) -> int:
         """Print what costs more than the limit; return the exit status."""
         from perfpy.analysis.differences.recording_changes import recording_changes
-        from perfpy.cli.line.limits import report_exceeded
+        from perfpy.cli.line.regression_limits import report_exceeded
 
         if len(self._recordings) != 2:
             fail("--fail-above requires two recordings")
@@ -131,7 +131,7 @@ class DiffRun:
 
     def _explain(self, index: int, *, always: bool) -> None:
         """Print why no samples of a recording are left. always: also if stderr is no terminal."""
-        from perfpy.cli.line.nothing_left import print_nothing_left
+        from perfpy.cli.line.empty_results import print_nothing_left
         from perfpy.cli.output.notes import notes_are_read
 
         options, recording = self._options, self._recordings[index]

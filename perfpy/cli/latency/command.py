@@ -14,7 +14,7 @@ def run(options: LatencyCommandOptions) -> int:
     if options.of:
         if options.words or options.pid:
             fail("--of reads a recording; drop the function, the command and -p")
-        from perfpy.cli.latency.recorded import show_distributions  # needs numpy
+        from perfpy.cli.latency.kernel_latencies import show_distributions  # needs numpy
 
         return show_distributions(options)
     if options.input:

@@ -13,7 +13,7 @@ program_name        the name that perfpy was called by
 perfconfig          perf's configuration files, also for worker processes
 symbol_values       options and configuration -> SymbolOptions
 opening             the recording that a command reads
-nothing_left        the reason if filters leave no samples
+empty_results       the reason if filters leave no samples
 pager               long text through a pager
-limits              --fail-if-slower and --fail-above
+regression_limits   --fail-if-slower and --fail-above
 """

@@ -49,7 +49,7 @@ def write_exports(recording: Recording, options: ReportCommandOptions, sample_fi
         for name, path in options.exports.items():
             stacks = export_stacks.whole if name in BY_FUNCTION else export_stacks.with_sites
             if not stacks:
-                from perfpy.cli.line.nothing_left import print_nothing_left  # few reports are empty
+                from perfpy.cli.line.empty_results import print_nothing_left  # few reports are empty
 
                 if not options.quiet:
                     print_nothing_left(recording, sample_filter, symbols)

@@ -133,7 +133,7 @@ class ReportRun:
 
     def _explain(self, report: Report) -> None:
         """Print why there are no rows, unless perf's text already shows it and stderr is no terminal."""
-        from perfpy.cli.line.nothing_left import print_nothing_left
+        from perfpy.cli.line.empty_results import print_nothing_left
 
         options = self._options
         is_silent = options.quiet or (self._plain and report.samples and not notes_are_read(quiet=False, verbose=options.verbose))

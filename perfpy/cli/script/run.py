@@ -114,7 +114,7 @@ class SampleListing:
         chosen = run.sample_filter()
         if self._options.quiet or (chosen.is_open and chosen.switch is None):
             return
-        from perfpy.cli.line.nothing_left import print_nothing_left  # few listings are empty
+        from perfpy.cli.line.empty_results import print_nothing_left  # few listings are empty
 
         print_nothing_left(self._recording, chosen, self._script_options().symbols)
 

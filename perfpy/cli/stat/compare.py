@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counting.measurement import Hooks
-from perfpy.cli.line.limits import report_exceeded
 from perfpy.cli.line.options import fail
+from perfpy.cli.line.regression_limits import report_exceeded
 from perfpy.plurals import plural
 
 if TYPE_CHECKING:

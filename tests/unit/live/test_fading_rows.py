@@ -11,7 +11,7 @@ from perfpy.analysis.entries.layout import ColumnOptions
 from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.merged_profile import MergedProfile
-from perfpy.live.decay import add_window, fade
+from perfpy.live.fading_rows import add_window, fade
 from tests.builders.perfdata import USUAL as USUAL_FIELDS
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
@@ -82,6 +82,6 @@ def test_without_history_the_window_is_all(path: Path) -> None:
 
 
 def test_many_rows_are_limited_to_the_heaviest(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.live.decay._MOST_ROWS", 3)
+    monkeypatch.setattr("perfpy.live.fading_rows._MOST_ROWS", 3)
     faded = fade(profile_of(path, {0x1000 * number: 80 * number for number in range(1, 8)}))
     assert sorted(faded.folded.period.tolist()) == [350, 420, 490]

@@ -286,7 +286,7 @@ _perfpy()
         actions="record"
         ;;
     why)
-        options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration -j --json -o --output --chrome-trace -h --help"
+        options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration --python -j --json -o --output --chrome-trace -h --help"
         workload="yes"
         ;;
     mem)

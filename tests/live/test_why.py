@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from tests.builders import python_waits
 from tests.builders.planted_waits import CAUSES, build
 
 if TYPE_CHECKING:
@@ -75,6 +76,16 @@ def test_a_running_process_is_explained_and_the_file_read_again(program: Path, t
     assert first["critical-path"][0]["kind"] == "child"
     assert first["critical-path"][0]["during"][0]["kind"] == "sleep"
     assert again == first
+
+
+def test_waits_of_python_are_named_by_function_and_line(tmp_path: Path):
+    if not Tracefs(mount=mount_as_root).events("sched"):
+        pytest.skip("no tracefs")
+    python = shutil.which("python3.11", path="/usr/bin:/usr/local/bin") or sys.executable
+    script, waits = python_waits.build(tmp_path)
+    text = why("-v", "--python", "--", *IN_REAL_TIME, python, "-S", str(script), folder=tmp_path)
+    missing = [wait for wait in waits if f"{wait}, " not in text]
+    assert not missing, text
 
 
 AS_USER = """

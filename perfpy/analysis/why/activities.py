@@ -113,6 +113,8 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
     call, address = _last_calls(events, segments, machine)
     kind = np.where(is_blocked & (kind == reasons.OTHER) & (call != reasons.OTHER), call, kind)
     lock = np.where(is_blocked & np.isin(kind, WITH_FUTEX) & (call == reasons.FUTEX), address, np.uint64(0))
+    # Each wait for a condition of Python has a lock of its own, so that the address says nothing.
+    lock = np.where((chain >= 0) & (meanings.column("is_python", np.maximum(chain, 0)) > 0), np.uint64(0), lock)
     waker_chain = np.where(is_blocked, values_of(of_wakeups, wakeup), _NONE)
     waker, by_interrupt = find_wakers(events, wakeup, waker_chain, meanings, is_blocked)
     function = np.where(chain >= 0, meanings.column("function", np.maximum(chain, 0)), NO_FUNCTION)

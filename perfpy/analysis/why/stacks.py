@@ -15,6 +15,7 @@ from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
 from perfpy.analysis.why.kinds import PAGE_FAULT, ROW_LOCK
+from perfpy.analysis.why.python_places import PythonPlaces, is_python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,12 @@ _SPIN: Final = (
 _SEND: Final = r"__sys_send(?:to|msg)|sock_(?:sendmsg|write_iter)|(?:tcp|udp|unix)\w*_sendmsg\w*|sock_def_readable"
 #: bits of meanings other than reasons
 _BIT_FAULT, _BIT_ROW_LOCK, _BIT_SPIN, _BIT_SEND = 1 << 24, 1 << 25, 1 << 26, 1 << 27
+_BIT_GIL: Final = 1 << reasons.GIL
+#: waits of the standard library that locks are made into
+_OF_PYTHON: Final = (
+    (1 << reasons.JOIN, r"py::Thread\.join:.*/threading\.py"),
+    (1 << reasons.CONDITION, r"py::Condition\.wait:.*/threading\.py"),
+)
 _KINDS_OF_LOCK: Final = (
     (re.compile(r"_*pthread_rwlock_.*"), "rwlock"),
     (re.compile(r"_*pthread_mutex_.*"), "mutex"),
@@ -45,6 +52,7 @@ _SCHEDULER: Final = re.compile(
 )
 _SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_(\w+)")
 _INTERNAL: Final = "__GI_"  # before the C library's names of its own functions
+_TIMED: Final = re.compile(r"_*pthread_cond_(?:timed|clock)wait.*")  # CPython waits for its GIL by it
 _LONGEST: Final = 128  # frames of a callchain that are read
 
 
@@ -58,6 +66,7 @@ class Meaning(NamedTuple):
         is_spin: whether the thread waits for a spinlock.
         is_send: whether it sends data to a socket.
         is_own: whether the function is in the program, not in a library or the kernel.
+        is_python: whether the function is one of Python.
         call: the system call, "" outside of system calls.
     """
 
@@ -68,6 +77,7 @@ class Meaning(NamedTuple):
     is_send: bool
     is_own: bool
     call: str
+    is_python: bool = False
 
 
 class StackMeanings:
@@ -88,8 +98,9 @@ class StackMeanings:
         self._symbols: dict[tuple[int, int], tuple[int, int, int, str]] = {}
         self._patterns = [(1 << reason, re.compile(pattern)) for reason, pattern in reasons.FUNCTIONS.items()]
         more = ((_BIT_FAULT, _FAULT), (_BIT_ROW_LOCK, _ROW_LOCK), (_BIT_SPIN, _SPIN), (_BIT_SEND, _SEND))
-        self._patterns += [(bit, re.compile(pattern)) for bit, pattern in more]
+        self._patterns += [(bit, re.compile(pattern)) for bit, pattern in (*more, *_OF_PYTHON)]
         self._numbers: dict[str, int] = {}
+        self._places = PythonPlaces(symbolizer)
         self.functions: list[str] = []
         self.meanings: list[Meaning] = []
         self.chains: list[NDArray[np.int32]] = []
@@ -105,22 +116,39 @@ class StackMeanings:
         """Read the meanings of all callchains that were added."""
         self._symbolizer.resolve()
         frames, offsets = self._table.chains()
+        self._places.resolve(frames)
         for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             chain = frames[begin : min(end, begin + _LONGEST)]
             self.chains.append(chain)
             self.meanings.append(self._meaning(chain.tolist()))
 
     def _meaning(self, chain: Sequence[int]) -> Meaning:
-        bits, lock, call, best, rank = 0, "", "", NO_FUNCTION, 9
+        bits, lock, call, best, rank, callee = 0, "", "", NO_FUNCTION, 9, ""
         order = {OWN: 0, LIBRARY: 1, INTERPRETER: 2, UNKNOWN: 4, KERNEL: 5}
         for frame in chain:
             function_bits, kind, number, name = self._function(frame)
             bits |= function_bits
             lock = lock or _kind_of_lock(name)
+            if kind == INTERPRETER and callee:
+                bits |= _BIT_GIL if _TIMED.fullmatch(callee) else 0
+                lock = "lock" if _kind_of_lock(callee) == "semaphore" else lock
+            callee = name
             call = call or _system_call(name)
             if number != NO_FUNCTION and order.get(kind, 3) < rank and not _SCHEDULER.fullmatch(name):
                 best, rank = number, order.get(kind, 3)
-        return Meaning(_reason(bits), best, lock, self._spins(chain), bool(bits & _BIT_SEND), rank == 0, call)
+        place = self._places.of(chain)
+        if place:
+            best, rank = self._number(place), 0
+        return Meaning(
+            _reason(bits),
+            best,
+            lock,
+            self._spins(chain),
+            bool(bits & _BIT_SEND),
+            rank == 0,
+            call,
+            is_python(self.functions[best]) if best >= 0 else False,
+        )
 
     def _spins(self, chain: Sequence[int]) -> bool:
         return any(self._function(frame)[0] & _BIT_SPIN for frame in chain[:3])
@@ -136,18 +164,19 @@ class StackMeanings:
         kind = category(self._symbolizer.dsos[dso] if dso >= 0 else None, name)
         plain = name.partition("@")[0]
         bits = sum(bit for bit, pattern in self._patterns if plain and pattern.fullmatch(plain))
-        number = NO_FUNCTION
-        if name:
-            plain_name = name.removeprefix(_INTERNAL)
-            number = self._numbers.setdefault(plain_name, len(self.functions))
-            if number == len(self.functions):
-                self.functions.append(plain_name)
+        number = self._number(name.removeprefix(_INTERNAL)) if name else NO_FUNCTION
         properties = self._symbols[symbol, dso] = (bits, kind, number, plain)
         return properties
 
+    def _number(self, name: str) -> int:
+        number = self._numbers.setdefault(name, len(self.functions))
+        if number == len(self.functions):
+            self.functions.append(name)
+        return number
+
     def names_of(self, chain: int) -> list[str]:
-        """Return the functions of a callchain, the innermost first; "[unknown]" without a symbol."""
-        return [self._function(frame)[3] or "[unknown]" for frame in self.chains[chain].tolist()]
+        """Return the functions of a callchain, the innermost first, those of Python with lines; "[unknown]" without a symbol."""
+        return [self._places.name_of(frame) or self._function(frame)[3] or "[unknown]" for frame in self.chains[chain].tolist()]
 
     def column(self, field: str, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a numeric field of the meaning of each callchain."""

@@ -11,7 +11,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.unwinding import messages
-from perfpy.capture.unwinding.process import run_child
+from perfpy.capture.unwinding.process import READER_COMM, run_child
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 LOOK: Final = 21  #: the kind of its requests (perfpy.capture.unwinding.messages)
 _NICE: Final = -10
-_COMM: Final = "perfpy-python"
 
 
 class ReaderProcess:
@@ -35,7 +34,7 @@ class ReaderProcess:
         if self.pid == 0:
             stores = (spool.memory, spool.disk, spool.open_piece)
             fds = {request_end, answer_end, *stores, *(maps or ())}
-            run_child(fds, _COMM, lambda: _serve(request_end, answer_end, stores, attr, maps))
+            run_child(fds, READER_COMM, lambda: _serve(request_end, answer_end, stores, attr, maps))
         os.close(request_end)
         os.close(answer_end)
         os.set_blocking(self._requests, False)

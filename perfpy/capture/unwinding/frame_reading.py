@@ -26,6 +26,7 @@ from perfpy.capture.python_frames.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.sampled_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
 from perfpy.capture.python_frames.thread_names import ReadNames
 from perfpy.capture.unwinding import messages
+from perfpy.capture.unwinding.process import OWN_COMMS
 from perfpy.capture.unwinding.spool_reading import SpoolReader
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.process import PythonProcess
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
 
 _READ: Final = 1 << 16
 _FIRST_PAUSE: Final = 0.05  # seconds until a process without CPython is checked again; doubled each time
+_STARTING_PAUSE: Final = 0.004  # of a process whose interpreter is about to start
 _LONGEST_PAUSE: Final = 60.0
+_FOREVER: Final = 1e6
 _MOST_UNSENT: Final = 64 << 20  # bytes; further answers are dropped
 _MOST_AT_ONCE: Final = 256  # threads to read for one request
 _PROCESSES: Final = 512  # with open memory
@@ -113,10 +116,18 @@ class _KnownProcess:
 
 
 class FrameReader:
-    """Reads frames. Its answers must be sent in order."""
+    """Reads frames. Its answers must be sent in order.
 
-    def __init__(self, heads: SampleHeads, procfs: ProcFs | None = None, sampled: SampledFrames | None = None) -> None:
+    Args:
+        heads: of the samples.
+        procfs: of the machine.
+        sampled: the frames that the kernel copies.
+        recorder: the process whose frames, and those of its helpers, are not read; 0: none.
+    """
+
+    def __init__(self, heads: SampleHeads, procfs: ProcFs | None = None, sampled: SampledFrames | None = None, recorder: int = 0) -> None:
         self._heads = heads
+        self._recorder = recorder
         self._sampled = sampled
         self._samples = WaitingSamples()
         self._procfs = procfs or ProcFs()
@@ -338,13 +349,17 @@ class FrameReader:
 
     def _find_process(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()
-        waiting = self._retries.get(pid, _Retry(0.0, _FIRST_PAUSE / 2))
-        if now < waiting.until or not pid:
+        waiting = self._retries.get(pid)
+        if not pid or (waiting and now < waiting.until):
+            return None
+        if self._is_own(pid):
+            self._retries[pid] = _Retry(now + _FOREVER, _FOREVER)
             return None
         located = self._locator.find(pid)
         longest = _LONGEST_PAUSE
         if located is not None:
             longest = 1.0
+            waiting = waiting or _Retry(0.0, _STARTING_PAUSE / 2)
             try:
                 return self._open_process(pid, located)
             except PermissionError:
@@ -355,9 +370,16 @@ class FrameReader:
                 longest = _LONGEST_PAUSE
             except (OSError, UnreadableMemoryError):  # the process has not started or has ended
                 pass
-        pause = min(2 * waiting.pause, longest)
+        pause = min(2 * (waiting.pause if waiting else _FIRST_PAUSE / 2), longest)
         self._retries[pid] = _Retry(now + pause, pause)
         return None
+
+    def _is_own(self, pid: int) -> bool:
+        """Return whether a process belongs to the recorder. Reading its frames would cause the next samples of it."""
+        if pid in (os.getpid(), self._recorder):
+            return True
+        status = self._procfs.status(pid) if self._recorder else None
+        return status is not None and status.ppid == self._recorder and status.comm in OWN_COMMS
 
     def _open_process(self, pid: int, located: LocatedRuntime) -> _KnownProcess:
         memory = InterpreterMemory(pid)
@@ -395,7 +417,8 @@ def serve(requests: int, answers: int, stores: tuple[int, int, int], attr: Event
     """Read until the recorder closes its pipe. A slow receiver of the answers does not delay the reading."""
     os.set_blocking(answers, False)
     sampled = SampledFrames(maps) if maps else None
-    spool, reader, incoming = SpoolReader(stores), FrameReader(SampleHeads(attr), sampled=sampled), messages.Incoming()
+    spool, incoming = SpoolReader(stores), messages.Incoming()
+    reader = FrameReader(SampleHeads(attr), sampled=sampled, recorder=os.getppid())
     sender = _Sender(answers)
     inputs = [requests, *([sampled.descriptor] if sampled else [])]
     while True:

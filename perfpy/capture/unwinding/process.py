@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _PIPE_SIZE: Final = 1 << 20
 _READ: Final = 1 << 18
 _COMM: Final = "perfpy-unwind"
+READER_COMM: Final = "perfpy-python"
+OWN_COMMS: Final = (_COMM, READER_COMM)  #: of the recorder's helpers
 _IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)  # sent to the recorder, which decides when to end
 
 

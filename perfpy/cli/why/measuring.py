@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
     from perfpy.cli.why.options import WhyCommandOptions
 
-_STACK: Final = "call-graph=dwarf,stack-size=4096"
+_STACK: Final = "call-graph=dwarf,stack-size={size}"
+_STACK_SIZE: Final = 4096
+_PYTHON_STACK_SIZE: Final = 16384  # the interpreter's own calls use more
 _NO_STACK: Final = "call-graph=no"
 _FREQUENCY: Final = 499  # samples a second
+_PAGES: Final = 8192  # of the ring buffers of all CPUs
+_FEWEST_PAGES: Final = 1024  # of one
+_MOST_PAGES: Final = 4096
 _CALLS: Final = (
     *("futex", "nanosleep", "clock_nanosleep", "wait4", "waitid", "fsync", "fdatasync", "sync", "syncfs", "msync", "flock"),
     *("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "recvfrom", "recvmsg", "accept", "accept4", "connect"),
@@ -38,7 +43,7 @@ def record_and_explain(options: WhyCommandOptions, explain: Callable[[str], None
     """Record a command or processes, explain the recording, and return the command's exit status."""
     with tempfile.TemporaryDirectory(prefix="perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
-        status = load("record").run("record", [*_arguments(path), *_target(options)])
+        status = load("record").run("record", [*_arguments(path, python=options.python), *_target(options)])
         explain(path)
     return status
 
@@ -51,12 +56,22 @@ def _target(options: WhyCommandOptions) -> list[str]:
     return []
 
 
-def _arguments(path: str) -> list[str]:
+def _pages() -> int:
+    """Return the size of a ring buffer: a power of two that leaves room for a busy machine, on which the recorder has to wait for a CPU."""
+    pages = _MOST_PAGES
+    while pages > _FEWEST_PAGES and pages * (os.cpu_count() or 1) > _PAGES:
+        pages //= 2
+    return pages
+
+
+def _arguments(path: str, *, python: bool) -> list[str]:
     """Return the arguments of `perfpy record`, without the target."""
     numbers = numbers_by_name(os.uname().machine)
     filter_text = " || ".join(f"id == {numbers[name]}" for name in _CALLS if name in numbers)
-    arguments = ["-q", "-a", "-m", "1024", "--unwind", "--unwind-late", "-o", path]
-    arguments += ["-e", f"sched:sched_switch/period=1,{_STACK}/", "-e", f"sched:sched_waking/period=1,{_STACK}/"]
+    arguments = ["-q", "-a", "-m", str(_pages()), "--unwind", "--unwind-late", "-o", path]
+    arguments += ["--python"] if python else []
+    stack = _STACK.format(size=_PYTHON_STACK_SIZE if python else _STACK_SIZE)
+    arguments += ["-e", f"sched:sched_switch/period=1,{stack}/", "-e", f"sched:sched_waking/period=1,{stack}/"]
     arguments += ["-e", f"sched:sched_wakeup_new/period=1,{_NO_STACK}/", "-e", f"raw_syscalls:sys_enter/period=1,{_NO_STACK}/"]
     arguments += ["--filter", filter_text] if filter_text else []
-    return [*arguments, "-e", f"cpu-clock/freq={_FREQUENCY},{_STACK}/"]
+    return [*arguments, "-e", f"cpu-clock/freq={_FREQUENCY},{stack}/"]

@@ -12,6 +12,7 @@ class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOp
 
     pid: str = option("-p,--pid", Value(default=""), "explain these processes (comma-separated)", metavar="<pid>")
     duration: float = option("-d,--duration", Value(float, default=0.0), "seconds to record a process (default: until Ctrl-C)")
+    python: bool = option("--python", Flag(), "name Python functions and lines")
     as_json: bool = option("-j,--json", Flag(), "print JSON")
     output: str = option("-o,--output", Value(default=""), "keep the recording in this file", metavar="<file>")
     chrome_trace: str = option(

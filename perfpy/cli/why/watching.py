@@ -46,7 +46,7 @@ def can_record() -> bool:
 
 def watch(options: WhyCommandOptions, pids: list[int]) -> int:
     """Watch a command or processes, print what they did, and return the command's exit status."""
-    for name, value in (("-o", options.output), ("--chrome-trace", options.chrome_trace)):
+    for name, value in (("-o", options.output), ("--chrome-trace", options.chrome_trace), ("--python", options.python)):
         if value:
             fail(f"{name} needs access to tracepoints; run as root")
     if not options.quiet:

@@ -10,9 +10,10 @@ from perfpy.analysis.why.kinds import COLUMNS, RUNNING, SPINNING
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.latency.text import duration_text
-from perfpy.views.verdict.sentence import function_text, percent
+from perfpy.views.readable import readable
+from perfpy.views.verdict.sentence import percent
 from perfpy.views.why.verdict import verdict
-from perfpy.views.why.words import activity_text, waker_function
+from perfpy.views.why.words import activity_text, place_text, waker_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +80,7 @@ def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> s
     if not time:
         return ""
     function = waker_function(groups, cause)
-    return f", ended by {visible(explanation.comm(waker))} ({waker}){f' in {function_text(function)}' if function else ''}"
+    return f", ended by {visible(explanation.comm(waker))} ({waker}){f' in {place_text(function)}' if function else ''}"
 
 
 def thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:
@@ -117,9 +118,9 @@ def _wait(explanation: Explanation, cause: Cause, *, whole: bool) -> Iterator[st
             continue
         if whole:
             yield f"              {title}:"
-            yield from (f"                  {visible(name)}" for name in names)
+            yield from (f"                  {visible(readable(name))}" for name in names)
         else:
-            yield f"              {title}: {' < '.join(map(visible, short_stack(names)))}"
+            yield f"              {title}: {' < '.join(visible(readable(name)) for name in short_stack(names))}"
 
 
 def short_stack(names: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from perfpy.analysis.why.kinds import FOR_OTHERS, FOR_RESOURCES, LOCKS, RUNNING,
 from perfpy.analysis.why.launches import launchers
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import percent, seconds
-from perfpy.views.why.words import activity_text, object_text, running_function, waker_function
+from perfpy.views.why.words import activity_text, object_text, place_text, running_function, waker_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -201,9 +201,7 @@ def _by(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
 
 def activity_function(function: str) -> str:
     """Return " in f()"; "" without a function."""
-    from perfpy.views.verdict.sentence import function_text
-
-    return f" in {function_text(function)}" if function else ""
+    return f" in {place_text(function)}" if function else ""
 
 
 def _who(groups: CauseGroups, cause: Cause) -> str:

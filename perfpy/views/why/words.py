@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.kinds import PAGE_FAULT, ROW_LOCK, RUNNING, SPINNING, STOPPED
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import short_path
 from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ NAMES: Final = {
     ROW_LOCK: "row lock",
     STOPPED: "stopped",
 }
+_PYTHON: Final = re.compile(r"py::([^:]+):(.+):(\d+)", re.DOTALL)
 _WITH_CALL: Final = (reasons.DISK, reasons.KERNEL_LOCK, reasons.OTHER)
 
 
@@ -103,8 +106,23 @@ def waker_function(groups: CauseGroups, cause: Cause) -> str:
     return groups.function(groups.meanings.meanings[chain].function)
 
 
+def place_text(function: str) -> str:
+    """Return a function as a sentence names it, Python's with the line.
+
+    >>> place_text("py::Queue.get:/srv/worker.py:41"), place_text("flush")
+    ('Queue.get(), worker.py:41', 'flush()')
+    >>> place_text("py::<module>:/srv/worker.py:1")
+    '<module>, worker.py:1'
+    """
+    match = _PYTHON.fullmatch(function)
+    if match is None:
+        return function_text(function)
+    name = visible(match[1])
+    return f"{name if name.endswith('>') else f'{name}()'}, {visible(short_path(match[2]))}:{match[3]}"
+
+
 def _in(function: str) -> str:
-    return f" in {function_text(function)}" if function else ""
+    return f" in {place_text(function)}" if function else ""
 
 
 def _call(groups: CauseGroups, cause: Cause) -> str:

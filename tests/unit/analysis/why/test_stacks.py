@@ -14,7 +14,7 @@ from perfpy.analysis.why.stacks import Meaning, StackMeanings
 from perfpy.symbols.dso import Dso, DsoKind
 
 PROGRAM, LIBC, KERNEL = Dso("/opt/app/app"), Dso("/usr/lib/libc.so.6"), Dso("[kernel.kallsyms]", DsoKind.KERNEL)
-FILES = {"app": 0, "libc": 1, "kernel": 2}
+FILES = {"app": 0, "libc": 1, "kernel": 2, "python": 3}
 
 
 def meaning(*frames: str) -> Meaning:
@@ -38,7 +38,7 @@ def meanings_of(*frames: str) -> StackMeanings:
     symbolizer = SimpleNamespace(
         frames=table,
         symbols=SimpleNamespace(name=lambda symbol: names[symbol]),
-        dsos=[PROGRAM, LIBC, KERNEL],
+        dsos=[PROGRAM, LIBC, KERNEL, Dso("/usr/bin/python3.11")],
         resolve=lambda: None,
         frame_ids=lambda pid, ip, key, modes, counts: np.arange(len(frames), dtype=np.int32),
         fold_interpreters=lambda ids, counts: (ids, counts),
@@ -57,6 +57,13 @@ FUTEX = ("kernel:schedule", "kernel:futex_wait", "kernel:do_futex", "kernel:__x6
     ("frames", "reason", "lock", "call"),
     [
         ((*FUTEX, "libc:__GI___lll_lock_wait", "libc:pthread_mutex_lock@@GLIBC_2.2.5", "app:push"), reasons.LOCK, "mutex", "futex"),
+        (
+            (*FUTEX, "libc:pthread_cond_timedwait", "python:", "python:_PyEval_EvalFrameDefault", "app:main"),
+            reasons.GIL,
+            "condition",
+            "futex",
+        ),
+        ((*FUTEX, "libc:__new_sem_wait_slow64", "python:", "python:PyObject_Call", "app:main"), reasons.LOCK, "lock", "futex"),
         ((*FUTEX, "libc:pthread_rwlock_rdlock", "app:find"), reasons.LOCK, "rwlock", "futex"),
         ((*FUTEX, "libc:__pthread_clockjoin_ex", "app:main"), reasons.JOIN, "", "futex"),
         ((*FUTEX, "app:own_lock"), reasons.FUTEX, "", "futex"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import struct
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from perfpy.capture.python_frames.sampled_frames import SampleInTime
 from perfpy.capture.unwinding.frame_reading import FrameReader, SampleHeads, _KnownProcess
 from perfpy.interpreters.cpython import code_objects
 from perfpy.interpreters.cpython.process import PythonProcess
-from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.procfs import ProcFs, TaskStatus
 from tests.builders.python_memory import PythonMemory
 
 if TYPE_CHECKING:
@@ -102,3 +103,14 @@ def test_code_objects_of_two_processes_of_one_number_have_different_numbers():
     assert answer(reader) == ([("first", 0)], [0])
     opened(reader, "second")
     assert answer(reader) == ([("second", 1)], [1])
+
+
+def test_the_recorders_own_processes_are_never_opened(monkeypatch: pytest.MonkeyPatch):
+    statuses = {71: TaskStatus("perfpy-unwind", 71, 70, 0, False), 72: TaskStatus("python3", 72, 70, 0, False)}
+    looked_at: list[int] = []
+    reader = FrameReader(SampleHeads(reader_attr()), recorder=70)
+    monkeypatch.setattr(reader._procfs, "status", statuses.get)
+    monkeypatch.setattr(reader._locator, "find", looked_at.append)
+    for pid in (os.getpid(), 70, 71, 72):
+        assert reader._find_process(pid) is None
+    assert looked_at == [72], "the workload is a child, too"

@@ -14,7 +14,7 @@ from perfpy.analysis.why.activities import Activities, RunningSamples
 from perfpy.analysis.why.explanation import Explanation
 from perfpy.analysis.why.kinds import RUNNING
 from perfpy.analysis.why.stacks import Meaning
-from perfpy.analysis.why.tasks import Tasks
+from perfpy.analysis.why.tasks import RecordedTasks
 from perfpy.scheduling.segments import BLOCKED, READY, Segments
 from perfpy.scheduling.segments import RUNNING as RUNS
 
@@ -108,5 +108,5 @@ def explained(
     pid_of = {tid: tid if tid in own else main for tid in tids}
     comm_of = {tid: f"t{tid}" for tid in tids} | dict(comms or {})
     execs = [(pid, comm_of[pid], 0) for pid, parent in own.items() if parent > 0]
-    tasks = Tasks(pid_of, {pid: abs(parent) for pid, parent in own.items()}, execs, comm_of)
+    tasks = RecordedTasks(pid_of, {pid: abs(parent) for pid, parent in own.items()}, execs, comm_of)
     return Explanation(activities, tasks, {main, *own}, main)

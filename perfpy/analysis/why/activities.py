@@ -105,16 +105,15 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
     meanings.resolve()
     departure, wakeup = segments.departure, segments.wakeup
     chain = values_of(of_switches, departure)
-    kind = np.where(segments.kind == READY, reasons.CPU, RUNNING)
-    is_blocked = segments.kind == BLOCKED
+    kind, is_blocked = np.where(segments.kind == READY, reasons.CPU, RUNNING), segments.kind == BLOCKED
     reason = np.where(chain >= 0, meanings.column("reason", np.maximum(chain, 0)), reasons.OTHER)
     reason = np.where(values_of(state, departure) & _STOPPED_BITS & (departure >= 0) * 0xFF, STOPPED, reason)
     kind = np.where(is_blocked, reason, kind)
     call, address = _last_calls(events, segments, machine)
     kind = np.where(is_blocked & (kind == reasons.OTHER) & (call != reasons.OTHER), call, kind)
-    lock = np.where(is_blocked & np.isin(kind, WITH_FUTEX) & (call == reasons.FUTEX), address, np.uint64(0))
     # Each wait for a condition of Python has a lock of its own, so that the address says nothing.
-    lock = np.where((chain >= 0) & (meanings.column("is_python", np.maximum(chain, 0)) > 0), np.uint64(0), lock)
+    has_address = is_blocked & (call == reasons.FUTEX) & ((chain < 0) | (meanings.column("is_python", np.maximum(chain, 0)) == 0))
+    lock = np.where(has_address & np.isin(kind, WITH_FUTEX), address, np.uint64(0))
     waker_chain = np.where(is_blocked, values_of(of_wakeups, wakeup), _NONE)
     waker, by_interrupt = find_wakers(events, wakeup, waker_chain, meanings, is_blocked)
     function = np.where(chain >= 0, meanings.column("function", np.maximum(chain, 0)), NO_FUNCTION)

@@ -17,7 +17,7 @@ from perfpy.analysis.why.events import numbers_of, read_why_events
 from perfpy.analysis.why.kinds import COLUMNS, KINDS
 from perfpy.analysis.why.launches import find_launches
 from perfpy.analysis.why.lock_names import chains_of_locks, name_locks
-from perfpy.analysis.why.tasks import Tasks, family_of, read_tasks, recorders_of, workloads_of
+from perfpy.analysis.why.tasks import RecordedTasks, family_of, read_tasks, recorders_of, workloads_of
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Explanation:
 
     recorders: frozenset[int] = frozenset()
 
-    def __init__(self, activities: Activities, tasks: Tasks, family: set[int], main: int, lost: int = 0) -> None:
+    def __init__(self, activities: Activities, tasks: RecordedTasks, family: set[int], main: int, lost: int = 0) -> None:
         self.activities, self.tasks, self.main, self.lost = activities, tasks, main, lost
         self._execs = {pid: time for pid, _, time in reversed(tasks.execs)}
         segments = activities.segments
@@ -182,7 +182,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     return explanation
 
 
-def _busiest(activities: Activities, tasks: Tasks) -> int:
+def _busiest(activities: Activities, tasks: RecordedTasks) -> int:
     """Return the process with the longest times that are no idle waits."""
     segments = activities.segments
     counted = ~np.isin(activities.kind, _IDLE)
@@ -195,7 +195,7 @@ def _busiest(activities: Activities, tasks: Tasks) -> int:
     return int(distinct[int(np.argmax(totals))])
 
 
-def _main_thread(activities: Activities, tasks: Tasks, pid: int, family: set[int]) -> int:
+def _main_thread(activities: Activities, tasks: RecordedTasks, pid: int, family: set[int]) -> int:
     """Return the thread that is explained: the first one of the process, or the busiest if that one only waits for work."""
     segments = activities.segments
     length = segments.end - segments.begin

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.why.activities import Activities
-    from perfpy.analysis.why.tasks import Tasks
+    from perfpy.analysis.why.tasks import RecordedTasks
 
 #: how programs wait for programs that they started: for their end, their output, or a signal of their end
 KINDS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.EVENTS, reasons.SIGNAL, reasons.OTHER)
 _MOST: Final = 64  # generations of processes
 
 
-def find_launches(activities: Activities, tasks: Tasks) -> NDArray[np.bool_]:
+def find_launches(activities: Activities, tasks: RecordedTasks) -> NDArray[np.bool_]:
     """Return which segments are waits that a program ended which the waiting process, or a child of it, started."""
     segments = activities.segments
     rows = np.flatnonzero(follows_waker(activities.segments, activities.waker) & np.isin(activities.kind, KINDS))
@@ -37,7 +37,7 @@ def find_launches(activities: Activities, tasks: Tasks) -> NDArray[np.bool_]:
     return launches
 
 
-def _has_started(tid: int, waker: int, tasks: Tasks, executed: set[int]) -> bool:
+def _has_started(tid: int, waker: int, tasks: RecordedTasks, executed: set[int]) -> bool:
     """Return whether a thread belongs to a program that a process of another thread started.
 
     A child that goes on with the program of its parent is part of that program.
@@ -48,7 +48,7 @@ def _has_started(tid: int, waker: int, tasks: Tasks, executed: set[int]) -> bool
     return any(pid in executed or tasks.comm_of.get(pid, "") != own_name for pid in processes[:-1])
 
 
-def ancestry(pid: int, ancestor: int, tasks: Tasks) -> list[int]:
+def ancestry(pid: int, ancestor: int, tasks: RecordedTasks) -> list[int]:
     """Return a process, its parent and so on, up to an ancestor; [] if it is not a descendant."""
     processes = [pid]
     while processes[-1] != ancestor:
@@ -59,7 +59,7 @@ def ancestry(pid: int, ancestor: int, tasks: Tasks) -> list[int]:
     return processes
 
 
-def launchers(tid: int, main: int, tasks: Tasks) -> list[str]:
+def launchers(tid: int, main: int, tasks: RecordedTasks) -> list[str]:
     """Return the names of the programs from that of one thread to that of a thread that it started, or [] without any in between.
 
     Args:

@@ -15,7 +15,7 @@ from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
 from perfpy.analysis.why.kinds import PAGE_FAULT, ROW_LOCK
-from perfpy.analysis.why.python_places import PythonPlaces, is_python
+from perfpy.analysis.why.python_lines import PythonLines, is_python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ class StackMeanings:
         more = ((_BIT_FAULT, _FAULT), (_BIT_ROW_LOCK, _ROW_LOCK), (_BIT_SPIN, _SPIN), (_BIT_SEND, _SEND))
         self._patterns += [(bit, re.compile(pattern)) for bit, pattern in (*more, *_OF_PYTHON)]
         self._numbers: dict[str, int] = {}
-        self._places = PythonPlaces(symbolizer)
+        self._python_lines = PythonLines(symbolizer)
         self.functions: list[str] = []
         self.meanings: list[Meaning] = []
         self.chains: list[NDArray[np.int32]] = []
@@ -116,7 +116,7 @@ class StackMeanings:
         """Read the meanings of all callchains that were added."""
         self._symbolizer.resolve()
         frames, offsets = self._table.chains()
-        self._places.resolve(frames)
+        self._python_lines.resolve(frames)
         for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             chain = frames[begin : min(end, begin + _LONGEST)]
             self.chains.append(chain)
@@ -136,9 +136,9 @@ class StackMeanings:
             call = call or _system_call(name)
             if number != NO_FUNCTION and order.get(kind, 3) < rank and not _SCHEDULER.fullmatch(name):
                 best, rank = number, order.get(kind, 3)
-        place = self._places.of(chain)
-        if place:
-            best, rank = self._number(place), 0
+        python_call = self._python_lines.of(chain)
+        if python_call:
+            best, rank = self._number(python_call), 0
         return Meaning(
             _reason(bits),
             best,
@@ -176,7 +176,7 @@ class StackMeanings:
 
     def names_of(self, chain: int) -> list[str]:
         """Return the functions of a callchain, the innermost first, those of Python with lines; "[unknown]" without a symbol."""
-        return [self._places.name_of(frame) or self._function(frame)[3] or "[unknown]" for frame in self.chains[chain].tolist()]
+        return [self._python_lines.name_of(frame) or self._function(frame)[3] or "[unknown]" for frame in self.chains[chain].tolist()]
 
     def column(self, field: str, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a numeric field of the meaning of each callchain."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _COMM_LENGTH = 15
 
 
-class Tasks(NamedTuple):
+class RecordedTasks(NamedTuple):
     """The tasks of a recording.
 
     Attributes:
@@ -31,7 +31,7 @@ class Tasks(NamedTuple):
     comm_of: Mapping[int, str]
 
 
-def read_tasks(source: SampleSource, pids: Mapping[int, int]) -> Tasks:
+def read_tasks(source: SampleSource, pids: Mapping[int, int]) -> RecordedTasks:
     """Return the tasks. pids: thread -> process, of samples."""
     pid_of, parent_of, execs, comm_of = dict(pids), {}, [], {0: "swapper"}
     for side in source.side_band({RecordType.FORK, RecordType.COMM}):
@@ -45,10 +45,10 @@ def read_tasks(source: SampleSource, pids: Mapping[int, int]) -> Tasks:
         comm_of[record.tid] = record.comm
         if record.misc & MISC_COMM_EXEC:
             execs.append((record.pid, record.comm, (record.sample_id.time or 0) if record.sample_id else 0))
-    return Tasks(pid_of, parent_of, execs, comm_of)
+    return RecordedTasks(pid_of, parent_of, execs, comm_of)
 
 
-def workloads_of(command_line: Sequence[str], tasks: Tasks, recorder: int = 0) -> list[int]:
+def workloads_of(command_line: Sequence[str], tasks: RecordedTasks, recorder: int = 0) -> list[int]:
     """Return the processes that may be the command that was recorded, the likeliest first: others may have the same name.
 
     Args:
@@ -63,7 +63,7 @@ def workloads_of(command_line: Sequence[str], tasks: Tasks, recorder: int = 0) -
     return list(dict.fromkeys([*children, *(pid for pid, comm, _ in tasks.execs if comm in names)]))
 
 
-def family_of(pids: Sequence[int], tasks: Tasks) -> set[int]:
+def family_of(pids: Sequence[int], tasks: RecordedTasks) -> set[int]:
     """Return processes and all their descendants."""
     children: dict[int, list[int]] = {}
     for child, parent in tasks.parent_of.items():
@@ -76,7 +76,7 @@ def family_of(pids: Sequence[int], tasks: Tasks) -> set[int]:
     return family
 
 
-def recorders_of(tasks: Tasks, recorder: int, family: set[int]) -> frozenset[int]:
+def recorders_of(tasks: RecordedTasks, recorder: int, family: set[int]) -> frozenset[int]:
     """Return the threads of the recorder and of its helpers, which are its children.
 
     Args:

@@ -10,7 +10,7 @@ from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why import causes
 from perfpy.analysis.why.causes import ROOT
 from perfpy.analysis.why.kinds import RUNNING, SPINNING
-from perfpy.analysis.why.tasks import Tasks, family_of, recorders_of, workloads_of
+from perfpy.analysis.why.tasks import RecordedTasks, family_of, recorders_of, workloads_of
 from tests.builders.waiting_threads import Part, explained
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.why.explanation import Explanation
 
 EXECS = [(10, "make", 1), (20, "app", 2), (30, "app", 3), (20, "sh", 4)]
-TASKS = Tasks({}, {10: 1, 20: 10, 30: 7, 31: 30, 32: 31}, EXECS, {})
+TASKS = RecordedTasks({}, {10: 1, 20: 10, 30: 7, 31: 30, 32: 31}, EXECS, {})
 
 
 def test_the_child_of_the_recorder_is_the_command():
@@ -143,7 +143,7 @@ def test_the_recorder_is_named_as_cause_only_if_it_ran_most_of_the_time():
 
 
 def test_the_recorder_and_its_helpers_are_known_by_their_parent():
-    tasks = Tasks({7: 7, 8: 8, 9: 9, 10: 9}, {8: 7, 9: 7}, [], {7: "perfpy", 8: "sh", 9: "python3"})
+    tasks = RecordedTasks({7: 7, 8: 8, 9: 9, 10: 9}, {8: 7, 9: 7}, [], {7: "perfpy", 8: "sh", 9: "python3"})
     assert recorders_of(tasks, 7, {8}) == {7, 9, 10}
     assert recorders_of(tasks._replace(comm_of={7: "bash"}), 7, {8}) == frozenset()
     assert recorders_of(tasks, 0, {8}) == frozenset()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.analysis.why import python_places
-from perfpy.analysis.why.python_places import PythonPlaces
+from perfpy.analysis.why import python_lines
+from perfpy.analysis.why.python_lines import PythonLines
 from perfpy.symbols.dso import Dso, DsoKind
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ LIBRARY = "/usr/lib/python3.11"
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch):
-    """The place of a callchain, innermost first; (name, line) of each frame."""
+def call(monkeypatch: pytest.MonkeyPatch):
+    """The call of a callchain, innermost first; (name, line) of each frame."""
 
     def find(*frames: tuple[str, int]) -> str:
         names = [name for name, _ in frames]
@@ -32,10 +32,10 @@ def place(monkeypatch: pytest.MonkeyPatch):
         def code_lines(numbers: Sequence[int]) -> SimpleNamespace:
             return SimpleNamespace(line=np.array([frames[number][1] for number in numbers]))
 
-        monkeypatch.setattr(python_places, "lines_of", lambda _: SimpleNamespace(code_lines=code_lines))
-        places = PythonPlaces(symbolizer)
-        places.resolve(ids.astype(np.int32))
-        return places.of(ids.tolist())
+        monkeypatch.setattr(python_lines, "lines_of", lambda _: SimpleNamespace(code_lines=code_lines))
+        calls = PythonLines(symbolizer)
+        calls.resolve(ids.astype(np.int32))
+        return calls.of(ids.tolist())
 
     return find
 
@@ -58,5 +58,5 @@ def place(monkeypatch: pytest.MonkeyPatch):
         ([], ""),
     ],
 )
-def test_the_called_function_and_the_line_of_the_own_code(place: Any, frames: list[tuple[str, int]], name: str):
-    assert place(*frames) == name
+def test_the_called_function_and_the_line_of_the_own_code(call: Any, frames: list[tuple[str, int]], name: str):
+    assert call(*frames) == name

@@ -27,7 +27,7 @@ _IMPORTING: Final = "<frozen importlib"
 _NAME: Final = re.compile(r"py::(?!\[)([^:]+):(?!:)(.+)", re.DOTALL)  # [GIL held by ...] is no function
 
 
-class _Place(NamedTuple):
+class _PythonCall(NamedTuple):
     """A Python frame.
 
     Attributes:
@@ -47,7 +47,7 @@ class _Place(NamedTuple):
         return f"{_MARK}{self.function}:{self.path}:{self.line}" if self.line else f"{_MARK}{self.function}:{self.path}"
 
 
-class PythonPlaces:
+class PythonLines:
     """The Python frames among the frames of a recording.
 
     Args:
@@ -56,10 +56,10 @@ class PythonPlaces:
 
     def __init__(self, symbolizer: Symbolizer) -> None:
         self._symbolizer = symbolizer
-        self._places: dict[int, _Place] = {}
+        self._calls: dict[int, _PythonCall] = {}
 
     def resolve(self, frames: NDArray[np.int32]) -> None:
-        """Look the places of frames up, once for each distinct frame."""
+        """Look the calls of frames up, once for each distinct frame."""
         table, symbols, dsos = self._symbolizer.frames, self._symbolizer.symbols, self._symbolizer.dsos
         distinct = np.unique(frames).astype(np.int64)
         distinct = distinct[table.symbol[distinct] >= 0]
@@ -75,36 +75,36 @@ class PythonPlaces:
             if match is not None:
                 dso = int(table.dso[frame])
                 kind = category(dsos[dso] if dso >= 0 else None, match[0])
-                self._places[frame] = _Place(match[1], match[2], line, kind)
+                self._calls[frame] = _PythonCall(match[1], match[2], line, kind)
 
     def name_of(self, frame: int) -> str:
         """Return the name of a Python frame with its line; "" for other frames."""
-        place = self._places.get(frame)
-        return place.name if place is not None else ""
+        call = self._calls.get(frame)
+        return call.name if call is not None else ""
 
     def of(self, chain: Sequence[int]) -> str:
         """Return the function that the program's own Python code called, with the line of the call; "" without Python frames.
 
         The result is the own function if the own code calls no library, and the innermost function if there is no own code.
         """
-        called: _Place | None = None
-        for place in (self._places[frame] for frame in chain if frame in self._places):
-            if place.kind == OWN:
-                return place._replace(function=_function_of_module(called) if called else place.function).name
-            if place.path.startswith(_IMPORTING):
+        called: _PythonCall | None = None
+        for call in (self._calls[frame] for frame in chain if frame in self._calls):
+            if call.kind == OWN:
+                return call._replace(function=_function_of_module(called) if called else call.function).name
+            if call.path.startswith(_IMPORTING):
                 called = None
-            elif called is None or place.kind == LIBRARY:
-                called = place
+            elif called is None or call.kind == LIBRARY:
+                called = call
         return called.name if called else ""
 
 
-def _function_of_module(place: _Place) -> str:
+def _function_of_module(call: _PythonCall) -> str:
     """Return the function as its callers write it: subprocess.run, but Queue.get."""
-    if "." in place.function:
-        return place.function
-    folder, file = os.path.split(place.path)
+    if "." in call.function:
+        return call.function
+    folder, file = os.path.split(call.path)
     module = os.path.basename(folder) if file == "__init__.py" else file.removesuffix(".py")
-    return f"{module}.{place.function}" if module.isidentifier() else place.function
+    return f"{module}.{call.function}" if module.isidentifier() else call.function
 
 
 def is_python(name: str) -> bool:

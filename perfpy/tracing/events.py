@@ -174,11 +174,13 @@ class CallColumns:
             if raw is None or not len(rows):
                 continue
             words = RawWords(raw.take(rows), self._endian)
+            numbers = words.numbers(*form.number)
             kind[rows] = form.kind
-            number[rows] = words.numbers(*form.number)
+            number[rows] = numbers
             if form.kind == EXIT:
-                kind[rows[number[rows] < 0]] = UNNUMBERED
                 result[rows] = words.numbers(*form.result)
+                if int(numbers.min()) < 0:
+                    kind[rows[numbers < 0]] = UNNUMBERED
             elif form.arguments and self._has_arguments:
                 arguments[rows, : len(form.arguments)] = words.words(form.arguments)
         added: dict[str, Column] = {"call_kind": kind, "call_number": number, "call_result": result}

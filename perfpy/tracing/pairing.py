@@ -41,6 +41,24 @@ class PairedEvents(NamedTuple):
     open_rows: frozenset[int]
 
 
+class OpenCalls(NamedTuple):
+    """The entries that had not returned at the end of a part of a stream of events.
+
+    Attributes:
+        events: the entries.
+        was_interrupted: bool[n], whether they were printed already.
+        current: the index of the last entry of all; -1 if it has returned, or the part has none.
+        tids: int32[m], the threads with entries or returns in the part.
+        has_entries: whether the part has entries.
+    """
+
+    events: CallEvents
+    was_interrupted: NDArray[np.bool_]
+    current: int
+    tids: NDArray[np.int32]
+    has_entries: bool
+
+
 class Pairing:
     """The pairing of one stream of events.
 
@@ -71,6 +89,29 @@ class Pairing:
         was_interrupted[:carried] |= self._open_interrupted
         open_rows = self._keep(events, returned_by, was_interrupted, carried)
         return PairedEvents(events, carried, entry, interrupter, was_interrupted, open_rows)
+
+    def open_calls(self, batch: CallEvents) -> OpenCalls:
+        """Return the entries that had not returned after a stream of a single batch."""
+        assert self._open is not None
+        is_entry = batch.kind == ENTER
+        tids = np.unique(batch.tid[is_entry | (batch.kind == EXIT)])
+        return OpenCalls(self._open, self._open_interrupted, self._current, tids, bool(is_entry.any()))
+
+    def follow(self, part: OpenCalls) -> None:
+        """Continue after a part of the stream that another object has paired."""
+        if self._open is None:
+            self._open, self._open_interrupted, self._current = part.events, part.was_interrupted, part.current
+            return
+        kept = rows_where(~np.isin(self._open.tid, part.tids))
+        current = part.current
+        if current != NO_ROW:
+            current += len(kept)
+        elif not part.has_entries:
+            same = rows_where(kept == self._current)
+            current = int(same[0]) if len(same) else NO_ROW
+        self._open = CallEvents.concat([self._open.take(kept), part.events])
+        self._open_interrupted = np.concatenate([self._open_interrupted[kept], part.was_interrupted])
+        self._current = current
 
     def forget(self, tids: Iterable[int]) -> None:
         """Drop the entries of threads that ended."""

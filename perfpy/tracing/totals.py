@@ -7,7 +7,7 @@ off.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LAST_ERRNO: Final = 4095  # of results: MAX_ERRNO in include/linux/err.h
 _PARTS: Final = 16  # buckets of a power of two
 _HALF: Final = 0.5
+_NEVER: Final = np.iinfo(np.int64).max  # the least time of no calls
 
 
 def is_error(result: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -139,14 +140,17 @@ class Totals:
 
     def add(self, paired: PairedEvents, exits: NDArray[np.int64] | None = None) -> None:
         """Add the returns of a batch; exits: only these rows, None for all."""
-        events = paired.events
         self._count_events(paired)
-        rows = rows_where(events.kind == EXIT) if exits is None else exits
+        self.add_returns(paired, rows_where(paired.events.kind == EXIT) if exits is None else exits)
+
+    def add_returns(self, paired: PairedEvents, rows: NDArray[np.int64]) -> None:
+        """Add returns whose samples were counted before."""
+        events = paired.events
         if not len(rows):
             return
         entry = paired.entry[rows]
         duration = np.where(entry == NO_ROW, 0, events.time[rows] - events.time[entry])
-        index = self._indexes_of(events.tid[rows], events.number[rows])
+        index = self._indexes_of(_packed(events.tid[rows], events.number[rows]))
         self._add_times(index, duration)
         failed = rows_where(is_error(events.result[rows]))
         np.add.at(self._errors.values, index[failed], 1)
@@ -182,9 +186,41 @@ class Totals:
         for tid, count in zip(tids.tolist(), counts.tolist(), strict=True):
             self.events[tid] = self.events.get(tid, 0) + count
 
-    def _indexes_of(self, tid: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index of each thread and call; new ones get the next."""
-        packed = (tid.astype(np.int64) << 32) | (number & 0xFFFFFFFF)
+    def empty(self) -> Totals:
+        """Return sums of the same kind of nothing."""
+        return Totals(has_buckets=self._has_buckets)
+
+    def merge(self, other: Totals, head: PairedEvents) -> None:
+        """Add the sums of a later part of the stream; head: its returns whose entries are before it, which `other` has only counted."""
+        events, rows = head.events, rows_where(head.events.kind == EXIT)
+        self._indexes_of(np.concatenate([np.array(list(other._indexes), np.int64), _packed(events.tid[rows], events.number[rows])]))
+        self.add_returns(head, rows)
+        self.first_time = self.first_time or other.first_time
+        self.last_time = max(self.last_time, other.last_time)
+        self.samples += other.samples
+        for tid, count in other.events.items():
+            self.events[tid] = self.events.get(tid, 0) + count
+        if not other._indexes:
+            return
+        indexes = self._indexes_of(np.array(list(other._indexes), np.int64))
+
+        def placed(values: NDArray[Any], otherwise: int = 0) -> NDArray[Any]:
+            column = np.full(len(self._indexes), otherwise, values.dtype)
+            column[indexes] = values
+            return column
+
+        self._combine(placed(other._calls.values), placed(other._total.values), placed(other._squares.values))
+        self._errors.values[:] += placed(other._errors.values)
+        np.minimum(self._least.values, placed(other._least.values, _NEVER), out=self._least.values)
+        np.maximum(self._most.values, placed(other._most.values), out=self._most.values)
+        names = indexes.tolist()
+        for counts, others in ((self._errnos, other._errnos), (self._buckets, other._buckets)):
+            for (index, value), count in others.items():
+                key = names[index], value
+                counts[key] = counts.get(key, 0) + count
+
+    def _indexes_of(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the index of each thread and call (_packed); new ones get the next."""
         distinct, which = np.unique(packed, return_inverse=True)
         known = self._indexes
         new = [key for key in distinct.tolist() if key not in known]
@@ -192,7 +228,7 @@ class Totals:
             known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
             for column in (self._calls, self._errors, self._total, self._most, self._squares):
                 column.append(np.zeros(len(new)))
-            self._least.append(np.full(len(new), np.iinfo(np.int64).max))
+            self._least.append(np.full(len(new), _NEVER))
         indexes: NDArray[np.int64] = np.array([known[key] for key in distinct.tolist()], np.int64)[which.ravel()]
         return indexes
 
@@ -203,14 +239,19 @@ class Totals:
         np.add.at(total, index, duration)
         mean = total / np.maximum(calls, 1)
         squares = np.bincount(index, (duration - mean[index]) ** 2, minlength=size)
+        self._combine(calls, total, squares)
+        np.minimum.at(self._least.values, index, duration)
+        np.maximum.at(self._most.values, index, duration)
+
+    def _combine(self, calls: NDArray[Any], total: NDArray[Any], squares: NDArray[Any]) -> None:
+        """Add calls and times of each index. squares: of the differences to their own mean."""
+        mean = total / np.maximum(calls, 1)
         before, before_total = self._calls.values, self._total.values
         difference = mean - before_total / np.maximum(before, 1)
         both = before + calls
         self._squares.values[:] += squares + np.where(calls > 0, difference**2 * before * calls / np.maximum(both, 1), 0)
         self._calls.values[:] = both
         self._total.values[:] += total
-        np.minimum.at(self._least.values, index, duration)
-        np.maximum.at(self._most.values, index, duration)
 
     def by_thread(self) -> dict[int, list[CallTotals]]:
         """Return tid -> the sums of its calls, those with the most time first."""
@@ -239,6 +280,11 @@ class Totals:
 def by_time(calls: Iterable[CallTotals]) -> list[CallTotals]:
     """Sort calls by their time, the longest first."""
     return sorted(calls, key=lambda call: -call.total)
+
+
+def _packed(tid: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return threads and calls as keys: tid << 32 | number."""
+    return (tid.astype(np.int64) << 32) | (number & 0xFFFFFFFF)
 
 
 def _count(counts: dict[tuple[int, int], int], index: NDArray[np.int64], value: NDArray[np.int64]) -> None:

@@ -9,9 +9,7 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.trace.output import TraceOutput
 from perfpy.cli.trace.selection import parse_selection
-from perfpy.tracing.lanes import Lanes
 from perfpy.views.trace.call_tables import CallTables, SummaryOptions, empty_totals, percentile_lines
-from perfpy.views.trace.json_lines import json_summary
 from perfpy.views.trace.lines import LineOptions
 from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
 from perfpy.views.trace.stack_text import StackLimits
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from perfpy.cli.trace.options import TraceCommandOptions
+    from perfpy.tracing.lanes import Lanes
     from perfpy.tracing.totals import Totals
 
 
@@ -42,8 +41,14 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         as_json=options.json,
         slowest=options.slowest,
         has_least_depth=options.min_stack > 0,
-        lanes=Lanes() if options.html else None,
+        lanes=_new_lanes() if options.html else None,
     )
+
+
+def _new_lanes() -> Lanes:
+    from perfpy.tracing.lanes import Lanes  # rarely needed
+
+    return Lanes()
 
 
 def stack_options(options: TraceCommandOptions) -> StackLimits:
@@ -107,6 +112,8 @@ def write_page(
 def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[int], str], comm_of: Callable[[int], str]) -> Iterable[str]:
     """Return the lines of the tables."""
     if options.json:
+        from perfpy.views.trace.json_lines import json_summary  # rarely needed
+
         return json_summary(totals, name_of, comm_of, of_all=options.summary_mode == "total")
     if options.percentiles or options.histogram:
         return percentile_lines(totals, name_of, options.max_summary, histograms=options.histogram)
@@ -131,7 +138,7 @@ def replay(options: TraceCommandOptions) -> int:
         switches = SwitchOptions(options.switch_on, options.switch_off, options.show_on_off_events)
         calls = RecordedCalls(recording, timeline, form, call_filter, totals=totals, stacks=stack_options(options), switches=switches)
         left = options.max_events or None
-        for _, lines in calls.batches():
+        for lines in calls.lines(divides=not options.max_events):
             output.write_lines(lines, left)
             if left is not None:
                 left -= min(left, lines.size)

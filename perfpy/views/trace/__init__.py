@@ -16,5 +16,5 @@ call_tables       tables of calls: -s, percentiles and histograms, by file or pe
 lane_lines        collect calls for the page
 lane_page         the page with a lane for each thread
 json_lines        calls and tables as JSON
-recorded_calls    the calls of a recording
+recorded_calls    the calls of a recording; divided_calls: by several processes
 """

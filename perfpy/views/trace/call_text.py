@@ -83,6 +83,7 @@ class CallTexts:
         self._has_masks, self._vary = np.zeros(_USUAL_NUMBERS, np.bool_), np.zeros(_USUAL_NUMBERS, np.bool_)
         self._has_descriptor, self._has_string = np.zeros(_USUAL_NUMBERS, np.bool_), np.zeros(_USUAL_NUMBERS, np.bool_)
         self._masks, self._result_kind = np.zeros((_USUAL_NUMBERS, _MOST_ARGUMENTS), np.uint64), np.zeros(_USUAL_NUMBERS, np.int8)
+        self._is_hidden = np.zeros((_USUAL_NUMBERS, _MOST_ARGUMENTS), np.bool_)
         self._conditions: list[tuple[int, int, list[int]]] = []  # number, index of an argument, the values with which the text varies
         self._failures: dict[int, str] = {}
 
@@ -121,7 +122,7 @@ class CallTexts:
                 self._shapes[number] = shape
         return shape
 
-    def key_numbers(self, events: CallEvents, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.uint64]], NDArray[np.bool_]]:
+    def key_numbers(self, events: CallEvents, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.uint64] | int], NDArray[np.bool_]]:
         """Return the numbers that decide the texts of entries, and which texts depend on more: comms, files, strings.
 
         Args:
@@ -131,15 +132,20 @@ class CallTexts:
         numbers = events.number[rows]
         is_usual = (numbers >= 0) & (numbers < _USUAL_NUMBERS)
         index = np.where(is_usual, numbers, 0)
-        for number in distinct(index[~self._has_masks[index]]).tolist():
-            self._set_masks(number)
+        present = self._known_numbers(index)
+        used = rows_where(np.bitwise_or.reduce(self._masks[present], axis=0)).tolist()
+        has_hidden = np.logical_or.reduce(self._is_hidden[present], axis=0).tolist()
         varies = self._vary[index]
         if self.descriptors is not None:
             varies = varies | self._has_descriptor[index]
         if self.strings:
             varies = varies | self._has_string[index]
-        arguments = (events.arguments[rows, argument] & self._masks[index, argument] for argument in range(_MOST_ARGUMENTS))
-        columns = [numbers.view(np.uint64), *arguments]
+        columns: list[NDArray[np.uint64] | int] = [numbers.view(np.uint64), *[0] * _MOST_ARGUMENTS]
+        for argument in used:
+            values = events.arguments[rows, argument] & self._masks[index, argument]
+            if has_hidden[argument]:  # whether it is 0 decides the text
+                values = np.where(self._is_hidden[index, argument], values != 0, values)
+            columns[1 + argument] = values
         for number, other, values in self._conditions:
             varies = varies | ((numbers == number) & np.isin(columns[1 + other] & _LOW, values))
         return columns, varies | ~is_usual
@@ -154,8 +160,7 @@ class CallTexts:
         """
         numbers = events.number[rows]
         index = np.where((numbers >= 0) & (numbers < _USUAL_NUMBERS), numbers, 0)
-        for number in distinct(index[~self._has_masks[index]]).tolist():
-            self._set_masks(number)
+        self._known_numbers(index)
         kind = self._result_kind[index]
         varies: NDArray[np.bool_] = (kind == _PROCESS_RESULT) & (events.result[rows] > 0)
         is_control = kind == _CONTROL_RESULT
@@ -163,12 +168,20 @@ class CallTexts:
             varies |= is_control if entry is None else is_control & (events.arguments[entry, 1] & _LOW == F_GETOWN)
         return varies
 
+    def _known_numbers(self, index: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the distinct numbers of calls, whose masks are set from then on."""
+        present = rows_where(np.bincount(index))
+        for number in present[~self._has_masks[present]].tolist():
+            self._set_masks(number)
+        return present
+
     def _set_masks(self, number: int) -> None:
         """Note which arguments of a call become text, and what else its text depends on."""
         self._has_masks[number] = True
         shape = self._shape(number)
         for index, (_, text) in enumerate(shape.arguments):
             self._masks[number, index] = _ALL
+            self._is_hidden[number, index] = isinstance(text, Hidden)
             self._has_descriptor[number] |= isinstance(text, Descriptor)
             self._has_string[number] |= isinstance(text, Text | Contents)
             self._vary[number] |= isinstance(text, Process)

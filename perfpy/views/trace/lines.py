@@ -125,8 +125,17 @@ class TraceLines:
         self._known = KnownLines()
         self._comms = names.comms
 
+    @property
+    def base(self) -> int | None:
+        """The time that is printed as 0; None before the first event."""
+        return self._base
+
     def lines(self, paired: PairedEvents) -> Flat:
         """Return the lines of a batch, in order."""
+        return self.placed_lines(paired)[1]
+
+    def placed_lines(self, paired: PairedEvents) -> tuple[NDArray[np.int64], Flat]:
+        """Return the lines of a batch, in order, and the position of each: twice its row, one less for a line before the row."""
         events = paired.events
         if self._base is None and events.size:
             self._base = 0 if self._options.absolute_time else int(events.time[0])
@@ -140,14 +149,15 @@ class TraceLines:
         parts.append(self._others(paired))
         parts = [part for part in parts if len(part.position)]
         if not parts:
-            return NO_LINES
+            return np.zeros(0, np.int64), NO_LINES
         position = np.concatenate([part.position for part in parts])
         texts = np.empty((len(position), 2), object)
         texts[:, 0] = np.concatenate([part.heads for part in parts])
         texts[:, 1] = np.concatenate([part.bodies for part in parts])
         if len(parts) > 1:
-            texts = texts[np.argsort(position, kind="stable")]
-        return Flat(texts.ravel().tolist(), 2)
+            order = np.argsort(position, kind="stable")
+            position, texts = position[order], texts[order]
+        return position, Flat(texts.ravel().tolist(), 2)
 
     def rest(self) -> Flat:
         """Return the lines that were kept for the end: none."""
@@ -185,7 +195,9 @@ class TraceLines:
 
         numbers, varies = self._calls.key_numbers(events, entry)
         varies |= self._calls.vary_results(events, rows, entry)
-        keys = self._keys.keys([_RETURNED, *self._thread_numbers(events, rows, rows), *numbers, events.result[rows].view(np.uint64)])
+        result, number = events.result[rows].view(np.uint64), events.number[rows].view(np.uint64)
+        numbers.append(number)  # that of the entry is another one if samples between them were lost
+        keys = self._keys.keys([_RETURNED, *self._thread_numbers(events, rows, rows), *numbers, result])
         return _PlacedLines(2 * rows, heads, self._known.texts(keys, varies, make))
 
     def _continued(self, paired: PairedEvents, rows: NDArray[np.int64], entry: NDArray[np.int64]) -> _PlacedLines:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.system_calls.numbers import numbers_by_name
 from perfpy.errors import PerfError
-from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.tracing.events import ENTER, EXIT, CallColumns, CallEvents, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
 from perfpy.views.trace.call_text import CallTexts
-from perfpy.views.trace.json_lines import JsonCalls
-from perfpy.views.trace.lane_lines import LaneLines
+from perfpy.views.trace.divided_calls import DividedCalls, jobs_of, reader
 from perfpy.views.trace.lines import NO_LINES, LineOptions, TraceLines
 from perfpy.views.trace.other_events import OtherEvents, fault_name
-from perfpy.views.trace.slowest import SlowestCalls
 from perfpy.views.trace.stack_text import JoinedColumns, StackLimits, StackTexts
 from perfpy.views.trace.switched import NO_SWITCHES, SwitchedSamples
 
@@ -26,11 +24,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.records.batches import FurtherColumns
+    from perfpy.perfdata.records.delivery.spans import Span
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
     from perfpy.tracing.totals import Totals
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.pieces import Flat
+    from perfpy.views.trace.json_lines import JsonCalls
+    from perfpy.views.trace.lane_lines import LaneLines
+    from perfpy.views.trace.slowest import SlowestCalls
     from perfpy.views.trace.switched import SwitchOptions
 
 _ENDING = ("exit", "exit_group")
@@ -79,11 +81,19 @@ def make_lines(
 ) -> TraceLines | JsonCalls | SlowestCalls | LaneLines:
     """Return what makes the lines of a stream of events, or collects its calls for a picture."""
     if options.lanes is not None:
+        from perfpy.views.trace.lane_lines import LaneLines  # rarely needed
+
         return LaneLines(options.lanes, options, calls, names)
     if options.as_json:
+        from perfpy.views.trace.json_lines import JsonCalls  # rarely needed
+
         return JsonCalls(options, calls, names)
     lines = TraceLines(options, calls, names, ending, others, stacks)
-    return SlowestCalls(lines, options) if options.slowest else lines
+    if not options.slowest:
+        return lines
+    from perfpy.views.trace.slowest import SlowestCalls  # rarely needed
+
+    return SlowestCalls(lines, options)
 
 
 class RecordedCalls:
@@ -116,13 +126,15 @@ class RecordedCalls:
         self._recording = recording
         self.machine = str(recording.header.get("arch") or "x86_64")
         self._filter = call_filter
+        self._has_switches = switches != NO_SWITCHES
         self._switched = SwitchedSamples(switches, recording.events)
         self._fields = call_fields(recording.events, recording.data.tracing)
         if not self._fields:
             raise PerfError(f"{recording.path}: no tracepoints of system calls; record them with perfpy trace record")
         self.calls = CallTexts(self.machine)
         ending = ending_numbers(self.machine)
-        self._pairing = Pairing(ending, wants_interruptions=options is not None and options.has_interruptions)
+        self._new_pairing = partial(Pairing, ending, wants_interruptions=options is not None and options.has_interruptions)
+        self._pairing = self._new_pairing()
         self._totals = totals
         has_faults = any(map(fault_name, recording.events))
         self._stacks = StackTexts(recording.data, stacks if options is not None else None, has_faults=has_faults)
@@ -133,11 +145,48 @@ class RecordedCalls:
         """Return the lines that were kept for the end."""
         return NO_LINES if self._lines is None else self._lines.rest()
 
+    def lines(self, *, divides: bool = True) -> Iterator[Flat]:
+        """Yield the lines of each batch. divides: other processes may make them, ahead of this one."""
+        parts = self._recording.data.records.delivery_spans if divides and self._is_divisible else []
+        jobs = jobs_of(parts, self._recording.data.sample_counts.total()) if parts else 1
+        yield from self._divided_lines(parts, jobs) if jobs > 1 else (lines for _, lines in self.batches())
+
+    @cached_property
+    def _has_calls_only(self) -> bool:
+        """Whether all samples are those of system calls."""
+        return not self._recording.data.sample_counts.keys() - self._fields.keys()
+
+    @property
+    def _is_divisible(self) -> bool:
+        """Whether spans of the recording can be printed apart: it has calls only, and the lines are text."""
+        is_plain = self._has_calls_only and not self._stacks.fields and not self._has_switches
+        return is_plain and (self._lines is None or isinstance(self._lines, TraceLines))
+
+    def _divided_lines(self, parts: list[Span], jobs: int) -> Iterator[Flat]:
+        """Yield the lines of parts, made by several processes but for those of the first span with events."""
+        more = CallColumns(self._fields, self._recording.data.endian, has_arguments=self._lines is not None)
+        read = reader(lambda span: self._recording.batch_of(span, _FIELDS, more), self._filter.apply)
+        lines = self._lines if isinstance(self._lines, TraceLines) else None
+        for index, span in enumerate(parts):
+            events = read(span)
+            if events is None or not events.size:
+                continue
+            paired = self._pairing.pair(events)
+            if self._totals is not None:
+                self._totals.add(paired)
+            if lines is not None:
+                yield lines.lines(paired)
+            divided = DividedCalls(self._pairing, self._new_pairing, lines, self._totals)
+            yield from divided.batches(parts[index + 1 :], read, self._recording.data.warnings, jobs)
+            return
+
     def batches(self) -> Iterator[tuple[PairedEvents, Flat]]:
         """Yield the events of each batch and their lines."""
-        fields = (*_FIELDS, "raw") if self._lines is not None and len(self._fields) < len(self._recording.events) else _FIELDS
+        fields = _FIELDS if self._lines is None or self._has_calls_only else (*_FIELDS, "raw")
         more: FurtherColumns = CallColumns(self._fields, self._recording.data.endian, has_arguments=self._lines is not None)
         if self._lines is not None and self._stacks.fields:
+            from perfpy.symbols.files.debug_files import Inline, SymbolOptions  # few recordings have callchains
+
             unwinding = self._stacks.begin(self._recording.symbolizer(SymbolOptions(inline=Inline.ALL_AS_PERF)))
             more = JoinedColumns([more, unwinding]) if unwinding is not None else more
             fields = (*fields, *self._stacks.fields)

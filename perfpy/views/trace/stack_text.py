@@ -8,12 +8,8 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.callchains.user_callchains import user_callchains
-from perfpy.analysis.samples.callchains import whole_chains_of
-from perfpy.debuginfo.inlined_frames import give_inlined
 from perfpy.symbols.dso import UNKNOWN_NAME
 from perfpy.untrusted.text import one_line
-from perfpy.views.script.texts.frame_text import truncate_chains
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +69,9 @@ class StackTexts:
 
     def begin(self, symbolizer: Symbolizer) -> FurtherColumns | None:
         """Use these symbols for the next batches; return what unwinds copied stacks, None without them."""
+        from perfpy.analysis.callchains.user_callchains import user_callchains  # most recordings have no callchains
+        from perfpy.debuginfo.inlined_frames import give_inlined
+
         self._symbolizer = symbolizer
         self._frames = []
         if symbolizer.inliner is None:
@@ -85,6 +84,9 @@ class StackTexts:
 
     def stacks(self, samples: NDArray[np.int64], *, are_calls: bool) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
         """Return the lines of each sample's callchain, and whether it has enough frames."""
+        from perfpy.analysis.samples.callchains import whole_chains_of  # see begin()
+        from perfpy.views.script.texts.frame_text import truncate_chains
+
         batch, symbolizer, options = self._batch, self._symbolizer, self._options
         assert batch is not None
         assert symbolizer is not None

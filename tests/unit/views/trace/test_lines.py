@@ -17,7 +17,7 @@ from perfpy.views.trace.slowest import SlowestCalls
 from tests.builders.call_events import CallEventList
 
 NOTHING = np.zeros(0, np.int64)
-KILL, GETPPID, EXIT_GROUP = 62, 110, 231
+READ, KILL, GETPPID, EXIT_GROUP = 0, 62, 110, 231
 
 
 @pytest.mark.parametrize("longest", [1_000, 99_999_999, 10**12, 10**16])
@@ -86,3 +86,11 @@ def test_calls_without_frames_are_not_printed_where_a_number_of_frames_is_asked_
     lines = TraceLines(LineOptions(has_least_depth=has_least_depth), CallTexts("x86_64"), FollowedComms(), np.array([EXIT_GROUP]))
     calls = CallEventList().call(1, GETPPID).enter(1, EXIT_GROUP)
     assert len(lines.lines(Pairing(np.array([EXIT_GROUP])).pair(calls.events())).lines()) == count
+
+
+def test_a_result_is_printed_as_that_of_the_call_that_returned() -> None:
+    """If samples are lost, the entry before a return can be that of another call; equal numbers make no equal lines then."""
+    calls = CallEventList().enter(1, GETPPID).exit(1, READ, result=0).enter(1, GETPPID).exit(1, GETPPID, result=0)
+    lines = TraceLines(LineOptions(shows_comm=False), CallTexts("x86_64"), FollowedComms(), NOTHING)
+    first, second = lines.lines(Pairing(NOTHING).pair(calls.events())).lines()
+    assert [b"swapper" in first, b"swapper" in second] == [False, True]

@@ -849,7 +849,9 @@ _perfpy() {
                 '*--fuzzy-name[task names may match in part]' \
                 '*--color-pids=[highlight these tasks]:value: ' \
                 '*--color-cpus=[highlight these CPUs]:value: ' \
-                '1:action:(record latency timehist map script)' \
+                '*-r+[repeat the load n times]:value: ' \
+                '*--repeat=[repeat the load n times]:value: ' \
+                '1:action:(record latency timehist map replay script)' \
                 '*:file:_files'
             ;;
         lock)

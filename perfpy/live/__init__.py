@@ -16,5 +16,6 @@ fading_rows   the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval
 background    a thread that computes updates while keys and ring buffers are read
 thread_watch  states of threads through /proc (why without access to tracepoints)
+load_replay   threads that repeat a recorded load (sched replay)
 calls         system calls of running tasks, for `perfpy trace`
 """

@@ -7,6 +7,7 @@ latency       delays on the run queue, by task
 timehist      each switch, with its times
 narrowing     filters of timehist
 switch_map    the thread of each CPU over time
+replay_plan   the recorded load as events of each task
 threads       the threads of a recording in perf's order
 summary       run time and idle time of each thread
 """

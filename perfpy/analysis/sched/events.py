@@ -54,7 +54,13 @@ class SchedEvents(NamedTuple):
 
 
 def read_events(
-    source: SampleSource, *, runtimes: bool = True, chains: bool = False, comms: bool = False, columns: Collection[str] = TASK_COLUMNS
+    source: SampleSource,
+    *,
+    runtimes: bool = True,
+    chains: bool = False,
+    comms: bool = False,
+    woken_comms: bool = False,
+    columns: Collection[str] = TASK_COLUMNS,
 ) -> SchedEvents:
     """Read the scheduler's events. Raises UsageError if the recording has no switches.
 
@@ -63,6 +69,7 @@ def read_events(
         runtimes: whether to read sched_stat_runtime.
         chains: whether to keep the callchains of switches.
         comms: whether to read prev_comm and next_comm of switches.
+        woken_comms: whether to read comm of wakeups.
         columns: which of pid, tid and cpu of the samples to read.
     """
     present = tracepoints_of(source)
@@ -73,6 +80,8 @@ def read_events(
     fields_of = {name: _FIELDS[name] for name in names}
     if comms:
         fields_of[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
+    if woken_comms:
+        fields_of |= {name: (*_FIELDS[name], "comm") for name in (waking, NEW)}
     rows = read_tracepoints(source, fields_of, with_chains=(SWITCH,) if chains else (), columns=columns)
     rows = {name: table.with_numbers(_FIELDS[name]) for name, table in rows.items()}
     wakeups = [rows[name] for name in (waking, NEW) if name in rows]

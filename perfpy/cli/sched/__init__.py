@@ -9,4 +9,5 @@ record     sched record
 latency    sched latency
 timehist   sched timehist
 map        sched map
+replay     sched replay
 """

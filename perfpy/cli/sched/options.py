@@ -47,6 +47,12 @@ class TimehistOptions(SchedOptions):
     comm: str = option("--comm", Value(default=""), "only threads with these names", metavar="<comm[,comm...]>")
 
 
+class ReplayOptions(SchedOptions):
+    """Options of `perfpy sched replay`."""
+
+    repeat: int = option("-r,--repeat", Value(parse_unsigned, default=10), "repeat the load n times (0: without end)", metavar="<n>")
+
+
 class MapOptions(SchedOptions):
     """Options of `perfpy sched map`."""
 

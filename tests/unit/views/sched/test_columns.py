@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfpy.views.sched.columns import duration_piece, milliseconds
-from perfpy.views.script.pieces import Coded, Joiner, text_of
+from perfpy.views.script.pieces import Coded, Joiner, Piece, text_of
 
 
 def test_durations_of_a_million_milliseconds_and_more_are_wider() -> None:
@@ -18,6 +18,6 @@ def test_durations_of_a_million_milliseconds_and_more_are_wider() -> None:
 def test_lines_of_equal_width_are_joined_like_others() -> None:
     codes = np.array([1, 0, 1])
     for texts in ([b"ab", b"cd"], [b"ab", b"longer"], [b"a\0", b"b\0"]):
-        pieces = [np.array([b"12", b"34", b"56"]), b" ", Coded(codes, texts), b"\n"]
+        pieces: list[Piece] = [np.array([b"12", b"34", b"56"]), b" ", Coded(codes, texts), b"\n"]
         assert text_of(pieces, 3) == b"".join(Joiner().join(pieces, 3).parts)
     assert text_of([b""], 0) == b""

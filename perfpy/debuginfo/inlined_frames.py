@@ -82,19 +82,20 @@ class InlinedFrames:
         """Whether a dso has debug information with inlined calls."""
         return number >= 0 and self._finder(number) is not None
 
-    def expand(self, frames: Ids, counts: Int64, *, callers_first: bool = False) -> tuple[Ids, Int64]:
+    def expand(self, frames: Ids, counts: Int64, *, callers_first: bool = False, calls: bool = False) -> tuple[Ids, Int64]:
         """Return callchains with frames of inlined calls added.
 
         Args:
             frames: frame ids, one chain after the other.
             counts: frames per chain.
             callers_first: whether chains begin with the outermost frame.
+            calls: whether all frames are callers, also the innermost ones.
         """
         if not len(frames):
             return frames, counts
         ends = np.cumsum(counts)
         mirror = np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames)) if callers_first else slice(None)
-        states = self._states(frames, counts, callers_first=callers_first)
+        states = self._states(frames, counts, callers_first=callers_first, calls=calls)
         self._look_up(states[mirror])
         replacements = self._count[states]
         is_replaced = np.flatnonzero(replacements)
@@ -109,7 +110,7 @@ class InlinedFrames:
         result[slices_index(bounds[is_replaced], replacements[is_replaced])[0]] = self._frames[index]
         return result, bounds[ends] - bounds[ends - counts]
 
-    def _states(self, frames: Ids, counts: Int64, *, callers_first: bool) -> Int64:
+    def _states(self, frames: Ids, counts: Int64, *, callers_first: bool, calls: bool) -> Int64:
         """Return each frame's id times two, plus 1 for callers, whose address is after the call."""
         states = frames.astype(np.int64) << 1
         if not self._style.returns:
@@ -121,7 +122,7 @@ class InlinedFrames:
             innermost = np.ones(len(rows), np.bool_)
             differs = chain[1:] != chain[:-1]
             innermost[slice(0, -1) if callers_first else slice(1, None)] = differs
-            states[rows[~innermost]] |= 1
+            states[rows if calls else rows[~innermost]] |= 1
         return states
 
     def _look_up(self, states: Int64) -> None:

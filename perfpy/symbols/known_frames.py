@@ -124,9 +124,11 @@ class KnownFrames(Symbolizer):
         """Return the frames, all of which are resolved."""
         return self.frames
 
-    def expand(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+    def expand(
+        self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False, calls: bool = False
+    ) -> tuple[Ids, NDArray[np.int64]]:
         """Return callchains unchanged: they contain the inlined frames already."""
-        del callers_first
+        del callers_first, calls
         return ids, counts
 
     def spaces_of(self, ids: Ids) -> NDArray[np.int64]:

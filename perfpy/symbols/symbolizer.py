@@ -49,8 +49,10 @@ _KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "
 class Inliner(Protocol):
     """An expansion of callchains by inlined calls (perfpy.debuginfo.inlined_frames)."""
 
-    def expand(self, frames: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
-        """Return callchains (frame ids, and frames per callchain) with inlined frames added."""
+    def expand(
+        self, frames: Ids, counts: NDArray[np.int64], *, callers_first: bool = False, calls: bool = False
+    ) -> tuple[Ids, NDArray[np.int64]]:
+        """Return callchains (frame ids, and frames per callchain) with inlined frames added; calls: whether all frames are callers."""
 
     def may_expand(self, number: int) -> bool:
         """Whether a dso may have inlined calls."""
@@ -227,9 +229,11 @@ class Symbolizer:
 
         return without_interpreters(ids, counts, self.frames.dso, self.dsos)
 
-    def expand(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
-        """Return callchains (as for `folded`) with inlined frames if there is an inliner."""
-        return (ids, counts) if self.inliner is None else self.inliner.expand(ids, counts, callers_first=callers_first)
+    def expand(
+        self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False, calls: bool = False
+    ) -> tuple[Ids, NDArray[np.int64]]:
+        """Return callchains (as for `folded`) with inlined frames if there is an inliner; calls: whether all frames are callers."""
+        return (ids, counts) if self.inliner is None else self.inliner.expand(ids, counts, callers_first=callers_first, calls=calls)
 
     def add_inlined(self, frames: Ids, symbols: Ids) -> Ids:
         """Append frames that differ from resolved ones in their symbols; return their ids."""

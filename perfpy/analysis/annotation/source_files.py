@@ -2,8 +2,8 @@
 
 Functions that a runtime names with their source file count for the
 line that runs, or for the line where they begin if that is unknown,
-including the runtime's work for them. Calls count for functions
-named by a runtime, if the callchains contain them.
+including the runtime's work for them. Callchains tell the lines of
+calls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class SourceLine(NamedTuple):
-    """A line; percent: its own share of the event; with_inlined: including inlined code and calls; samples: its own."""
+    """A line; percent: its own share of the event; with_inlined: including what it calls, inlined code or not; samples: its own."""
 
     line: int
     percent: float
@@ -93,7 +93,7 @@ class SourceShares(NamedTuple):
 
     Attributes:
         without_lines: files of code -> the share of samples there without known lines.
-        with_calls: whether shares with inlined code also have calls.
+        with_calls: whether shares with inlined code also have calls of other functions: the event has callchains.
         frame_lines: the lines of frames.
     """
 
@@ -119,9 +119,8 @@ class _LineRows(NamedTuple):
 
 
 def source_scan(data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter) -> SampleScan:
-    """Return the scan that folds samples for source_shares(). Only lines of runtimes need callchains."""
-    is_runtime_code = any(dso.made_code for dso in timeline.dso_table.dsos)
-    chains = is_runtime_code and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
+    """Return the scan that folds samples for source_shares()."""
+    chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
     return SampleScan(data, timeline, symbolizer, FoldingPlan(("frame",), sample_filter, chains=chains))
 
 
@@ -142,29 +141,41 @@ def source_shares(
             total = int(folded.period[of_event].sum()) or 1
             rows = np.flatnonzero(of_event & unfiltered)
             percent = (100.0 / total * folded.period[rows]).astype(np.float64)
-            callers = None if table is None else _callers(folded.chain[rows], table, locations)
+            has_chains = table is not None and event.attr.sample_type & SampleType.CALLCHAIN
+            callers = _callers(folded.chain[rows], table, locations) if table is not None and has_chains else None
             shares.append(_shares(event.name, _LineRows(frames[rows], percent, folded.count[rows], callers), symbolizer))
     return shares
 
 
 def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[Int64, Int64]:
-    """Return the frames named by a runtime in some rows' callchains, and the row of each."""
+    """Return the states (_state) of the callers in some rows' callchains, and the row of each."""
     frames, offsets = table.chains()
     index, starts = slices_index(offsets[chain], np.diff(offsets)[chain])
     row = np.repeat(np.arange(len(chain)), np.diff(starts))
-    is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
-    has_symbol = is_runtime_code[locations.dso[frames[index]]]
-    return frames[index][has_symbol].astype(np.int64), row[has_symbol]
+    index, row = index[frames[index] >= 0], row[frames[index] >= 0]
+    callers = frames[index].astype(np.int64)
+    is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)[locations.dso[callers]]
+    # The first frame of user space and of the kernel is where they were interrupted; other addresses are those after a call.
+    key = row << 8 | locations.level[callers].astype(np.int64)
+    is_call = np.ones(len(key), np.bool_)
+    is_call[np.unique(key, return_index=True)[1]] = False
+    return _state(callers, is_call & ~is_runtime_code), row
+
+
+def _state(frames: Int64, is_call: NDArray[np.bool_] | bool) -> Int64:
+    """Return frames' ids times two, plus 1 for callers, whose address is after the call."""
+    states: Int64 = frames << 1 | is_call
+    return states
 
 
 def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
     """Return the shares of some rows."""
     count = len(rows.frame)
     callers, row = rows.callers or (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    distinct, which = np.unique(np.concatenate([rows.frame, callers]), return_inverse=True)
+    distinct, which = np.unique(np.concatenate([_state(rows.frame, False), callers]), return_inverse=True)
     which = which.ravel()
     percent = np.bincount(which[:count], rows.percent, len(distinct)).astype(np.float64)
-    lines = _Lines(symbolizer, distinct.astype(np.int32))
+    lines = _Lines(symbolizer, distinct)
     within = np.concatenate([np.arange(count), row])
     files = lines.files(percent, sum_by(which[:count], rows.samples, len(distinct)), (within, which, rows.percent))
     return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.callers is not None, lines.of_frames())
@@ -190,15 +201,17 @@ def line_frames(folded: Folded, table: ChainSource | None, locations: Locations)
 
 
 class _Lines:
-    """The lines of some frames, innermost first."""
+    """The lines of some frames, innermost first. states: of the frames, ascending."""
 
-    def __init__(self, symbolizer: Symbolizer, frames: NDArray[np.int32]) -> None:
+    def __init__(self, symbolizer: Symbolizer, states: Int64) -> None:
         self._symbolizer = symbolizer
-        self._frames = frames
-        chains, counts = symbolizer.expand(frames, np.ones(len(frames), np.int64))
+        self._is_call = states & 1 != 0
+        self._frames = (states >> 1).astype(np.int32)
+        chains, counts = self._expanded()
         symbolizer.resolve()
         infos, lines = DebugInfos(symbolizer), NamedLines()
-        code_lines = infos.code_lines(chains.astype(np.int64))
+        back = np.repeat(self._is_call, counts) & (symbolizer.frames.dso[chains] >= 0)
+        code_lines = infos.code_lines(chains.astype(np.int64), back.astype(np.uint64))
         self._paths = infos.paths
         file, line = code_lines.file.copy(), code_lines.line.copy()
         for position in np.flatnonzero(self._is_named(chains)).tolist():
@@ -208,9 +221,23 @@ class _Lines:
             if path:
                 file[position], line[position] = self._number(path), number
         file[line == 0] = np.where(self._is_named(chains)[line == 0], file[line == 0], NOWHERE)
-        self._chain = np.repeat(np.arange(len(frames)), counts)
+        self._chain = np.repeat(np.arange(len(states)), counts)
         self._first = np.cumsum(counts) - counts
         self._file, self._line = file, line
+
+    def _expanded(self) -> tuple[NDArray[np.int32], Int64]:
+        """Return each frame with those of the functions inlined there, and their number."""
+        counts = np.ones(len(self._frames), np.int64)
+        parts: list[NDArray[np.int32]] = []
+        for calls in (False, True):
+            rows = np.flatnonzero(self._is_call == calls)
+            part, counts[rows] = self._symbolizer.expand(self._frames[rows], counts[rows], calls=calls)
+            parts.append(part)
+        chains = np.concatenate(parts)
+        order = np.argsort(
+            np.concatenate([np.repeat(rows, counts[rows]) for rows in map(np.flatnonzero, (~self._is_call, self._is_call))]), kind="stable"
+        )
+        return chains[order], counts
 
     def _is_named(self, chains: NDArray[np.int32]) -> NDArray[np.bool_]:
         table = self._symbolizer.frames
@@ -256,14 +283,14 @@ class _Lines:
         return sorted(files, key=lambda file: (-file.with_inlined, -file.percent, file.path))
 
     def of_frames(self) -> FrameLines:
-        """Return the lines of all frames."""
-        rows = np.flatnonzero(self._file >= 0)
+        """Return the lines of all frames but callers."""
+        rows = np.flatnonzero((self._file >= 0) & ~self._is_call[self._chain])
         frame, chain = self._frames.astype(np.int64), self._chain[rows]
         return FrameLines(self._paths, frame[chain], self._file[rows], self._line[rows], self._first[chain] == rows)
 
     def without_lines(self, percent: NDArray[np.float64]) -> dict[str, float]:
         """Return the files of code without known lines, sorted by share."""
-        unknown = self._file[self._first] < 0 if len(self._first) else np.zeros(0, np.bool_)
+        unknown = (self._file[self._first] < 0) & (percent > 0) if len(self._first) else np.zeros(0, np.bool_)
         numbers = self._symbolizer.frames.dso[self._frames[unknown]]
         names = [*(dso.short_name for dso in self._symbolizer.dsos), "[unknown]"]
         shares: dict[str, float] = {}

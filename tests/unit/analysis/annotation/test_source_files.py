@@ -118,3 +118,22 @@ def test_only_samples_that_pass_where_count(files: Path) -> None:
     with Recording(str(files / "perf.data")) as opened:
         part = opened.where(time=(None, "50%"))
         assert 0 < part.source_files(symbols=SymbolOptions(symfs=str(files), cache=False))[0].samples < 13
+
+
+def test_lines_have_the_samples_of_what_they_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A caller's address is that after its call: 0x401016 begins line 3, but the call is the inlined line 9, called in line 2."""
+    files = spin_with_lines(tmp_path)
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    ids = SampleId(pid=7, tid=7, time=100)
+    built.record(records.Comm(0, 7, 7, "spin", ids))
+    built.record(records.Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 8, 1, 99, 0, 5, 2, "/bin/spin", b"", ids))
+    user, leaf, caller = (1 << 64) - 512, 0x401018, 0x401016
+    for number, chain in enumerate([(leaf, caller, caller), (leaf, caller), (leaf,), (caller,)]):
+        built.sample(misc=2, ip=chain[0], pid=7, tid=7, time=200 + number, period=1000, callchain=[user, *chain])
+    (files / "perf.data").write_bytes(built.file())
+    result = shares(files)
+    assert result.with_calls
+    lines = {(file.path.rpartition("/")[2], line.line): (line.percent, line.with_inlined) for file in result.files for line in file.lines}
+    assert lines == {("a.c", 2): (0, 50), ("a.c", 3): (100, 100), ("b.h", 9): (0, 50)}
+    assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
+    assert "   self    total     line\n" in capsys.readouterr().out

@@ -93,18 +93,18 @@ export class CodeView {
   drawFile(one) {
     const found = this.follows(one) ? fileShares(one, this.weights, this.whole) : null, of = found ? "the selected samples" : "the whole recording";
     /* calls are in whole stacks, not in sites */
-    const calls = found && one.calls;
-    this.about.textContent = `${one.event}: ` + (calls ? `own lines: ${percent(found.ownShare)} of ${of}`
-      : `${percent(found ? found.share : one.share)} of ${of}, ${percent(found ? found.ownShare : one.own)} without inlined code`)
+    const calls = one.calls && !found;
+    this.about.textContent = `${one.event}: ${percent(found ? found.share : one.share)} of ${of}, ${percent(found ? found.ownShare : one.own)} without `
+      + (calls ? "calls" : "inlined code")
       + (one.lines.some(([, , text]) => text) ? "" : ". The file is not here, or not called as source files are");
-    head(this.table, [["Own", "number"], [calls ? "" : "+ inlined", "number"], ["Line", "number"], ["Source", "text"]]);
+    head(this.table, [[calls ? "Self" : "Own", "number"], [calls ? "Total" : "+ inlined", "number"], ["Line", "number"], ["Source", "text"]]);
     let before = null;
     const rows = [], shown = share => share ? percent(share) : "";
     for (const [number, ownOfAll, text, wholeOfAll] of one.lines) {
       if (before !== null && number > before + 1) rows.push(this.gap(4));
       before = number;
-      const own = found ? found.own.get(number) || 0 : ownOfAll, whole = calls ? own : found ? found.inlined.get(number) || 0 : wholeOfAll;
-      rows.push(this.heated(whole, row(cell(shown(own), "number"), cell(calls ? "" : shown(whole), "number"), cell(number, "number"), cell(text, "text"))));
+      const own = found ? found.own.get(number) || 0 : ownOfAll, whole = found ? found.inlined.get(number) || 0 : wholeOfAll;
+      rows.push(this.heated(whole, row(cell(shown(own), "number"), cell(shown(whole), "number"), cell(number, "number"), cell(text, "text"))));
     }
     this.table.tBodies[0].replaceChildren(...rows);
   }

@@ -118,7 +118,7 @@ class AnnotateRun:
                 show_functions(functions, event_title(table, skip_empty=True), screen)
         self._print_missing_code(annotation)
         if limit and not options.quiet:
-            screen.print(f"functions below {limit:g}% are hidden; --percent-limit 0 shows all, --stdio prints whole functions", style="dim")
+            screen.print(f"functions below {limit:g}% are hidden; all: --percent-limit 0, whole code: --stdio", style="dim")
         return 0
 
     def _show_source(self) -> int:

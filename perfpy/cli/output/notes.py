@@ -11,7 +11,7 @@ from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 def notes_are_read(*, quiet: bool, verbose: int) -> bool:
@@ -39,6 +39,18 @@ def wrap_note(note: str) -> list[str]:
 
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     return wrap(text, _width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [text]
+
+
+def fit_notes(notes: Sequence[str], rows: int) -> list[str]:
+    """Return the first notes that fit into the rows of a screen, and a note on the others."""
+    count = len(notes)
+    while count and rows_of([*notes[:count], *_others(len(notes) - count)]) > rows:
+        count -= 1
+    return [*notes[:count], *_others(len(notes) - count)]
+
+
+def _others(count: int) -> list[str]:
+    return [f"{count} more {'note' if count == 1 else 'notes'}: -v shows {'it' if count == 1 else 'them'}"] if count else []
 
 
 def rows_of(notes: Iterable[str]) -> int:

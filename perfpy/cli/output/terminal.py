@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import IO
 
     from perfpy.cli.output.screen_console import ScreenConsole
@@ -58,6 +58,20 @@ def console(file: IO[str] | None = None) -> ScreenConsole:
     from perfpy.cli.output.screen_console import ScreenConsole  # 30 ms: only for the views on a terminal
 
     return ScreenConsole(file or sys.stdout, colour=wants_colour())
+
+
+def wrap_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines, on a terminal wrapped to its width, with indented continuation lines."""
+    if not is_terminal():
+        yield from lines
+        return
+    from textwrap import wrap
+
+    columns = width()
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        whole = len(line) <= columns
+        yield from [line] if whole else wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
-from perfpy.cli.output.notes import notes_are_read, print_notes, rows_of
+from perfpy.cli.output.notes import fit_notes, notes_are_read, print_notes, rows_of
 from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import is_terminal, print_lines, wants_plain
 from perfpy.cli.report.columns import hidden_keys
@@ -114,8 +114,10 @@ class ReportRun:
             print_notes(self._notes(report), quiet=self._options.quiet, verbose=self._options.verbose)
         else:
             notes = list(self._notes(report))
-            self._show_screen(report, text_options, notes)
-            print_notes(notes, quiet=self._options.quiet, verbose=self._options.verbose)
+            rows_left = self._show_screen(report, text_options, notes)
+            print_notes(
+                notes if self._options.verbose else fit_notes(notes, rows_left), quiet=self._options.quiet, verbose=self._options.verbose
+            )
         return 0
 
     def _report_blocks(self) -> int:
@@ -185,7 +187,8 @@ class ReportRun:
 
             _print(thread_count_lines(self._recording))
 
-    def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> None:
+    def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> int:
+        """Print the report, and return the rows that it leaves for notes above the prompt."""
         from perfpy.cli.output.terminal import console
         from perfpy.views.report.screens.screen import ScreenOptions, show_report
 
@@ -199,7 +202,12 @@ class ReportRun:
             lines_after=rows_of(notes) if notes_are_read(quiet=options.quiet, verbose=options.verbose) else 0,
             verdict=self._verdict(report),
         )
-        show_report(report, self._recording, console(), screen_options)
+        screen = console()
+        with screen.capture() as captured:
+            show_report(report, self._recording, screen, screen_options)
+        text = captured.get()
+        screen.file.write(text)
+        return max(screen.height - 1 - text.count("\n"), 1)
 
     def _verdict(self, report: Report) -> list[Sentence]:
         from perfpy.views.verdict.profile import profile_verdict  # not needed for plain reports

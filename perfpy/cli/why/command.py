@@ -6,7 +6,7 @@ import os
 
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import PerfCommand, fail
-from perfpy.cli.output.terminal import print_lines
+from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.cli.why.options import WhyCommandOptions
 
 _LONGEST = 365 * 86400  # seconds
@@ -53,7 +53,7 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int], *, reco
         if options.as_json:
             print(why_json(explanation))
         else:
-            print_lines(why_lines(explanation, stacks=options.verbose > 0))
+            print_lines(wrap_lines(why_lines(explanation, stacks=options.verbose > 0)))
 
 
 def _pids(text: str) -> list[int]:

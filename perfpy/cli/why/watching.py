@@ -15,7 +15,7 @@ from perfpy.analysis.why.kinds import RUNNING
 from perfpy.capture.output.wakeups import Wakeups
 from perfpy.capture.workload import Workload
 from perfpy.cli.line.options import fail
-from perfpy.cli.output.terminal import print_lines
+from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.tracefs import Tracefs
@@ -64,7 +64,7 @@ def watch(options: WhyCommandOptions, pids: list[int]) -> int:
     if options.as_json:
         print(watched_json(main, threads, waits, thread_watch.parent_of))
     else:
-        print_lines(watched_lines(main, threads, waits, thread_watch.parent_of, all_threads=options.verbose > 0))
+        print_lines(wrap_lines(watched_lines(main, threads, waits, thread_watch.parent_of, all_threads=options.verbose > 0)))
     return workload.ended.exit_code if workload is not None and workload.ended else 0
 
 

@@ -172,7 +172,8 @@ def _show_table(report: Report, histogram: Histogram, console: Console, options:
     functions = functions_of(report, histogram)
     parts = limits.fitting(_parts(histogram, functions, with_samples[:1].tolist(), console.width, options, limits))
     displayed = with_samples[: limits.rows_beside(parts)].tolist()
-    columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first)
+    without_callees = options.own_first and not _has_one_command(_commands(histogram))
+    columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first, without_callees=without_callees)
     samples = sum(event.samples for event in histogram.events)
     title = f"  {samples:,} {plural(samples, 'sample')}"
     name = fit_text(visible(event_title(histogram, skip_empty=True)), console.width)
@@ -194,8 +195,9 @@ def _parts(
     """Return the parts below the rows."""
     name = at_a_glance if options.text.short_names else str
     functions = _functions(histogram, name, width, limits)
-    files, commands = (hottest_by(key, histogram) if len(histogram.layout.keys) > 1 else [] for key in ("dso", "comm"))
-    of_one_command = sum(share >= _MATTERS for share, _ in commands) < 2
+    files = hottest_by("dso", histogram) if len(histogram.layout.keys) > 1 else []
+    commands = _commands(histogram)
+    of_one_command = _has_one_command(commands)
     half = width // 2 - 1
     categories = hottest_categories(sampled) if sampled is not None else []
     has_categories = of_one_command and sum(share >= _MATTERS for share, _ in categories) > 1
@@ -204,6 +206,16 @@ def _parts(
     of_left = _shares(left, beside, half, limits) if has_categories or not of_one_command else None
     calls = _tree(histogram, first, options.text) if options.tree else _path(hottest_path(histogram, name), width, limits)
     return [part for part in (_side_by_side(of_left, of_files, half), functions, calls) if part is not None]
+
+
+def _commands(histogram: Histogram) -> list[tuple[float, str]]:
+    """Return the shares of commands; empty for a table of commands."""
+    return hottest_by("comm", histogram) if len(histogram.layout.keys) > 1 else []
+
+
+def _has_one_command(commands: Sequence[tuple[float, str]]) -> bool:
+    """Whether at most one command matters: rows of several commands split a function's callers, so shares with callees mislead."""
+    return sum(share >= _MATTERS for share, _ in commands) < 2
 
 
 def _functions(histogram: Histogram, name: Callable[[str], str], width: int, limits: _Limits) -> _Part | None:

@@ -93,6 +93,7 @@ class ScreenColumns:
         options: options of the texts.
         own_first: whether own shares come first.
         every_key: keep columns that are equal in all entries.
+        without_callees: leave out shares with callees.
     """
 
     def __init__(
@@ -104,11 +105,14 @@ class ScreenColumns:
         *,
         own_first: bool = False,
         every_key: bool = False,
+        without_callees: bool = False,
     ) -> None:
         self._histogram = histogram
         self._options = options
         self._measure = measure
         self._numbers = _numbers(histogram)
+        if without_callees:
+            self._numbers = [number for number in self._numbers if number.metric.value != "children"]
         if own_first:
             self._numbers.sort(key=lambda number: number.metric.value == "children")
         keys = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from perfpy.cli.output import terminal
+from perfpy.cli.output.notes import fit_notes
 from perfpy.cli.output.progress import progress_line
 from perfpy.cli.stat.progress import Progress
 
@@ -84,3 +85,15 @@ def test_never_means_never(monkeypatch):
 def test_columns_decides_the_width(monkeypatch):
     monkeypatch.setenv("COLUMNS", "123")
     assert terminal.width() == 123
+
+
+def test_notes_that_do_not_fit_the_screen_are_counted(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", FakeTerminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "20")
+    notes = ["one two three four five", "six", "seven"]
+    assert fit_notes(notes, 4) == notes
+    assert fit_notes(notes, 3) == ["3 more notes: -v shows them"]
+    assert fit_notes([*notes, "eight"], 5) == [*notes, "eight"]
+    assert fit_notes(["one", *notes], 4) == ["one", "3 more notes: -v shows them"]
+    assert fit_notes(notes, 0) == ["3 more notes: -v shows them"]

@@ -71,8 +71,11 @@ def recording_of_a_script(folder: Path) -> Path:
     return path
 
 
-def recording_of_two_waits(folder: Path) -> Path:
-    """Record six samples of `start` calling `save`, four of `main` calling `load`; both wait in `schedule`, called by libraries."""
+def recording_of_two_waits(folder: Path, second: str = "") -> Path:
+    """Record six samples of `start` calling `save`, four of `main` calling `load`; both wait in `schedule`, called by libraries.
+
+    second: the process's name for the last samples.
+    """
     for file, names in (("app", ("start", "save", "main", "load", "_ZSt4sortv", "_ZN4core3fmtEv")), ("lib", ("schedule",))):
         elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
         for number, name in enumerate(names):
@@ -82,6 +85,8 @@ def recording_of_two_waits(folder: Path) -> Path:
     built.record(Comm(0, 7, 7, "app", SampleId(pid=7, tid=7, time=1)))
     for start, name in ((0x401000, "/app"), (0x601000, "/lib")):
         built.record(Mmap2(2, 7, 7, start, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid=7, tid=7, time=1)))
+    if second:
+        built.record(Comm(0, 7, 7, second, SampleId(pid=7, tid=7, time=10)))
     for moment in range(10):
         caller, calls = (0x401010, 0x401110) if moment < 6 else (0x401210, 0x401310)
         of_libraries = 0x401410 + 0x100 * (moment % 2)
@@ -152,6 +157,15 @@ def test_own_shares_come_first_and_determine_the_order(own: Path) -> None:
     heading, *rows = section(of_own(own, "chains-user", options=PLAIN), "task-clock")
     assert heading.split() == ["Children", "Self", "Symbol", "Called", "from"]
     assert rows[0].split()[-1] == "_start"
+
+
+@pytest.mark.parametrize(("second", "options", "has_shares"), [("", OWN, True), ("other", OWN, False), ("other", PLAIN, True)])
+def test_rows_of_several_commands_have_no_shares_with_callees(
+    second: str, options: ScreenOptions, has_shares: bool, tmp_path: Path
+) -> None:
+    """A function's callers are in rows of several commands; --children shows the column."""
+    lines = shown(recording_of_two_waits(tmp_path, second), 80, callers=True, options=options)
+    assert ("Children" in section(lines, "cpu-clock")[0]) == has_shares
 
 
 def test_equal_columns_are_in_the_title(own: Path) -> None:

@@ -53,6 +53,13 @@ def run(
     return completed_process
 
 
+def output_of(line: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 300) -> str:
+    """Return what a line prints, as text. It must succeed."""
+    process = run(line, env=env, cwd=cwd, timeout=timeout)
+    assert process.returncode == 0, process.stderr.decode(errors="replace")
+    return process.stdout.decode(errors="surrogateescape")
+
+
 def _run_prepared(words: list[str], env: dict[str, str], cwd: Path, timeout: float) -> tuple[int, bytes, bytes]:
     """Return the status, output and errors of `perfpy WORDS`."""
     connection = _server()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
@@ -43,20 +43,16 @@ def test_a_blocking_callback_is_counted_and_named(version: str, tmp_path: Path) 
     if not python:
         pytest.skip(f"no Python {version} on this machine")
     (tmp_path / "program.py").write_text(PROGRAM)
-
-    def perfpy(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "perfpy", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
-
-    recorded = perfpy("record", "--python", "--off-cpu", "-F", "499", "-o", "perf.data", "--", python, "program.py").stderr
+    line = [*PERFPY, "record", "--python", "--off-cpu", "-F", "499", "-o", "perf.data", "--", python, "program.py"]
+    recorded = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True).stderr
     note = re.search(r"blocked the event loop for over 100 ms (\d+) times?, for ([\d,]+) ms or longer by (\S+)", recorded)
     assert note, recorded
     assert 3 <= int(note[1]) <= 3 + 30, "a busy machine can make turns of short callbacks long"
     assert int(note[2].replace(",", "")) >= 250
-    chains = re.split(r"\n\n+", perfpy("script", "-F", "ip,sym").stdout)
+    chains = re.split(r"\n\n+", output_of([*PERFPY, "script", "-F", "ip,sym"], cwd=tmp_path))
     marked = [chain for chain in chains if "[event loop blocked for over 100 ms]" in chain]
     assert len(marked) > 50
     assert all(re.search(r"py::(?:Handle\.)?_run:(?s:.*)\n.*\[event loop blocked.*\n.*_run_once:", chain) for chain in marked)
     assert sum("py::slow:" in chain for chain in marked) > 0.8 * len(marked)
-    verdict = perfpy("report", "--verdict").stdout
+    verdict = output_of([*PERFPY, "report", "--verdict"], cwd=tmp_path)
     assert "Long callbacks blocked the event loop for at least" in verdict

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def recorded(folder: Path, python: str, lie: str) -> subprocess.CompletedProcess
 
 
 def shares(folder: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "perfpy", "report", "--stdio", "-s", "pyfunc", "--children", "-g", "none", "--percent-limit", "0"]
-    text = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONGEST, check=True).stdout
+    command = [*PERFPY, "report", "--stdio", "-s", "pyfunc", "--children", "-g", "none", "--percent-limit", "0"]
+    text = output_of(command, cwd=folder, timeout=LONGEST)
     return {match[2]: float(match[1]) for match in re.finditer(r"^ +([\d.]+)% +[\d.]+%  (\S.*?) \S*program\.py *$", text, re.MULTILINE)}
 
 
@@ -123,8 +124,7 @@ def test_memory_that_never_comes_blocks_nothing(python: str, tmp_path: Path):
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr
     assert time.monotonic() - began < LONGEST
-    script = [sys.executable, "-m", "perfpy", "script", "-F", "ip,sym"]
-    text = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST, check=True).stdout
+    text = output_of([*PERFPY, "script", "-F", "ip,sym"], cwd=tmp_path, timeout=LONGEST)
     samples = text.strip().split("\n\n")
     assert sum("_PyEval_EvalFrameDefault" in sample for sample in samples) > 0.9 * len(samples) > 10
 

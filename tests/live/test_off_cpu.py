@@ -15,6 +15,7 @@ import pytest
 import perfpy
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.waits import OFF_CPU_EVENT
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.waiting import BUSY, WAITS, build, told
 
 pytestmark = [
@@ -72,9 +73,8 @@ def record(folder: Path, program: str, *args: str, script: str = "") -> dict[str
 
 def folded(folder: Path, *args: str) -> list[tuple[list[str], int]]:
     """Each stack, outermost function first, with its ns."""
-    line = [sys.executable, "-m", "perfpy", "report", "--folded", "--with-off-cpu", *args]
-    process = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    output = (text.rpartition(" ") for text in process.stdout.splitlines())
+    text = output_of([*PERFPY, "report", "--folded", "--with-off-cpu", *args], cwd=folder)
+    output = (line.rpartition(" ") for line in text.splitlines())
     return [(stack.split(";"), int(weight)) for stack, _, weight in output]
 
 
@@ -148,9 +148,8 @@ def test_sleepers_are_woken_by_the_clock(tmp_path, with_frame_pointers):
 
 
 def report(folder: Path, *args: str) -> list[dict[str, Any]]:
-    line = [sys.executable, "-m", "perfpy", "report", "--json", "--no-children", *args]
-    process = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    (table,) = (event for event in json.loads(process.stdout)["events"] if event["events"][0]["name"] == OFF_CPU_EVENT)
+    text = output_of([*PERFPY, "report", "--json", "--no-children", *args], cwd=folder)
+    (table,) = (event for event in json.loads(text)["events"] if event["events"][0]["name"] == OFF_CPU_EVENT)
     assert table["events"][0]["seconds"] == table["events"][0]["period"] / 1e9
     rows: list[dict[str, Any]] = table["rows"]
     return rows
@@ -179,9 +178,7 @@ def test_perf_reads_the_file(tmp_path, with_frame_pointers):
     lines = [(block[0].split(), [line.split()[1] for line in block[1:] if line.strip()]) for block in blocks]
     asleep = sum(int(head[1]) for head, names in lines if int(head[0]) == output["pid"] and "asleep" in names)
     assert asleep == pytest.approx(output["asleep"], rel=0.25)  # the program counts its waits for a CPU, too
-    line = [sys.executable, "-m", "perfpy", "script"]
-    ours = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    assert ours.stdout == perf(tmp_path, "script")
+    assert output_of([*PERFPY, "script"], cwd=tmp_path) == perf(tmp_path, "script")
     assert OFF_CPU_EVENT in perf(tmp_path, "evlist")
     assert "out of order" not in perf(tmp_path, "report", "--stdio", "-s", "symbol", merged=True)
 
@@ -230,9 +227,7 @@ def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
 
 def test_latency_needs_nothing_but_the_option(tmp_path, with_frame_pointers):
     record(tmp_path, with_frame_pointers, "--latency")
-    line = [sys.executable, "-m", "perfpy", "report", "--stdio", "--latency", "-s", "parallelism"]
-    process = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    assert "Latency" in process.stdout
+    assert "Latency" in output_of([*PERFPY, "report", "--stdio", "--latency", "-s", "parallelism"], cwd=tmp_path)
 
 
 FAULTS = """import mmap, os, threading, time
@@ -262,7 +257,6 @@ def test_periods_of_an_event_sum_to_the_run_time_of_its_threads(tmp_path):
 
 
 def on_cpu_seconds(folder: Path) -> float:
-    line = [sys.executable, "-m", "perfpy", "report", "--with-off-cpu", "--json", "-s", "state", "-g", "none", "--no-children"]
-    process = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True)
-    rows = json.loads(process.stdout)["events"][0]["rows"]
+    line = [*PERFPY, "report", "--with-off-cpu", "--json", "-s", "state", "-g", "none", "--no-children"]
+    rows = json.loads(output_of(line, cwd=folder))["events"][0]["rows"]
     return sum(float(row["seconds"]) for row in rows if row["keys"]["state"] == "on CPU")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ def python(request: pytest.FixtureRequest) -> str:
 
 
 def recorded(folder: Path, python: str, *launcher: str) -> str:
-    """Record the running program for two seconds; return what record says."""
+    """Record the running program for a second; return what record says."""
     (folder / "program.py").write_text(PROGRAM)
     with subprocess.Popen([python, "program.py"], cwd=folder) as process:
         try:
             time.sleep(0.3)
-            words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "999", "-p", str(process.pid), "--", "sleep", "2"]
+            words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "1999", "-p", str(process.pid), "--", "sleep", "1"]
             command = [*launcher, sys.executable, "-m", "perfpy", *words]
             result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
             assert result.returncode == 0, result.stderr
@@ -68,8 +69,7 @@ def recorded(folder: Path, python: str, *launcher: str) -> str:
 
 
 def calls(folder: Path) -> list[tuple[str, str]]:
-    script = [sys.executable, "-m", "perfpy", "script", "-F", "ip,sym"]
-    text = subprocess.run(script, cwd=folder, capture_output=True, text=True, timeout=300, check=True).stdout
+    text = output_of([*PERFPY, "script", "-F", "ip,sym"], cwd=folder)
     chains = [re.findall(r"py::(\w+):", block) for block in text.split("\n\n")]
     return [pair for chain in chains for pair in pairwise(chain)]
 
@@ -145,8 +145,8 @@ def test_waits_for_the_lock_name_its_holder(python: str, tmp_path: Path):
     (tmp_path / "program.py").write_text(FIGHT)
     command = [sys.executable, "-m", "perfpy", "record", "-q", "--python", "--off-cpu", "-o", "perf.data", "--", python, "program.py"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
-    report = [sys.executable, "-m", "perfpy", "report", "--stdio", "-s", "gil,pyfunc", "--no-children", "-g", "none", "--with-off-cpu"]
-    text = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True).stdout
+    report = [*PERFPY, "report", "--stdio", "-s", "gil,pyfunc", "--no-children", "-g", "none", "--with-off-cpu"]
+    text = output_of(report, cwd=tmp_path)
     rows = re.findall(r"^ +[\d.]+% +([\d.]+)  (\w+|-) +(\S.*?) *$", text, re.MULTILINE)
     by_state: dict[str, float] = {}
     for seconds, state, _ in rows:

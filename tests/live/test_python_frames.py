@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from perfpy.recording import Recording
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.python_programs import PROGRAM, shares
 from tests.builders.pythons import WITHOUT_TRAMPOLINES, interpreter
 
 pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
 
-TOLERANCE = 3  # percentage points
+TOLERANCE = 4  # percentage points: a ninth of 2,200 samples is then off once in 10 million runs
 
 
 @pytest.fixture(scope="module", params=[*WITHOUT_TRAMPOLINES, "3.12", "3.13", "3.14"])
@@ -33,18 +33,21 @@ def python(request: pytest.FixtureRequest) -> str:
 
 
 def perfpy(*words: str, folder: Path) -> str:
-    process = subprocess.run([sys.executable, "-m", "perfpy", *words], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    return output_of([*PERFPY, *words], cwd=folder)
+
+
+def record(*words: str, folder: Path) -> None:
+    line = [*PERFPY, "record", "-q", "-o", "perf.data", "--jit", "-F", "999", *words]
+    process = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
     assert process.returncode == 0, process.stderr
-    return process.stdout
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
     """A folder with the program, its recording, and how long its parts took."""
     folder = tmp_path_factory.mktemp("frames")
-    (folder / "program.py").write_text(PROGRAM.replace("SECONDS", "0.3"))
-    record = ("record", "-q", "-o", "perf.data", "--jit", "-F", "999", "--call-graph", "dwarf,16384", "--", python, "program.py")
-    perfpy(*record, folder=folder)
+    (folder / "program.py").write_text(PROGRAM.replace("SECONDS", "0.25"))
+    record("--call-graph", "dwarf,16384", "--", python, "program.py", folder=folder)
     with Recording(str(folder / "perf.data")) as recording:
         for name in recording.data.kept_files or ():
             Path(name).unlink(missing_ok=True)
@@ -56,7 +59,7 @@ def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     took = json.loads((recorded / "took.json").read_text())
     actual_shares = shares(perfpy("report", "--stdio", "--children", "-g", "none", "-s", "sym", "--percent-limit", "0", folder=recorded))
     total, in_functions = sum(took.values()), sum(actual_shares.get(name, 0) for name in took)
-    assert in_functions > 80
+    assert in_functions > 75  # the rest is the start of Python
     assert {name: 100 * actual_shares.get(name, 0) / in_functions for name in took} == pytest.approx(
         {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
     )
@@ -104,8 +107,7 @@ def test_a_running_process_gives_its_names_and_stays_unchanged(tmp_path: Path):
         try:
             time.sleep(0.5)
             for seconds in ("3", "15", "60"):  # a busy machine gives the program little time
-                words = ("-F", "999", "-p", str(process.pid), "--", "sleep", seconds)
-                perfpy("record", "-q", "-o", "perf.data", "--jit", *words, folder=tmp_path)
+                record("-p", str(process.pid), "--", "sleep", seconds, folder=tmp_path)
                 if len(perfpy("script", "-F", "time", folder=tmp_path).splitlines()) > ENOUGH_SAMPLES:
                     break
             lines = Path(f"/tmp/perf-{process.pid}.map").read_text()

@@ -6,12 +6,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.python_programs import PROGRAM, shares
 from tests.builders.pythons import interpreter
 
@@ -52,13 +52,13 @@ def python(request: pytest.FixtureRequest) -> str:
 
 
 def perfpy(*words: str, folder: Path) -> str:
-    process = subprocess.run([sys.executable, "-m", "perfpy", *words], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
-    assert process.returncode == 0, process.stderr
-    return process.stdout
+    return output_of([*PERFPY, *words], cwd=folder)
 
 
 def record(*words: str, folder: Path) -> None:
-    perfpy("record", "-q", "-o", "perf.data", "--python", "-e", "cpu-clock", "-F", "999", *words, folder=folder)
+    line = [*PERFPY, "record", "-q", "-o", "perf.data", "--python", "-e", "cpu-clock", "-F", "1999", *words]
+    process = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize("version", STARTED)
@@ -67,12 +67,12 @@ def test_a_program_that_is_started(version: str, tmp_path: Path):
     python = interpreter(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
-    (tmp_path / "program.py").write_text(PROGRAM.replace("SECONDS", "0.3"))
+    (tmp_path / "program.py").write_text(PROGRAM.replace("SECONDS", "0.25"))
     record("--", python, "program.py", folder=tmp_path)
     took = json.loads((tmp_path / "took.json").read_text())
     actual_shares = shares(perfpy(*REPORT, "-s", "sym", folder=tmp_path))
     total, in_functions = sum(took.values()), sum(actual_shares.get(name, 0) for name in took)
-    assert in_functions > 80
+    assert in_functions > 75  # the rest is the start of Python
     assert {name: 100 * actual_shares.get(name, 0) / in_functions for name in took} == pytest.approx(
         {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
     )
@@ -85,7 +85,7 @@ def test_lines_of_a_program_that_runs(python: str, tmp_path: Path):
     with subprocess.Popen([python, "lines.py"], cwd=tmp_path, env=environment) as process:
         try:
             time.sleep(0.3)
-            for seconds in ("2", "6", "15", "60"):  # a busy machine gives the program little time
+            for seconds in ("1.2", "4", "15", "60"):  # a busy machine gives the program little time
                 record("-p", str(process.pid), "--", "sleep", seconds, folder=tmp_path)
                 text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
                 lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)

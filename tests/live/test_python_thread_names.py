@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def test_reports_have_the_names_of_threads(version: str, tmp_path: Path) -> None
     (tmp_path / "program.py").write_text(PROGRAM)
     record = [sys.executable, "-m", "perfpy", "record", "-q", "--python", "-F", "499", "-e", "task-clock", "-o", "perf.data"]
     subprocess.run([*record, python, "program.py"], cwd=tmp_path, timeout=100, check=True)
-    commands = [[sys.executable, "-m", "perfpy"], *([["perf"]] if shutil.which("perf") else [])]
+    commands = [PERFPY, *([["perf"]] if shutil.which("perf") else [])]
     for command in commands:
         report = [*command, "report", "-i", "perf.data", "--stdio", "--no-children", "-g", "none", "-s", "comm"]
-        process = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=True)
-        shares = {name: float(share) for share, name in re.findall(r"^ +([0-9.]+)%  (.*?) *$", process.stdout, re.MULTILINE)}
-        assert shares.get("worker-1", 0) > 10, process.stdout
-        assert shares.get("a name beyond the kernel's limit", 0) > 10, process.stdout
+        text = output_of(report, cwd=tmp_path, timeout=100)
+        shares = {name: float(share) for share, name in re.findall(r"^ +([0-9.]+)%  (.*?) *$", text, re.MULTILINE)}
+        assert shares.get("worker-1", 0) > 10, text
+        assert shares.get("a name beyond the kernel's limit", 0) > 10, text

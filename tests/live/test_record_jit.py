@@ -18,6 +18,7 @@ import pytest
 import perfpy
 from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
 from perfpy.recording import Recording
+from tests.builders.prepared_start import PERFPY, output_of
 
 pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of several versions, node, a JDK
 
@@ -89,9 +90,8 @@ def record(folder: Path, *words: str) -> tuple[Path, str]:
 
 def report(path: Path) -> list[tuple[float, str]]:
     """Each symbol, with what it and what it calls take in percent."""
-    command = [sys.executable, "-m", "perfpy", "report", "--stdio", "--children", "-g", "none", "-s", "sym", "-i", str(path)]
-    process = subprocess.run(command, check=True, capture_output=True, text=True)
-    rows = re.findall(r"^ +([\d.]+)% +[\d.]+% +(\S.*?) *$", process.stdout, re.MULTILINE)
+    text = output_of([*PERFPY, "report", "--stdio", "--children", "-g", "none", "-s", "sym", "-i", path])
+    rows = re.findall(r"^ +([\d.]+)% +[\d.]+% +(\S.*?) *$", text, re.MULTILINE)
     return [(float(percent), symbol) for percent, symbol in rows]
 
 

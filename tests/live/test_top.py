@@ -27,11 +27,12 @@ pytestmark = pytest.mark.live
 TOP = [sys.executable, "-m", "perfpy", "top"]
 CLEAR = "\33[H\33[2J"
 SOURCE = """
+#include <unistd.h>
 static volatile long sum;
 __attribute__((noinline)) void hot(void) { for (int i = 0; i < 900000; i++) sum += i; }
 __attribute__((noinline)) void cool(void) { for (int i = 0; i < 100000; i++) sum ^= i; }
 __attribute__((noinline)) void work(void) { hot(); cool(); }
-int main(void) { for (;;) work(); }
+int main(void) { for (;;) { work(); usleep(2000); } }
 """
 
 

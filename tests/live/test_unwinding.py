@@ -14,6 +14,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import CONTEXT_USER, SampleType
+from tests.builders.prepared_start import PERFPY, output_of
 
 pytestmark = [
     pytest.mark.live,
@@ -69,12 +70,9 @@ def record(folder: Path, *args: str, status: int = 7) -> str:
 
 def stacks(path: Path) -> dict[tuple[str, ...], int]:
     """The names of each callchain up to main, innermost first -> samples."""
-    process = subprocess.run(
-        [sys.executable, "-m", "perfpy", "script", "-i", str(path), "-F", "ip,sym"],
-        capture_output=True, text=True, check=True, timeout=60, env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-    )  # fmt: skip
+    text = output_of([*PERFPY, "script", "-i", path, "-F", "ip,sym"])
     results: dict[tuple[str, ...], int] = {}
-    for block in process.stdout.split("\n\n"):
+    for block in text.split("\n\n"):
         names = [line.split()[1] for line in block.split("\n") if line.strip()]
         if names:
             chain = tuple(names[: names.index("main") + 1] if "main" in names else names)

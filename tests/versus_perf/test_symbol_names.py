@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, output_of
+
 pytestmark = [pytest.mark.versus_perf, pytest.mark.live]
 
 #: spends its time in the interpreter, libc, the kernel, and (as a child) a shell
@@ -62,7 +64,7 @@ def cxx_program(folder: Path) -> list[str]:
 
 
 def git_program(_: Path) -> list[str]:
-    folders = " ".join(str(Path(__file__).parents[2] / name) for name in ("perfpy", "tests"))
+    folders = " ".join(str(Path(__file__).parents[2] / name) for name in ("perfpy/views", "perfpy/analysis"))
     return ["sh", "-c", f"git --no-pager diff --no-index --patience {folders} >/dev/null; true"]  # the status tells that they differ
 
 
@@ -79,29 +81,23 @@ def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def frames(*command: str) -> list[str]:
-    process = subprocess.run([*command, "-F", "ip,sym,symoff,dso"], check=True, capture_output=True, timeout=120)
-    return [line.strip() for line in process.stdout.decode(errors="surrogateescape").splitlines() if line.strip()]
+    text = output_of([*command, "-F", "ip,sym,symoff,dso"])
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def test_every_frame_has_perfs_name(recording: Path):
     theirs = frames("perf", "script", "-i", str(recording))
-    ours = frames(sys.executable, "-m", "perfpy", "script", "-i", str(recording))
+    ours = frames(*PERFPY, "script", "-i", str(recording))
     assert len(theirs) == len(ours) > 100
     different = collections.Counter((a, b) for a, b in zip(theirs, ours, strict=True) if a != b and " _R" not in a)
     assert sum(different.values()) <= len(theirs) / 1000, different.most_common(5)
 
 
 def test_no_more_frames_are_without_a_name_than_perfs(recording: Path):
-    unknown = [
-        sum("[unknown]" in line for line in frames(*command, "script", "-i", str(recording)))
-        for command in (("perf",), (sys.executable, "-m", "perfpy"))
-    ]
+    unknown = [sum("[unknown]" in line for line in frames(*command, "script", "-i", str(recording))) for command in (["perf"], PERFPY)]
     assert unknown[1] <= unknown[0]
 
 
 def test_build_ids_are_listed_alike(recording: Path):
-    listed = [
-        subprocess.run([*command, "buildid-list", "-i", str(recording)], check=True, capture_output=True, timeout=60).stdout
-        for command in (("perf",), (sys.executable, "-m", "perfpy"))
-    ]
+    listed = [output_of([*command, "buildid-list", "-i", recording]) for command in (["perf"], PERFPY)]
     assert listed[0] == listed[1]

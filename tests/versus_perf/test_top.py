@@ -21,14 +21,15 @@ CLEAR = "\33[H\33[2J"
 ROW = re.compile(r"^ +\d+\.\d\d%", re.MULTILINE)
 # All functions have long names, and shares that differ by far, so that rows keep their order.
 SOURCE = """
+#include <unistd.h>
 static volatile long sum;
 __attribute__((noinline)) void function_with_a_name_that_is_longer_than_its_column(void) { for (int i = 0; i < 800000; i++) sum += i; }
 __attribute__((noinline)) void second(void) { for (int i = 0; i < 200000; i++) sum ^= i; }
 __attribute__((noinline)) void work(void) { function_with_a_name_that_is_longer_than_its_column(); second(); }
-int main(void) { for (;;) work(); }
+int main(void) { for (;;) { work(); usleep(3000); } }
 """
 OPTIONS = [
-    "-n -F 99",
+    "-n -F 499",
     "-c 1000000 --show-total-period -n",
     "--overwrite",
     "-z -U",
@@ -44,7 +45,7 @@ OPTIONS = [
 def spinning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     path: Path = tmp_path_factory.mktemp("top") / "spinning"
     subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-x", "c", "-o", path, "-"], input=SOURCE, text=True, check=True)
-    with subprocess.Popen(["nice", path]) as started:  # other tests need the CPU, too
+    with subprocess.Popen([path]) as started:
         yield started.pid
         started.kill()
 
@@ -84,10 +85,13 @@ def perfpy(options: str, pid: int) -> str:
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.thorough
 def test_the_text_is_perf_s(options: str, spinning: int) -> None:
-    with ThreadPoolExecutor() as executor:
-        ours, theirs = (shape(text) for text in executor.map(lambda top: top(options, spinning), (perfpy, perf)))
-    if "-U" in options:  # kernel functions come and go
-        ours, theirs = ours[:4], theirs[:4]
-    if options == "--overwrite":  # most readings lose some samples
-        ours, theirs = ([re.sub(r"lost: \d+/\d+", "lost: N/N", line) for line in lines] for lines in (ours, theirs))
+    for _ in range(4):  # on a busy machine the program may hardly run in the second that one of the two shows
+        with ThreadPoolExecutor() as executor:
+            ours, theirs = (shape(text) for text in executor.map(lambda top: top(options, spinning), (perfpy, perf)))
+        if "-U" in options:  # kernel functions come and go
+            ours, theirs = ours[:4], theirs[:4]
+        if options == "--overwrite":  # most readings lose some samples
+            ours, theirs = ([re.sub(r"lost: \d+/\d+", "lost: N/N", line) for line in lines] for lines in (ours, theirs))
+        if ours == theirs:
+            break
     assert ours == theirs

@@ -73,7 +73,8 @@ def case(request: pytest.FixtureRequest, own: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(own)
     machine = next((row.machine for row in own_corpus.rows() if row.name == name), "")
     symbols = ["--symfs", "symfs", "--kallsyms", f"kallsyms.{machine}"] if is_own else ["--symfs", "/nonexistent"]
-    return Case(folder / f"{name}.data", symbols, lines_for(folder / f"{name}.data", tuple(symbols)))
+    lines = lines_for(folder / f"{name}.data", tuple(symbols))
+    return Case(folder / f"{name}.data", symbols, lines[RECORDINGS.index(request.param) % 2 :: 2])  # each line on every other recording
 
 
 @cache
@@ -120,7 +121,7 @@ def test_json_has_as_many_samples_as_script_has_lines(case: Case, capfdbinary: p
         lines = capfdbinary.readouterr().out.count(b"\n")
         assert counted == lines, filters
         some += lines > 0
-    assert some >= len(case.lines) // 2
+    assert some >= len(case.lines) // 4
 
 
 @pytest.mark.versus_perf

@@ -32,7 +32,7 @@ for thread in threads: thread.join()
 def test_a_session(tmp_path: Path) -> None:
     # 1. record the program as it was, and as it is
     old, new = tmp_path / "old.data", tmp_path / "new.data"
-    for path, seconds in ((old, "0.3"), (new, "1.2")):
+    for path, seconds in ((old, "0.2"), (new, "0.8")):
         summary = perfpy.record([sys.executable, "-c", PROGRAM, seconds], events="cpu-clock:u", frequency=500, output=path, call_graph=True)
         assert (summary.exit_code, summary.lost) == (0, 0)
     with perfpy.open(old) as before, perfpy.open(new) as after:
@@ -56,7 +56,7 @@ def test_a_session(tmp_path: Path) -> None:
         assert changes.after.period > changes.before.period
         assert changes.above(0.5)
     # 6. a budget: the new one is slower by more than half, which nobody may merge
-    verdict = perfpy.compare(*([sys.executable, "-c", PROGRAM, seconds] for seconds in ("0.1", "0.6")), events="task-clock", repeat=6)
+    verdict = perfpy.compare(*([sys.executable, "-c", PROGRAM, seconds] for seconds in ("0.05", "0.3")), events="task-clock", repeat=6)
     assert verdict.slower(by=0.5)
     assert verdict.higher("task-clock", by=0.5)
 

@@ -159,7 +159,7 @@ MANY_EVENTS = pytest.mark.parametrize("command", [["report", "--stdio"], ["scrip
 @pytest.mark.slow
 def test_the_work_for_many_events_grows_as_their_number(tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """An event costs the same however many there are: nothing is looked through for each of them."""
-    paths = [many_events(tmp_path / f"{count}.data", count) for count in (200, 200, 400, 800)]  # the first one loads modules
+    paths = [many_events(tmp_path / f"{count}.data", count) for count in (60, 60, 120, 240)]  # the first one loads modules
     _, few, more, most = (lines_run([*command, "-i", str(path)]) for path in paths)
     assert most - more < 2.2 * (more - few)
     assert capsys.readouterr().out

@@ -46,7 +46,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("options", [[], ["--unwind"]], ids=["plain", "unwind"])
-def test_two_files_with_one_path_are_told_apart(programs: tuple[Path, Path], tmp_path: Path, options: list[str]):
+def test_two_files_with_one_path_are_distinct(programs: tuple[Path, Path], tmp_path: Path, options: list[str]):
     host, root = programs
     command = ["sh", "-c", f"{host}; chroot {root} {host}"]
     environment = {**os.environ, "HOME": str(tmp_path)}  # the build-id cache keeps the files

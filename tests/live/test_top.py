@@ -248,7 +248,7 @@ def test_the_screen_shows_rows_and_leaves_the_terminal_as_it_was(columns: int, l
     assert "Traceback" not in terminal.text
 
 
-def test_w_writes_what_was_seen(spinning: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_w_writes_the_samples_on_the_screen(spinning: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     terminal = screen(keys=["\33[B", "w", "q"], pid=spinning.pid)
     assert "to perf.data; perfpy report" in terminal.text

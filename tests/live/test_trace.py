@@ -136,7 +136,7 @@ def test_a_limit_of_frames_below_the_minimum_is_refused():
     assert (process.returncode, len(process.stderr.splitlines())) == (129, 1)
 
 
-def test_a_table_by_file_counts_what_was_read():
+def test_a_table_by_file_counts_the_bytes_read():
     """Descriptors are followed also if -e names only read: its file is known by open, dup and the like."""
     size = os.stat("/etc/passwd").st_size
     lines = trace("-e", "read", "--by", "path", "--", "cat", "/etc/passwd")

@@ -35,7 +35,7 @@ def descriptors(text: str) -> list[tuple[str, str]]:
     return [(match[1], os.path.realpath(match[2])) for line in text.splitlines() if (match := _DESCRIPTOR.search(line))]
 
 
-def test_calls_results_files_and_strings_are_those_of_strace(tmp_path: Path):
+def test_calls_results_files_and_strings_equal_those_of_strace(tmp_path: Path):
     if shutil.which("strace") is None:
         pytest.skip("no strace on this machine to compare with")
     if not os.access("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id", os.R_OK):

@@ -50,7 +50,9 @@ def printed(print_fmt: str, *, extra: str = PLAIN, rows: int = 3, data: bytes = 
 
 def test_nothing_of_a_file_is_run_as_code() -> None:
     runs = {"eval", "exec", "compile"}
-    paths = [path for path in sorted(Path(perfpy.__file__).parent.rglob("*.py")) if re.search(r"\b(eval|exec|compile)\s*\(", path.read_text())]
+    paths = [
+        path for path in sorted(Path(perfpy.__file__).parent.rglob("*.py")) if re.search(r"\b(eval|exec|compile)\s*\(", path.read_text())
+    ]
     results = [
         path.name
         for path in paths

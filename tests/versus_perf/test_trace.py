@@ -34,7 +34,7 @@ def lines(command: list[str], words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("words", ["", "-T --no-comm", "-e openat,close", "--failure", "--call-graph fp --max-stack 1 -e brk"])
-def test_lines_are_those_of_perf(words: str) -> None:
+def test_lines_equal_perfs(words: str) -> None:
     """The calls of a program are printed in the same order, with the same arguments and results."""
     ours = lines(PERFPY, f"{words} --no-strings")
     assert ours

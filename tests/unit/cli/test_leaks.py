@@ -25,7 +25,7 @@ def test_lines_add_up_their_stacks_and_name_the_callers_of_the_largest() -> None
     assert lines[7].endswith("[threads without Python functions]")
 
 
-def test_what_is_not_counted_is_told() -> None:
+def test_uncounted_memory_is_reported() -> None:
     lines = text(GROWTH._replace(young=500, arenas=3 << 20, lost=1200))
     assert lines[1].endswith("and kept 0 B.")
     assert lines[3].startswith("500 B of the last 1.0 s are not counted")
@@ -34,6 +34,6 @@ def test_what_is_not_counted_is_told() -> None:
     assert lines[5].startswith("1,200 further allocations were not followed")
 
 
-def test_memory_of_too_many_stacks_is_told() -> None:
+def test_memory_of_too_many_stacks_is_reported() -> None:
     (line,) = text(GROWTH._replace(unnamed=5000))[3:]
     assert line.startswith("5.00 kB of [threads without Python functions] is memory of further stacks")

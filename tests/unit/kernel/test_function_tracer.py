@@ -85,7 +85,7 @@ def test_settings_are_put_back_after_sigkill(root):
     assert state(root) == RESTORED
 
 
-def test_defaults_replace_what_others_left(root):
+def test_defaults_replace_earlier_settings(root):
     with FunctionTracer(str(root), GRAPH) as tracer:
         tracer.set_defaults()
         assert (root / "set_ftrace_filter").read_text() == ""

@@ -69,7 +69,7 @@ def test_everything_fades_in_the_end(path: Path) -> None:
     assert (len(profile.folded), len(profile.frames["ip"]), len(profile.dsos), profile.comms) == (0, 0, 0, [])
 
 
-def test_a_window_adds_to_what_is_left(path: Path) -> None:
+def test_a_window_adds_to_the_rest(path: Path) -> None:
     history = profile_of(path, {0x1000: 800, 0x2000: 80})
     window = profile_of(path, {0x1000: 100, 0x3000: 8})
     periods = add_window(history, window).folded.period.tolist()

@@ -81,7 +81,7 @@ def test_a_process_that_gave_no_map_is_reported_once_and_left_alone(asked: list[
     assert (asked, symbols.forgotten, names.failures()) == ([13], [], [])
 
 
-def test_with_targets_no_other_process_is_asked(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_targets_no_other_process_is_read(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "runtime_of_process", lambda pid: runtime_of("python3" if pid == 41 else "java"))
     monkeypatch.setattr(module, "lacks", lambda pid, **_options: "" if pid == 8 else f"process {pid} is Node.js")
     names = LiveJitNames([8, 41, 42])

@@ -55,7 +55,7 @@ def waits(*given: tuple[int, int, str, int]) -> Intervals:
     return Intervals(rows, Ragged(np.array([9, USER, 5], np.uint64), np.array([0, 1, 3])))
 
 
-def test_what_lies_before_the_interval_is_cut_off() -> None:
+def test_waits_are_cut_at_the_begin_of_the_interval() -> None:
     clipped = clip(waits((100, 30, "S", 1), (100, 80, "S", 1), (40, 30, "S", 1)), 50)
     assert clipped.rows["duration"].tolist() == [30, 50]
 

@@ -76,7 +76,7 @@ def test_lost_records_are_counted_once() -> None:
     assert [*live.side_band([RecordType.LOST])] == []
 
 
-def test_columns_are_those_of_the_events() -> None:
+def test_columns_belong_to_the_events() -> None:
     live = window()
     assert set(live.column_names) >= {"ip", "pid", "tid", "time", "period"}
     assert live.no_samples().rows == 0

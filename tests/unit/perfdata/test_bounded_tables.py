@@ -162,7 +162,7 @@ def test_files_without_a_footer_are_refused(content: bytes, tmp_path: Path) -> N
         [*column_chunks(file, 1)]
 
 
-def test_chunks_are_those_of_pyarrow(tmp_path: Path) -> None:
+def test_chunks_equal_those_of_pyarrow(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"x": [1, None] * 500, "y": [["a"], ["b", "c"]] * 500}, row_group_size=300)
     footer = parquet.read_metadata(path)
     expected = [

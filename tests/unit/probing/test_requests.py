@@ -101,7 +101,7 @@ def test_arrays_of_arrays_are_indexed(shop: Program) -> None:
     assert defined(shop, "cost it->grid[1][2] it->grid[1]") == ["p:probe_shop/cost grid=+56(%di):s32 grid=+48(%di)"]
 
 
-def test_types_are_those_requested(shop: Program) -> None:
+def test_types_equal_the_request(shop: Program) -> None:
     assert defined(shop, "cost count:x count:u8 count:u x=count:s64") == [
         "p:probe_shop/cost count_x=%si:x32 count_u8=%si:u8 count_u=%si:u32 x=%si:s64"
     ]

@@ -66,7 +66,7 @@ def shares_of(files: Sequence[SourceShares]) -> list[SourceShares]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_parts_are_those_of_single_passes(name: str, tmp_path: Path) -> None:
+def test_parts_equal_those_of_single_passes(name: str, tmp_path: Path) -> None:
     switch = EventSwitch(0, None, show=True) if name == "group" else None
     chosen = SampleFilter(switch=switch)
     with unpacked(name, tmp_path) as recording:

@@ -114,7 +114,7 @@ def test_wakeups_of_unrecorded_threads_are_dropped():
     assert not len(pairing._pending.rows)
 
 
-def test_waits_that_have_not_ended_are_told_at_any_time_and_end_later():
+def test_unfinished_waits_are_reported_at_any_time_and_end_later():
     pairing = IntervalPairing(sums_running=False)
     assert not seen(pairing.take_ended(200, transitions((11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (12, 250, OUT, READY))))
     for until in (200, 230):  # nothing is taken away

@@ -56,7 +56,7 @@ def table(
     return {sums.names[call.number]: (call.calls, call.errors, sums.bytes[call.number]) for call in sums.totals.of_all()}
 
 
-def test_files_are_those_of_paths_and_descriptors():
+def test_files_come_from_paths_and_descriptors():
     calls = [("openat", (-100, 1, 0), 3), ("read", (3,), 100), ("read", (3,), -5), ("read", (0,), 0), ("getpid", (), 1)]
     texts = {0: {1: "notes"}}
 
@@ -70,7 +70,7 @@ def test_a_call_whose_path_is_unknown_has_no_file():
     assert table(PATH, calls, {2: {1: ""}}) == {"/home": (1, 0, 0)}
 
 
-def test_peers_are_those_of_connections_and_addresses():
+def test_peers_come_from_connections_and_addresses():
     calls = [
         ("socket", (2, 1), 3),
         ("connect", (3, 1, 16), -115),

@@ -60,7 +60,7 @@ def test_another_file_of_the_name_is_not_opened(file: Path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])
-def test_what_is_no_file_is_not_opened(file: Path, make):
+def test_only_files_are_opened(file: Path, make):
     identity = identity_of(file)
     file.unlink()
     make(file)

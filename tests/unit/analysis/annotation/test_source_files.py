@@ -120,7 +120,7 @@ def test_only_samples_that_pass_where_count(files: Path) -> None:
         assert 0 < part.source_files(symbols=SymbolOptions(symfs=str(files), cache=False))[0].samples < 13
 
 
-def test_lines_have_the_samples_of_what_they_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_have_the_samples_of_their_callees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A caller's address is that after its call: 0x401016 begins line 3, but the call is the inlined line 9, called in line 2."""
     files = spin_with_lines(tmp_path)
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])

@@ -87,7 +87,7 @@ def test_the_image_is_bounded(monkeypatch: pytest.MonkeyPatch):
     assert "the later functions have no names" in functions.missing
 
 
-def test_lines_are_bounded_and_those_of_the_longest_tables_end_first(monkeypatch: pytest.MonkeyPatch):
+def test_lines_are_bounded_and_the_longest_tables_end_first(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(functions_module, "_MOST_LINES", 100)
     functions = PythonFunctions()
     long, short = (bytes((2, 1)) * count for count in (200, 20))  # a line for each instruction

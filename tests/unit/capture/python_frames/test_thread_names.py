@@ -52,7 +52,7 @@ def test_the_main_thread_keeps_the_programs_name() -> None:
     assert names(t7="python").new_name(7, 1.0, lambda: "main") == ""
 
 
-def test_a_name_is_read_again_ever_more_rarely_and_told_once() -> None:
+def test_a_name_is_read_again_ever_more_rarely_and_reported_once() -> None:
     read = names(t7="python", t8="python")
     reads: list[int] = []
 

@@ -132,7 +132,7 @@ class Foreign(FakeKernel):
         return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
 
-def test_threads_that_may_not_be_measured_are_omitted_from_those_of_a_user():
+def test_threads_without_permission_are_omitted_from_a_users_threads():
     kernel = Foreign()
     lines: list[str] = []
     counters = SampleCounters(kernel, [event("a")], (0, 1), (7, 8), skip_foreign=True, tell=lines.append)

@@ -47,7 +47,7 @@ def titles(elements: list[ElementTree.Element]) -> list[str]:
     return [element.text or "" for element in elements if element.tag.endswith("title")]
 
 
-def test_bars_tell_what_tasks_did_and_for_how_long(tmp_path):
+def test_bars_show_states_of_tasks_and_their_lengths(tmp_path):
     shown = titles(draw(tmp_path, switched(), "-T"))
     assert [text for text in shown if text.startswith("101 ")] == [
         "101 b runs 3.0 ms", "101 b waits for a CPU 1.0 ms", "101 b runs 2.0 ms",

@@ -76,7 +76,7 @@ def rows(report):
 
 
 @pytest.mark.parametrize(("name", "keys"), ASKED)
-def test_rows_equal_those_of_the_single_recording_and_double_with_two_copies(unpacked, tmp_path, name, keys):
+def test_rows_equal_the_single_recordings_and_double_with_two_copies(unpacked, tmp_path, name, keys):
     path, copy = unpacked(name), str(tmp_path / "copy.data")
     shutil.copy(path, copy)
     with Recording(path) as recording:

@@ -64,7 +64,7 @@ def test_frames_of_a_thread_innermost_first(memory):
     assert frames.frames[0].code.first_line == 10
 
 
-def test_sizes_of_frames_are_those_on_the_data_stack(memory):
+def test_frames_have_their_sizes_on_the_data_stack(memory):
     code = memory.code("main", frame_words=20)
     memory.thread(77, memory.stack([[(code, 0)]]))
     assert frames_of(process_of(memory)).frames[0].code.frame_size == (160 if memory.layout.has_data_stack else 0)

@@ -46,7 +46,7 @@ def test_the_histogram_is_perfs():
     assert len(lines) == 23
 
 
-def test_a_histogram_of_nothing_says_so():
+def test_an_empty_histogram_has_a_message():
     assert list(DurationHistogram().lines()) == ["No data found"]
 
 

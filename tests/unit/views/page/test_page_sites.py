@@ -37,7 +37,7 @@ def column(packed: dict[str, Any]) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 13), (0, 5), (2, 9), (9, 13)])
-def test_lines_and_instructions_of_a_range_are_those_that_annotate_finds_there(
+def test_lines_and_instructions_of_a_range_equal_annotates(
     first: int, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = spin_with_lines(tmp_path)

@@ -77,7 +77,7 @@ stacks_and_times = st.tuples(st.sampled_from(["a", "a;f", "a;f;g", "a;g;f", "b;f
 
 
 @given(st.lists(stacks_and_times, min_size=1, max_size=12))
-def test_frames_nest_whatever_the_samples_are(samples: list[tuple[str, int, int]]) -> None:
+def test_frames_of_any_samples_nest(samples: list[tuple[str, int, int]]) -> None:
     part = timed_stacks([At(stack, 100 + time, weight) for stack, time, weight in sorted(samples, key=lambda sample: sample[1])])
     for order in in_order(part):
         spans(part, order)

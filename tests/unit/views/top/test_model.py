@@ -110,7 +110,7 @@ def test_without_certainty_there_is_no_verdict(machine: Machine, samples: Mappin
 
 
 @pytest.mark.parametrize(("python", "other", "is_told"), [(120, 60, True), (60, 120, False)])
-def test_the_option_for_python_functions_is_told(python: int, other: int, is_told: bool, tmp_path: Path) -> None:
+def test_the_option_for_python_functions_is_named(python: int, other: int, is_told: bool, tmp_path: Path) -> None:
     """The interpreter's own functions say little about a program."""
     stacks = [Stack(("evaluate@python3.11",), python // 2), Stack(("allocate@python3.11",), python // 2), Stack(("work",), other)]
     with perfpy.open(sampled_program(tmp_path, stacks)) as recording:

@@ -70,7 +70,7 @@ def shown(tmp_path: Path) -> Shown:
     return Shown(tmp_path / "perf.data")
 
 
-def test_before_the_first_interval_it_says_so(shown: Shown) -> None:
+def test_a_message_stands_before_the_first_interval(shown: Shown) -> None:
     assert shown.lines()[0] == "perfpy top: waiting for the first samples"
 
 
@@ -169,7 +169,7 @@ def test_enter_opens_the_calls_of_a_row(tmp_path: Path) -> None:
     assert not any("0x9000" in line for line in shown.lines())
 
 
-def test_enter_without_calls_says_why(shown: Shown) -> None:
+def test_enter_without_calls_shows_the_reason(shown: Shown) -> None:
     shown.update({101: 10})
     shown.screen.press("enter")
     assert shown.lines()[-1] == "choose a row first (up, down)"

@@ -80,7 +80,7 @@ def test_an_unknown_call_has_its_number_and_six_arguments():
     assert text == "syscall_5000(arg0: 1, arg2: 3)"
 
 
-def test_open_flags_are_those_of_the_machine():
+def test_open_flags_have_the_values_of_the_machine():
     (arm,), _ = texts_of((56, (0xFFFFFF9C, 0x1000, 0x4000), 3), machine="aarch64")
     (x86,), _ = texts_of((257, (0xFFFFFF9C, 0x1000, 0x4000), 3))
 

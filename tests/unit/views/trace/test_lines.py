@@ -21,7 +21,7 @@ READ, KILL, GETPPID, EXIT_GROUP = 0, 62, 110, 231
 
 
 @pytest.mark.parametrize("longest", [1_000, 99_999_999, 10**12, 10**16])
-def test_heads_are_those_of_printf(longest: int) -> None:
+def test_heads_equal_those_of_printf(longest: int) -> None:
     """Times and durations are rounded and padded as C does it, whatever their size."""
     numbers = random.Random(longest)
     times = np.array([*sorted(numbers.randrange(longest) for _ in range(500)), 500, 1500, 2500, 100000500], np.int64)
@@ -81,7 +81,7 @@ def test_the_slowest_calls_are_kept_over_batches() -> None:
 
 
 @pytest.mark.parametrize(("has_least_depth", "count"), [(False, 2), (True, 1)])
-def test_calls_without_frames_are_not_printed_where_a_number_of_frames_is_asked_for(has_least_depth: bool, count: int) -> None:
+def test_calls_without_frames_are_not_printed_if_an_option_limits_frames(has_least_depth: bool, count: int) -> None:
     """--min-stack: exit_group does not return, so its frames are unknown; perf omits it, too."""
     lines = TraceLines(LineOptions(has_least_depth=has_least_depth), CallTexts("x86_64"), FollowedComms(), np.array([EXIT_GROUP]))
     calls = CallEventList().call(1, GETPPID).enter(1, EXIT_GROUP)

@@ -151,7 +151,7 @@ def test_callers_at_several_lines_have_none():
     assert merged == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
 
 
-def test_lines_of_callers_that_have_gone_on_are_those_of_other_moments():
+def test_lines_of_callers_that_have_gone_on_belong_to_other_moments():
     later = [frame(2, 3), frame(1, 1, 30), frame(0, 0, is_entry=True)]
     before = [frame(2, 2), frame(1, 1, 14), frame(0, 0, is_entry=True)]
     variant = loop(2, 2)._replace(pointers=(STACK + 2 * SIZE,))

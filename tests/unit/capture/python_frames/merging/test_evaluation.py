@@ -79,7 +79,7 @@ def test_functions_that_share_their_instructions_are_distinguished_by_frame_or_o
     assert said(state(r14=CODE + 0x2000 + 22, r3=STACK), ranges, {STACK: 2}) == Evaluated(2, 20, frozenset((STACK,)))
 
 
-def test_pointers_are_those_of_registers_and_then_of_words(ranges):
+def test_pointers_come_from_registers_and_then_from_words(ranges):
     result = evaluate(state([5], r14=CODE + 2, r7=9), ranges, {}, HomeSlots())
     assert result is not None
     assert result.pointers == (CODE + 2, 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import suppress
 from functools import partial
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _PIECE_OF_WAITS: Final = 8 << 20  # bytes; small pieces cost no more
 _LOWEST_PRIORITY: Final = 19  # nice value
+_THREADS_OF_NUMPY: Final = "OPENBLAS_NUM_THREADS"
 
 
 def open_output(
@@ -52,6 +54,8 @@ def open_output(
     if options.sampling.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: no event has callchains of DWARF stacks")
     only = None if options.sampling.unwind or plan is None else (plan.switches,)
+    if options.python:
+        _load_shared_modules()
     new_reader = partial(_new_reader, events[0].attr, copier.maps if copier else None) if options.python else None
     serve = partial(_serve, plan, only, options)
     output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=options.sampling.keep_stacks, new_reader=new_reader)
@@ -62,6 +66,26 @@ def open_output(
     if not options.sampling.unwind:
         output.piece = _PIECE_OF_WAITS
     return output
+
+
+def _load_shared_modules() -> None:
+    """Load numpy and what both processes need before they are forked, as this one needs numpy at the end, too.
+
+    Loaded three times, it took half of the processor time of a recording of seconds. numpy's linear algebra must not start threads: a fork
+    copies none.
+    """
+    given = os.environ.get(_THREADS_OF_NUMPY)
+    os.environ[_THREADS_OF_NUMPY] = "1"
+    try:
+        import perfpy.capture.python_frames.image_file
+        import perfpy.capture.unwinding.frame_reading
+        import perfpy.capture.unwinding.serving  # noqa: F401
+    finally:  # the workload inherits the environment
+        if given is None:
+            del os.environ[_THREADS_OF_NUMPY]
+        else:
+            os.environ[_THREADS_OF_NUMPY] = given
+    gc.freeze()  # collections would copy the pages that the processes share
 
 
 def _new_reader(attr: EventAttr, maps: FrameMaps | None, spool: Spool) -> ReaderProcess:
@@ -89,7 +113,7 @@ def _serve(
     *,
     python: int = -1,
 ) -> None:
-    """Run the other process; only this one imports numpy."""
+    """Run the other process, which imports numpy."""
     from perfpy.capture.unwinding.rescue import Rescue
     from perfpy.capture.unwinding.serving import serve
 

@@ -65,7 +65,7 @@ class ReaderProcess:
 
 
 def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None) -> None:
-    """Run the other process, the only one of both that needs numpy."""
+    """Run the other process, which needs numpy."""
     from perfpy.capture.unwinding.frame_reading import serve
 
     with contextlib.suppress(OSError):  # the sooner frames are read, the more often they match their samples

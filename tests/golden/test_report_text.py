@@ -6,7 +6,6 @@ import gzip
 import os
 import re
 import shutil
-import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,17 +39,6 @@ UNLIKE_PERF = {
     "dwarf-nofp-a.data": "perf shows inlined calls there",
     "perfparser_vector_static_gcc_perf.lbr.data": "perf reads behind the end of empty branch stacks",
 }
-
-
-@pytest.fixture(scope="module")
-def files_of_recordings(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> SymbolOptions:
-    """Return the files of the programs in recorded/."""
-    folder = tmp_path_factory.mktemp("files")
-    with tarfile.open(corpus / "symfs.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    with gzip.open(corpus / "kallsyms.rec.gz") as packed, open(folder / "kallsyms", "wb") as plain:
-        shutil.copyfileobj(packed, plain)
-    return SymbolOptions(symfs=str(folder / "symfs"), kallsyms=str(folder / "kallsyms"), buildid_dir=str(folder), cache=False)
 
 
 @pytest.fixture

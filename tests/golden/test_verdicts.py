@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
-import shutil
-import tarfile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,17 +25,6 @@ if TYPE_CHECKING:
 
 _POINT = 0.0051  # shares are printed as whole percentages
 _KERNEL_MODES = (1, 4)
-
-
-@pytest.fixture(scope="module")
-def files_of_recordings(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> SymbolOptions:
-    """Return the files of the programs in recorded/."""
-    folder = tmp_path_factory.mktemp("files")
-    with tarfile.open(corpus / "symfs.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    with gzip.open(corpus / "kallsyms.rec.gz") as packed, open(folder / "kallsyms", "wb") as plain:
-        shutil.copyfileobj(packed, plain)
-    return SymbolOptions(symfs=str(folder / "symfs"), kallsyms=str(folder / "kallsyms"), buildid_dir=str(folder), cache=False)
 
 
 class Samples:

@@ -39,18 +39,6 @@ SECRET = "of root's"
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    """A folder of the other user, where that user can exchange every name."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder.stat().st_mode & 0o077 == 0:
-            folder.chmod(0o711)
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    os.chown(folder, UID, GID)
-    return folder
-
-
-@pytest.fixture
 def victim(tmp_path: Path) -> Path:
     """A file of root's, in which nothing may be written."""
     path = tmp_path / "victim"

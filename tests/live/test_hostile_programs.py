@@ -24,18 +24,6 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 RECORD = ["record", "-o", "perf.data", "-e", "cpu-clock:u", "-F", "499"]
 
 
-@pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    """A folder of the other user, which that user can reach."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder.stat().st_mode & 0o077 == 0:
-            folder.chmod(0o711)
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    os.chown(folder, UID, GID)
-    return folder
-
-
 def compiled(folder: Path, name: str, source: str, *flags: str) -> str:
     """Return the path of a program of the other user."""
     (folder / f"{name}.c").write_text(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi.system_calls.errors import error_name
 from perfpy.tracing.totals import Totals
@@ -169,21 +169,24 @@ def named_json(named: NamedTotals) -> Iterator[str]:
     """Yield an object for each name; times in nanoseconds."""
     wall = _wall(named)
     for call in named.totals.of_all():
-        value = {
-            named.kind: named.names[call.number],
-            "calls": call.calls,
-            "errors": {error_name(number).name: count for number, count in sorted(call.errnos.items())},
-            "total": call.total,
-            "share": call.total / wall,
-            "min": call.least,
-            "mean": call.mean,
-            "p50": call.percentile(0.5),
-            "p99": call.percentile(0.99),
-            "max": call.most,
-            "bytes": named.bytes[call.number],
-        }
-        yield json.dumps(value)
+        name, size = named.names[call.number], named.bytes[call.number]
+        yield json.dumps({named.kind: name, **call_values(call, wall), "bytes": size})
 
 
 def _wall(named: NamedTotals) -> int:
     return max(named.totals.last_time - named.totals.first_time, 1)
+
+
+def call_values(call: CallTotals, wall: int) -> dict[str, Any]:
+    """Return the sums of a call for JSON; times in nanoseconds."""
+    return {
+        "calls": call.calls,
+        "errors": {error_name(number).name: count for number, count in sorted(call.errnos.items())},
+        "total": call.total,
+        "share": call.total / wall,
+        "min": call.least,
+        "mean": call.mean,
+        "p50": call.percentile(0.5),
+        "p99": call.percentile(0.99),
+        "max": call.most,
+    }

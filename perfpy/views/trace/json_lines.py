@@ -13,13 +13,14 @@ from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
 from perfpy.views.script.pieces import Flat
+from perfpy.views.trace.call_tables import call_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
-    from perfpy.tracing.totals import CallTotals, Totals
+    from perfpy.tracing.totals import Totals
     from perfpy.views.trace.call_text import CallTexts
     from perfpy.views.trace.lines import LineOptions
 
@@ -95,24 +96,8 @@ def json_summary(totals: Totals, name_of: Callable[[int], str], comm_of: Callabl
     wall = max(totals.last_time - totals.first_time, 1)
     if of_all:
         for call in totals.of_all():
-            yield json.dumps(_values(call, name_of, wall))
+            yield json.dumps({"call": name_of(call.number), **call_values(call, wall)})
         return
     for tid, calls in totals.by_thread().items():
         for call in calls:
-            yield json.dumps({"tid": tid, "comm": comm_of(tid), **_values(call, name_of, wall)})
-
-
-def _values(call: CallTotals, name_of: Callable[[int], str], wall: int) -> dict[str, Any]:
-    """Return the sums of a call; times in nanoseconds."""
-    return {
-        "call": name_of(call.number),
-        "calls": call.calls,
-        "errors": {error_name(number).name: count for number, count in sorted(call.errnos.items())},
-        "total": call.total,
-        "share": call.total / wall,
-        "min": call.least,
-        "mean": call.mean,
-        "p50": call.percentile(0.5),
-        "p99": call.percentile(0.99),
-        "max": call.most,
-    }
+            yield json.dumps({"tid": tid, "comm": comm_of(tid), "call": name_of(call.number), **call_values(call, wall)})

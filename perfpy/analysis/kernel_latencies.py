@@ -80,10 +80,15 @@ def read_latencies(source: SampleSource, kind: str) -> KernelLatencies:
 
 
 def _grouped_delays(source: SampleSource) -> KernelLatencies:
-    transitions = transitions_of(read_events(source, columns=("cpu",)))
-    delays = run_queue_delays(transitions)
+    begin, end = run_queue_waits(source)
+    return KernelLatencies([LatencyGroup("run queue", end - begin)], 0)
+
+
+def run_queue_waits(source: SampleSource) -> tuple[Int64, Int64]:
+    """Return the begin and the end of each wait for a CPU, in nanoseconds."""
+    delays = run_queue_delays(transitions_of(read_events(source, columns=("cpu",))))
     is_task = delays.tid != 0
-    return KernelLatencies([LatencyGroup("run queue", (delays.end - delays.begin)[is_task])], 0)
+    return delays.begin[is_task], delays.end[is_task]
 
 
 def _lock_waits(source: SampleSource) -> KernelLatencies:

@@ -14,6 +14,7 @@ from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN
 from perfpy.views.page import profile_data, sample_rows
 from perfpy.views.page.marks import Mark, Marks
 from perfpy.views.page.page import PageText, render
+from perfpy.views.page.wait_lanes import WaitLane
 from tests.builders.browser import Browser
 from tests.builders.stacks import At, stacks, timed_stacks
 
@@ -297,6 +298,22 @@ def test_tracks_show_load_where_there_was_some(page: Browser) -> None:
     pixel = ("(x => [...document.querySelectorAll('.track canvas')].map(c => [...c.getContext('2d').getImageData(Math.round(x * c.width),"
              " 12, 1, 1).data][3]))")  # fmt: skip
     assert [page.run(f"{pixel}(0.25)"), page.run(f"{pixel}(0.75)")] == [[255, 0], [0, 255]]
+
+
+def test_waits_for_cpus_and_locks_have_lanes_above_the_threads(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "lanes.html"
+    times = (np.array([1500 * MS]), np.array([2000 * MS]))
+    lanes = [WaitLane("cpu", "run queue", "", *times, 500 * MS, 3), WaitLane("lock", "<b>x</b> 7: locks", "mutex", *times, 500 * MS, 1)]
+    file.write_text(render([timed_stacks([At("app;f", at * 1000 * MS) for at in (1, 2)])], PageText("t"), lanes=lanes), encoding="utf-8")
+    browser.open(file)
+    assert browser.texts(".lane-name") == ["run queue", "<b>x</b> 7: locks"]
+    assert browser.run("document.querySelector('.lane-name').title") == "run queue: 3 waits, 500.000 ms"
+    canvases, data = (
+        "[...document.querySelectorAll('.track canvas')].slice(0, 2)",
+        "getContext('2d').getImageData(Math.round(x * c.width), 20, 1, 1)",
+    )
+    pixel = f"(x => {canvases}.map(c => [...c.{data}.data][3]))"
+    assert [browser.run(f"{pixel}(0.25)"), browser.run(f"{pixel}(0.75)")] == [[0, 0], [255, 255]]
 
 
 def test_idle_threads_are_folded(browser: Browser, tmp_path: Path) -> None:

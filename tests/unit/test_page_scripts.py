@@ -11,18 +11,20 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import perfpy.views.page
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
 from perfpy.views.page.profile_data import profile_data
+from perfpy.views.page.wait_lanes import WaitLane
 from tests.builders.stacks import At, stacks, timed_stacks
 
 FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
 MS = 1_000_000
 NAMES = (
     "model/unpack model/trees model/tries model/selection model/activity model/heat_cells model/categories model/words "
-    "model/forms model/marks model/permalink model/stack_order views/functions views/call_tree views/details"
+    "model/forms model/marks model/permalink model/stack_order model/wait_lanes views/functions views/call_tree views/details"
 )
 
 
@@ -268,6 +270,15 @@ def test_processes_with_few_samples_are_idle() -> None:
         f"processesOf({activity('thread', 10)}.tracks, profile.threads, .01).map(one => [one.pid, one.tracks.length, one.isIdle])", data
     )
     assert result == [[1, 1, False], [3, 2, False], [2, 1, True]]
+
+
+def test_a_lane_counts_the_waits_at_once() -> None:
+    begin, end = (np.array(times) * MS for times in ([1, 2, 8], [4, 6, 9]))
+    lane = WaitLane("lock", "a", "", begin, end, 8 * MS, 3)
+    data = profile_data([[timed_stacks([At("a;f", MS), At("a;f", 10 * MS)])]], lanes=[lane])
+    result = node(f"[...waitsAtOnce(profile.lanes[0], [0, 9 * {MS} / profile.tick], 9)].map(one => Math.round(one * 10) / 10)", data)
+    assert result == [1, 2, 2, 1, 1, 0, 0, 1, 0]
+    assert node(f"[...waitsAtOnce(profile.lanes[0], [{MS} / profile.tick, 2 * {MS} / profile.tick], 1)]", data) == [2]
 
 
 def test_the_heat_map_has_a_column_a_second_and_the_offset_below() -> None:

@@ -52,6 +52,7 @@ class LockWaits(NamedTuple):
         chains: callchains; None without.
         key: uint64[n], delivery keys.
         tids: all threads with events of locks.
+        begin: int64[n], nanoseconds.
         owner: int64[n], the thread that held the lock, or UNKNOWN_OWNER; None unless asked for.
     """
 
@@ -63,6 +64,7 @@ class LockWaits(NamedTuple):
     chains: Ragged | None
     key: NDArray[np.uint64]
     tids: NDArray[np.int64]
+    begin: NDArray[np.int64]
     owner: NDArray[np.int64] | None = None
 
 
@@ -98,6 +100,7 @@ def read_waits(source: SampleSource, *, chains: bool = False, owners: bool = Fal
         chains=None if begins.chains is None else begins.chains.take(begin),
         key=begins.key[begin],
         tids=np.unique(begin_events.tid),
+        begin=begins.time[begin],
     )
     if not owners:
         return waits

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -263,6 +264,8 @@ class UnwoundOutput(RecordOutput):
             if self._reader:
                 self._reader.finish()
             self._process.ask(messages.END)
+            with suppress(OSError):  # the program that is measured has nothing to lose any longer (record --unwind-late)
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0))
             self.take()
             if self._unwinds and not self._finished:
                 self._wait_for_rest(signal_fd, hurried)

@@ -7,6 +7,7 @@ page          the HTML with style, scripts and data
 profile_data  stacks and samples for the scripts
 sample_rows   samples as columns, and levels of detail
 packing       columns as compressed text
+wait_lanes    how many threads wait for a CPU, and for the locks of each holder
 marks         forks, switches, faults and tracepoints
 code_data     code of hot functions and files
 page_sites    the sites of samples in that code

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.views.page.marks import Marks
     from perfpy.views.page.page_sites import PageSites
+    from perfpy.views.page.wait_lanes import WaitLane
 
 _FOLDER: Final = Path(__file__).parent
 #: each may use the exports of those before it
@@ -30,7 +31,7 @@ SCRIPTS: Final = (
         f"model/{name}"
         for name in ("words", "trees", "unpack", "tries", "detail", "selection", "categories", "forms", "activity", "heat_cells", "marks")
     ),
-    *(f"model/{name}" for name in ("stack_order", "permalink")),
+    *(f"model/{name}" for name in ("stack_order", "permalink", "wait_lanes")),
     *(f"views/{name}" for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table")),
     *(f"views/{name}" for name in ("code", "details", "toolbar", "headline", "controls")),
     "main",
@@ -68,6 +69,7 @@ def render(
     starred: Mapping[str, Mapping[tuple[str, str], str]] | None = None,
     marks: Marks | None = None,
     sites: PageSites | None = None,
+    lanes: Sequence[WaitLane] = (),
 ) -> str:
     """Return the page.
 
@@ -79,8 +81,9 @@ def render(
         starred: for each event, (name, file) of functions with a significant change -> text.
         marks: forks, switches and other moments of one recording.
         sites: the places in code of one recording's samples.
+        lanes: waits for CPUs and locks in one recording.
     """
-    data = profile_data([parts] if after is None else [parts, after], marks, sites)
+    data = profile_data([parts] if after is None else [parts, after], marks, sites, lanes)
     data |= {
         "title": text.title,
         "environment": list(text.environment),

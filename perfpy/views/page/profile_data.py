@@ -6,6 +6,7 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.categories, WAITING, COMMAND
     tree  name, depth: columns, in depth-first order
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
+    lanes  kind, name, about, total, number, and rows: columns begin, length, in ticks (wait_lanes)
     marks  kinds, texts: distinct; rows: columns time, thread, kind, text; or null
     tick  ns, the unit of times, which begin at the first sample of each recording
     together whether samples were merged because they were too many
@@ -34,6 +35,7 @@ from perfpy.symbols.interning import IdTable
 from perfpy.views.page.marks import mark_data, task_of
 from perfpy.views.page.packing import packed
 from perfpy.views.page.sample_rows import Levels, SampleRows, TasksAndCpus
+from perfpy.views.page.wait_lanes import wait_lane_data
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.page.marks import Marks
     from perfpy.views.page.page_sites import PageSites
+    from perfpy.views.page.wait_lanes import WaitLane
 
 _FINEST: Final = 1000  # ns
 _TICKS: Final = 1 << 22  # at most, in a recording
@@ -99,8 +102,10 @@ def has_few_payloads(data: PerfData) -> bool:
     return data.sample_counts.total() <= _MOST_PAYLOADS
 
 
-def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None, sites: PageSites | None = None) -> dict[str, Any]:
-    """Return the values for one recording's events, or for two recordings' common events. marks, sites: of one recording."""
+def profile_data(
+    recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None, sites: PageSites | None = None, lanes: Sequence[WaitLane] = ()
+) -> dict[str, Any]:
+    """Return the values for one recording's events, or for two recordings' common events. marks, sites, lanes: of one recording."""
     split_parts = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
     columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in split_parts])
     events = [part.event for part in columns[0]]
@@ -113,13 +118,13 @@ def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = N
     begin = _begin(columns[0])
     if marks is not None and len(tasks):
         tasks = np.union1d(tasks, np.array([task_of(mark) for mark in marks.rows if mark.time >= begin], np.int64))
-    each = -(-sum(len(one.time) for parts in timed for one in parts) // OVERVIEW)
-    packing = _Packing(TasksAndCpus(tasks, cpus), each if each > MOST_ROWS // OVERVIEW else 1)
+    packing = _Packing(TasksAndCpus(tasks, cpus), _samples_for_each(timed))
     return {
         "names": _names(tree.names, columns),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
         "threads": _threads(columns, tasks, marks),
         "marks": _marks(marks, begin, tick, tasks),
+        "lanes": wait_lane_data(lanes, begin, tick) if begin else [],
         "cpus": cpus.tolist(),
         "sites": sites.count if sites is not None else 0,
         "tick": tick,
@@ -280,6 +285,12 @@ def _marks(marks: Marks | None, begin: int, tick: int, tasks: NDArray[np.int64])
     if marks is None or not begin:
         return None
     return mark_data(marks, begin, tick, {task: number for number, task in enumerate(tasks.tolist())})
+
+
+def _samples_for_each(rows: Sequence[Sequence[SampleRows]]) -> int:
+    """Return how many samples one of the overview stands for; 1: there is no overview."""
+    each = -(-sum(len(one.time) for parts in rows for one in parts) // OVERVIEW)
+    return each if each > MOST_ROWS // OVERVIEW else 1
 
 
 def _is_timed(part: Stacks) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.views.page.code_data import code_data, file_data
 from perfpy.views.page.marks import MarkSource, make_marks
 from perfpy.views.page.page import PageText, render
 from perfpy.views.page.profile_data import StackSource, page_stacks
 from perfpy.views.page.verdict import PageSource, page_text
+from perfpy.views.page.wait_lanes import make_wait_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.analysis.annotation.annotation import Annotation
     from perfpy.analysis.annotation.source_files import SourceShares
-    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.page.page_sites import PageSites
@@ -58,7 +59,9 @@ def page_of(
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
     text = page_text(recording, annotation.report, stacks, reports)
     functions = code_data(annotation, sites) if code else []
-    return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites)
+    has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
+    lanes = make_wait_lanes(recording.data) if has_all else []
+    return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites, lanes=lanes)
 
 
 def changes_page(

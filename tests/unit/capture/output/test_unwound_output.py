@@ -148,6 +148,16 @@ def test_unwound_records_are_written_in_rounds(tmp_path):
     assert not recording.stacks.ended
 
 
+def test_the_rest_is_unwound_at_the_recorders_own_priority(tmp_path, monkeypatch):
+    """On a busy machine a process of the lowest priority would take minutes (record --unwind-late)."""
+    priorities: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(os, "setpriority", lambda *values: priorities.append(values))
+    recording = Recording(tmp_path, echo)
+    recording.ring(b"FIRST")
+    recording.end()
+    assert priorities == [(os.PRIO_PROCESS, recording.output.others[0], os.getpriority(os.PRIO_PROCESS, 0))]
+
+
 def test_stacks_are_kept_on_request(tmp_path):
     recording = Recording(tmp_path, echo, keep_stacks=True)
     recording.ring(b"FIRST")

@@ -49,13 +49,21 @@ async function marksOf(packed) {
   return { ...packed, ...columns, n: columns.time.length };
 }
 
+async function lanesOf(packed) {
+  return Promise.all((packed || []).map(async ({ rows, ...lane }) => {
+    const columns = await columnsOf(rows);
+    return { ...lane, ...columns, n: columns.begin.length };
+  }));
+}
+
 /* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording, marks. */
 export async function profileOf(data) {
-  const [name, depth, marks] = await Promise.all([unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks)]);
+  const [name, depth, marks, lanes] = await Promise.all([unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks), lanesOf(data.lanes)]);
   const events = await Promise.all(data.events.map(async event => (
     { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
   let last = 0;
   for (const event of events) for (const one of event.samples) if (one.time && one.n) last = Math.max(last, one.time[one.n - 1]);
   if (marks && marks.n) last = Math.max(last, marks.time[marks.n - 1]);
-  return { ...data, tree: shape(name, depth), events, marks, last, recordings: events.length ? events[0].samples.length : 1, code: data.code || [], files: data.files || [] };
+  const recordings = events.length ? events[0].samples.length : 1;
+  return { ...data, tree: shape(name, depth), events, marks, lanes, last, recordings, code: data.code || [], files: data.files || [] };
 }

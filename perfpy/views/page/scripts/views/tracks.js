@@ -3,6 +3,7 @@
 import { CATEGORIES, STACKED, WAITING, token } from "../model/categories.js";
 import { activityOf, joined, processesOf } from "../model/activity.js";
 import { binnedMarks } from "../model/marks.js";
+import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
 import { tablesOf } from "../model/selection.js";
 import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
@@ -36,7 +37,7 @@ export class Tracks {
 
   /* Rows: processes with their threads, or CPUs. */
   arrange() {
-    const { tracks } = this.activity, rows = [];
+    const { tracks } = this.activity, rows = this.profile.lanes.map(lane => ({ lane, kind: "lane" }));
     let idle = 0;
     if (this.by === "cpu") tracks.forEach(track => rows.push({ track, kind: "cpu", value: track.lane, level: 0 }));
     else {
@@ -65,7 +66,20 @@ export class Tracks {
     return [el("div.fold", {}, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
   }
 
+  /* How many threads wait, below the name of what they wait for. */
+  laneRow(row) {
+    const { name, about, total, number } = row.lane, text = `${name}: ${counted(number, "wait")}, ${duration(total)}${about ? ` (${about})` : ""}`;
+    const label = el("span.lane-name", { title: text });
+    label.textContent = name;
+    label.setAttribute("aria-label", text);
+    label.setAttribute("role", "img");
+    row.canvas = el("canvas", { "aria-hidden": true });
+    brush(row.canvas, this.told);
+    return el("div.track", { role: "listitem" }, el("div.track-names", {}, label), row.canvas);
+  }
+
   row(row) {
+    if (row.kind === "lane") return this.laneRow(row);
     const { told } = this, name = row.kind === "process" ? told.process(row.value, row.threads, row.track) : told.name(row.track, row.kind, row.level);
     const label = button(name, () => told.pick(row.kind, row.value), { className: "track-name", title: `${name}: ${this.loadOf(row.track)}` });
     label.setAttribute("aria-label", `${name}: ${this.loadOf(row.track)}`);
@@ -110,9 +124,10 @@ export class Tracks {
     if (!this.activity) return;
     const ink = inks(), dark = this.told.dark();
     this.drawAll(ink, dark);
-    for (const { track, canvas, kind, value } of this.rows) {
+    for (const { track, lane, canvas, kind, value } of this.rows) {
       const [pen, width] = prepared(canvas, LOW);
       if (!canvas.clientWidth) continue;
+      if (lane) { this.waits(pen, lane, width, ink); continue; }
       this.bars(pen, track, width, 1, LOW - 1, this.activity.unit * (kind === "process" ? Math.max(1, track.most(false) / this.activity.unit) : 1), dark, ink);
       if (this.markRows) this.ticks(pen, width, kind, value, ink);
       this.veil(pen, width, LOW, ink);
@@ -153,6 +168,23 @@ export class Tracks {
     for (let i = 0; i < track.found.length; i++) {
       if (track.found[i]) pen.fillRect(i * step, top + height - Math.max(2, Math.min(1, track.found[i] / unit) * height), step + 0.3, 2);
     }
+  }
+
+  /* The number of threads that wait at once, up to the largest one, which is written beside. */
+  waits(pen, lane, width, ink) {
+    const bins = waitsAtOnce(lane, this.told.shown(), this.bins), most = mostOf(bins), step = width / this.bins;
+    pen.fillStyle = ink(lane.kind === "lock" ? "--wait-lock" : "--wait-cpu");
+    bins.forEach((waits, i) => { if (waits) { const h = Math.max(1, waits / Math.max(1, most) * (LOW - 3)); pen.fillRect(i * step, LOW - 1 - h, step + 0.3, h); } });
+    if (most) {
+      const text = most < 1 ? "1" : whole(Math.ceil(most));
+      pen.font = "11px system-ui, sans-serif";
+      pen.textBaseline = "top";
+      pen.fillStyle = ink("--bg");
+      pen.fillRect(width - pen.measureText(text).width - 6, 1, pen.measureText(text).width + 6, 13);
+      pen.fillStyle = ink("--dim");
+      pen.fillText(text, width - pen.measureText(text).width - 3, 2);
+    }
+    this.veil(pen, width, LOW, ink);
   }
 
   /* The marks of a thread or process, as short strokes at the top. */

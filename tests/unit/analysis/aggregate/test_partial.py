@@ -21,7 +21,7 @@ from tests.builders.own_corpus import RECORDINGS
 
 NAMES = "chains sched zstd-many pipe-chains made-branches made-memory fork-exec lost several arm64-chains".split()
 GRAPH = CallGraph(order="caller")
-ASKED = {
+REQUESTS = {
     "default": ReportOptions(),
     "callers": ReportOptions(chains=ChainOptions(call_graph=GRAPH, children=True)),
     "tasks": ReportOptions(names=NameOptions(verbose=True), columns=ColumnOptions(sort="comm,dso,sym,pid,cpu")),
@@ -66,10 +66,10 @@ def text(path, options, jobs):
         return lines, missing, report.notes, recording.warnings
 
 
-@pytest.mark.parametrize("requested", ASKED)
+@pytest.mark.parametrize("requested", REQUESTS)
 @pytest.mark.slow
 def test_reports_are_the_same(path, requested, parts):
-    assert text(path, ASKED[requested], 3) == text(path, ASKED[requested], 1)
+    assert text(path, REQUESTS[requested], 3) == text(path, REQUESTS[requested], 1)
     assert 1 < parts[0] <= 3
     assert parts[1] == 1
 
@@ -148,13 +148,12 @@ def spilled(path, monkeypatch):
     return begin
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("requested", ASKED)
+@pytest.mark.parametrize(("requested", "jobs"), [*((name, 1) for name in REQUESTS), ("callers", 2), ("times", 2)])
 @pytest.mark.slow
 def test_reports_beyond_memory_are_the_same(path, requested, jobs, parts, spilled):
-    expected = text(path, ASKED[requested], 1)
+    expected = text(path, REQUESTS[requested], 1)
     here, others = spilled()
-    assert text(path, ASKED[requested], jobs) == expected
+    assert text(path, REQUESTS[requested], jobs) == expected
     assert len(here) > 1
     assert bool(others.read_bytes()) == (jobs > 1)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfpy.symbols.files.debug_files import DsoFiles, SymbolOptions
 from perfpy.symbols.frame_table import FrameTable, SymbolNames
-from perfpy.symbols.providers.missing import MissingSymbols, advice
+from perfpy.symbols.providers.missing_symbols import MissingSymbols, advice
 from perfpy.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:

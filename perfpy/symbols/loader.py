@@ -17,7 +17,7 @@ from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
-from perfpy.symbols.providers.missing import UnreadableFile
+from perfpy.symbols.providers.missing_symbols import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
 from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owners

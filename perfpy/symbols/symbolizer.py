@@ -19,7 +19,7 @@ from perfpy.symbols.frame_table import FrameTable, SymbolNames
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.mapped_names import KERNEL_NAME
-from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
+from perfpy.symbols.providers.missing_symbols import KERNEL_NOT_RECORDED, MissingSymbols, advice
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.shared_files import SharedFiles
     from perfpy.symbols.frame_table import Ids, LineColumns
     from perfpy.symbols.loader import KeptSymbols
-    from perfpy.symbols.providers.missing import UnreadableFile
+    from perfpy.symbols.providers.missing_symbols import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
 _WIDTH: Final = np.uint64(32)

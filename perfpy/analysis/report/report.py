@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
     from perfpy.perfdata.sample_source import SampleSource
-    from perfpy.symbols.providers.missing import MissingSymbols
+    from perfpy.symbols.providers.missing_symbols import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.truncated_stacks import TruncatedStacks

@@ -72,7 +72,7 @@ class ManyRun:
             print_lines(HEADER_HINT.split("\n"))
         if report.samples:
             print_lines(report_lines(report, text_options._replace(colour=colour_start(options.stdio_color))))
-        from perfpy.symbols.providers.missing import note
+        from perfpy.symbols.providers.missing_symbols import note
 
         notes = [*note(report.missing, report.samples, everything=bool(options.verbose)), *report.notes]
         print_notes(notes, quiet=options.quiet, verbose=options.verbose)

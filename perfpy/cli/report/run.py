@@ -225,7 +225,7 @@ class ReportRun:
 
     def _notes(self, report: Report) -> Iterator[str]:
         """Yield notes on missing symbols, missing callers, short stacks and hidden rows, with remedies."""
-        from perfpy.symbols.providers.missing import note
+        from perfpy.symbols.providers.missing_symbols import note
         from perfpy.unwind import truncated_stacks
 
         if self._plain and self._request.sample_filter().marks:

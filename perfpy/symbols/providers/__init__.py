@@ -9,5 +9,5 @@ jitdump          jitdump files, and an ELF file for each function
 jit_regions      jitdumps as few images
 jit_lines        source lines of JIT-compiled code, as DWARF
 mapped_dump      jitdumps that recorded processes mapped
-missing          the note on missing symbols
+missing_symbols  the note on missing symbols
 """

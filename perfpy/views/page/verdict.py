@@ -10,7 +10,7 @@ from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.analysis.verdict.evidence import VerdictSource
 from perfpy.plurals import plural
 from perfpy.symbols.demangling.managed_names import without_tier
-from perfpy.symbols.providers.missing import note
+from perfpy.symbols.providers.missing_symbols import note
 from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.page import PageText
 from perfpy.views.verdict.profile import headline

@@ -21,7 +21,7 @@ from perfpy.symbols.files import build_id_notes, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.debuginfod import Client
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.symbols.providers import missing
+from perfpy.symbols.providers import missing_symbols as missing
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted import paths
 from tests.builders import elf as b

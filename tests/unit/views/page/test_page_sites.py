@@ -37,9 +37,7 @@ def column(packed: dict[str, Any]) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 13), (0, 5), (2, 9), (9, 13)])
-def test_lines_and_instructions_of_a_range_equal_annotates(
-    first: int, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_and_instructions_of_a_range_equal_annotates(first: int, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = spin_with_lines(tmp_path)
     monkeypatch.setattr(module, "_CODE_ONLY", CodeStyle(program=str(stand_in(files))))
     symbols = SymbolOptions(symfs=str(files), cache=False)

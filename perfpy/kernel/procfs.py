@@ -23,6 +23,7 @@ MAP_SHARED: Final = 1
 MAP_PRIVATE: Final = 2
 
 _READ_SIZE: Final = 1 << 16
+_START_TIME: Final = 19  # among the fields of stat after the comm: ticks since the machine was started
 
 
 class TaskStatus(NamedTuple):
@@ -172,6 +173,16 @@ class ProcFs:
             if address:
                 modules.append(Module(fields[0], int(fields[1]), address))
         return modules
+
+    def seconds_since_start(self) -> float:
+        """Return the age of this process; 0 if it is unknown."""
+        import time  # most commands do not ask
+
+        fields = self._read("self/stat").rpartition(b")")[2].split()
+        if len(fields) <= _START_TIME:
+            return 0.0
+        started = int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0.0)
 
     def boot_id(self) -> str:
         """Return a text that changes with every boot; "" if the kernel has none."""

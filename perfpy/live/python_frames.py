@@ -52,7 +52,7 @@ class LivePython:
                 with contextlib.suppress(OSError, KernelRefusedError):
                     for own in copier.attach((one.counter for one in counters.opened if has_stacks(one.event.attr)), Counter):
                         opened.callback(own.close)
-            self._unwinder = PieceUnwinder(events, own=self._reader.pid, python=(self._reader.answers, None), opens_files=False)
+            self._unwinder = PieceUnwinder(events, own=self._reader.pid, python=(self._reader.answers, None), is_live=True)
             self._functions = 0
             self._opened = opened.pop_all()
 

@@ -32,6 +32,7 @@ _TID: Final = struct.Struct("=I")
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC  # PROC_PID_INIT_INO
 _MOST_KEPT: Final = 1 << 12  # frames of a thread that wait for their samples
 _MOST_THREADS: Final = 1 << 12
+_MOST_SAMPLES: Final = 1 << 14  # of all threads
 _NEAREST: Final = 500_000  # ns between a sample and its copy
 _LARGEST_FRAME: Final = 127
 
@@ -163,21 +164,35 @@ class WaitingSamples:
 
     def __init__(self) -> None:
         self._of_thread: dict[int, deque[SampleInTime]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
 
     def put(self, tid: int, sample: SampleInTime) -> None:
         """Add the newest frames of a thread."""
-        if tid not in self._of_thread and len(self._of_thread) >= _MOST_THREADS:
-            self._of_thread.clear()
-        self._of_thread.setdefault(tid, deque(maxlen=_MOST_KEPT)).append(sample)
+        if self._count >= _MOST_SAMPLES or (tid not in self._of_thread and len(self._of_thread) >= _MOST_THREADS):
+            self._of_thread.clear()  # samples were lost; those to come have newer frames
+            self._count = 0
+        waiting = self._of_thread.setdefault(tid, deque(maxlen=_MOST_KEPT))
+        self._count += len(waiting) < _MOST_KEPT
+        waiting.append(sample)
 
     def take(self, tid: int, moment: int) -> SampleInTime | None:
         """Return the frames nearest to a sample's time, and drop earlier ones; None if none is near."""
         waiting = self._of_thread.get(tid)
         if not waiting:
             return None
+        before = len(waiting)
         while len(waiting) > 1 and abs(waiting[1].time - moment) <= abs(waiting[0].time - moment):
             waiting.popleft()
-        return waiting.popleft() if abs(waiting[0].time - moment) < _NEAREST else None
+        nearest = waiting.popleft() if abs(waiting[0].time - moment) < _NEAREST else None
+        self._count -= before - len(waiting)
+        return nearest
+
+    def forget(self, tid: int) -> None:
+        """Drop the frames of a thread that has ended: their samples were lost."""
+        self._count -= len(self._of_thread.pop(tid, ()))
 
 
 class SampledFrames:

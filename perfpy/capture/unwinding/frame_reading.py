@@ -130,6 +130,7 @@ class FrameReader:
         self._recorder = recorder
         self._sampled = sampled
         self._samples = WaitingSamples()
+        self._ended: list[int] = []  # threads, until all records of the buffers of other CPUs were seen
         self._procfs = procfs or ProcFs()
         self._locator = RuntimeLocator(self._procfs)
         self._processes: dict[int, _KnownProcess] = {}
@@ -171,9 +172,11 @@ class FrameReader:
         self._forget_full()
 
     def _forget_full(self) -> None:
-        """Forget the processes whose code objects take too much memory. The next sample opens them again, with the current ones."""
+        """Forget threads that ended, and the processes whose code objects take too much memory, which the next sample opens again."""
         while self._full:
             self._forget(self._full.pop())
+        while self._ended:
+            self._samples.forget(self._ended.pop())
 
     def _note_task(self, kind: int, misc: int, body: memoryview) -> None:
         """Update the processes by a side-band record: exec, fork, exit, or a mapped interpreter."""
@@ -194,6 +197,7 @@ class FrameReader:
                 self._sampled.forget(pid)
 
     def _forget_thread(self, pid: int, tid: int) -> None:
+        self._ended.append(tid)
         if self._sampled:
             self._sampled.forget_thread(tid)
         if process := self._processes.get(pid):
@@ -201,6 +205,7 @@ class FrameReader:
             process.prompt_tids.discard(tid)
 
     def _forget(self, pid: int) -> None:
+        self._ended.append(pid)
         self._retries.pop(pid, None)
         if self._sampled:
             self._sampled.forget(pid)

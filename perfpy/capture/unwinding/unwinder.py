@@ -75,7 +75,8 @@ class PieceUnwinder:
         only: the events whose stacks are unwound, None for all.
         jit: find the names of interpreted and inlined methods in runtimes' memory.
         python: the descriptor of Python frames and the image's folder, as in PythonFrames.
-        opens_files: as in Replay.
+        is_live: no file is written, so that neither its files nor their build-ids are of interest; and files are opened only when samples
+            hit them (opens_files of Replay).
     """
 
     def __init__(
@@ -88,12 +89,13 @@ class PieceUnwinder:
         only: Collection[int] | None = None,
         jit: bool = False,
         python: tuple[int, str | None] | None = None,
-        opens_files: bool = True,
+        is_live: bool = False,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
         self._unwound_events = [event.index for event in events if has_stacks(event.attr) and (only is None or event.index in only)]
-        self._replay = Replay(self._table, opens_files=opens_files)
+        self._replay = Replay(self._table, opens_files=not is_live)
+        self._is_live = is_live
         self._own = os.getpid() if own is None else own
         self._plan = plan
         self._waits = self._new_waits(events)
@@ -125,7 +127,7 @@ class PieceUnwinder:
     def learn(self, chunk: Chunk) -> None:
         """Learn from records that are in the file already: synthesized ones."""
         self._see(chunk)
-        self._hits.scan(chunk.data.data)
+        self._scan(chunk.data.data)
         self._get_ready(0)
 
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
@@ -143,7 +145,7 @@ class PieceUnwinder:
         piece = None if held is None else self._unwound(held)
         if self._waits is None or not (waits := self._waits.rest()):
             return piece
-        self._hits.scan(memoryview(waits))
+        self._scan(memoryview(waits))
         return UnwoundPiece([*(piece.parts if piece else ()), waits], *(piece[1:] if piece else (b"", {})))
 
     def _look(self, held: _Held) -> None:
@@ -194,11 +196,16 @@ class PieceUnwinder:
             rewriting.kept_records[others[self._java.hides(held.chunk, others)]] = False
         parts = [*([mappings] if mappings else []), *rewriting.written(_PART), *([waits] if waits else [])]
         for part in parts:
-            self._hits.scan(memoryview(part))
-        if build_ids := self._replay.elsewhere():
+            self._scan(memoryview(part))
+        if not self._is_live and (build_ids := self._replay.elsewhere()):
             parts = [with_build_ids(part, build_ids) for part in parts]
         side_band = _bytes_of(held.chunk, others[rewriting.kept_records[others]])
         return UnwoundPiece(parts, mappings + side_band, names)
+
+    def _scan(self, records: memoryview) -> None:
+        """Note the files of mappings and samples for the end of the recording."""
+        if not self._is_live:
+            self._hits.scan(records)
 
     def _with_waits(self, held: _Held, rewriting: Rewriting, switches: Ragged | None) -> bytes:
         """Return the samples of waits for a piece, and drop the records that they replace."""

@@ -18,6 +18,7 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.report.call_graph import call_graph_parts
 from perfpy.cli.report.columns import configured_percentage, hidden_keys
 from perfpy.disassembly.objdump import CodeStyle
+from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.refusals import may_count_cpus, paranoid_level
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.views.top.rates import Subject
@@ -35,6 +36,8 @@ _DEFAULT_SORT = "dso,symbol"
 _PYTHON_SORT = "pyfunc"
 _PYTHON_RATE = 499  # samples per second; each copies a stack
 _WAIT_SORT = "comm,state,symbol"
+_FIRST_PART = 0.7  # of an interval, from the start of the program to the first update, whose symbols take the rest
+_LEAST_WAIT = 0.25  # seconds
 _NOBODY_ALLOWED = 3  # of kernel.perf_event_paranoid: users may not measure anything
 
 
@@ -191,6 +194,16 @@ def code_style(options: TopCommandOptions) -> CodeStyle:
         prefix_strip=options.prefix_strip,
         program=options.objdump,
     )
+
+
+def first_wait(delay: float) -> float:
+    """Return the seconds from now until the first update: on a busy machine the start has taken part of the interval.
+
+    Args:
+        delay: seconds between two updates.
+    """
+    planned = _FIRST_PART * delay - ProcFs().seconds_since_start()
+    return min(max(planned, _LEAST_WAIT * min(delay, 1)), delay / 2)
 
 
 def _user_name(user: str) -> str:

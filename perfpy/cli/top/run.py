@@ -16,7 +16,7 @@ from perfpy.capture.output.wakeups import Wakeups
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
-from perfpy.cli.top.request import TopRequest, code_style
+from perfpy.cli.top.request import TopRequest, code_style, first_wait
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ class TopRun:
 
         rings.watch(signals.fileno())
         options = self._options
-        first = options.delay if options.updates or options.json else options.delay / 2  # the start takes time, too
-        count, due = 0, time.monotonic() + first
+        is_counted = bool(options.updates or options.json)
+        count, due = 0, time.monotonic() + (options.delay if is_counted else first_wait(options.delay))
         background: BackgroundThread[LiveUpdate] = BackgroundThread()
         with background:
             rings.watch(background.fileno())

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.top.keys import Changed, ViewChanges
-from perfpy.cli.top.request import code_style
+from perfpy.cli.top.request import code_style, first_wait
 from perfpy.cli.top.terminal import KeyTerminal
 from perfpy.live.background import BackgroundThread
 from perfpy.views.top.screen import Request, TopScreen
@@ -41,7 +41,7 @@ class ScreenRun:
         self._ends = False
         self._is_updating = False
         self._count = 0
-        self._due = time.monotonic() + min(self._delay / 2, _FIRST)
+        self._due = time.monotonic() + min(first_wait(self._delay), _FIRST)
 
     def run(self, signals: Wakeups) -> int:
         """Show updates until q; return the exit status."""

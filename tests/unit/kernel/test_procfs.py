@@ -26,3 +26,10 @@ def test_parents_and_cpu_times_are_read_behind_any_name(tmp_path: Path) -> None:
     (tmp_path / "9").mkdir()
     (tmp_path / "9" / "stat").write_text("9 (cut")
     assert ProcFs(str(tmp_path)).parents() == {7: (3, 42), 8: (7, 42)}
+
+
+def test_the_age_of_this_process_is_known(tmp_path: Path) -> None:
+    age = ProcFs().seconds_since_start()
+    assert 0 < age < 1_000_000
+    assert ProcFs().seconds_since_start() >= age
+    assert ProcFs(str(tmp_path)).seconds_since_start() == 0

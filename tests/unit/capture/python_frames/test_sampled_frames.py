@@ -194,3 +194,19 @@ def test_copies_that_no_sample_takes_are_bounded():
         waiting.put(TID, sample(time * 1_000_000))
     assert waiting.take(TID, 5_000_000) is None
     assert waiting.take(TID, 9_999_000_000) == sample(9_999_000_000)
+    for tid in range(10):
+        for time in range(2_000):
+            waiting.put(tid, sample(time))
+    assert 0 < len(waiting) <= 1 << 14
+
+
+def test_the_copies_of_ended_threads_are_dropped():
+    waiting = WaitingSamples()
+    for tid in (TID, 78):
+        for time in (1_000_000, 2_000_000):
+            waiting.put(tid, sample(time))
+    waiting.forget(TID)
+    waiting.forget(79)
+    assert (len(waiting), waiting.take(TID, 1_000_000)) == (2, None)
+    assert waiting.take(78, 2_000_000) == sample(2_000_000)
+    assert len(waiting) == 0

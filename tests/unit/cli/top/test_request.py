@@ -12,7 +12,7 @@ from perfpy.capture.option_values import parse_branch_filter
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.top import request as module
 from perfpy.cli.top.command import command
-from perfpy.cli.top.request import TopRequest
+from perfpy.cli.top.request import TopRequest, first_wait
 
 
 def request(*words: str, notes: list[str] | None = None) -> TopRequest:
@@ -119,3 +119,10 @@ def test_stacks_of_python_programs_are_copied_less_often() -> None:
     assert request("--python", "-F", "99").record_options().sampling.freq == 99
     sampling = request("--python", "-c", "1000").record_options().sampling
     assert (sampling.freq, sampling.period) == (None, 1000)
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0.4, 1.0), (1.0, 0.4), (5.0, 0.25)])
+def test_a_slow_start_is_part_of_the_first_interval(age: float, wait: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.ProcFs, "seconds_since_start", lambda _self: age)
+    assert first_wait(2) == pytest.approx(wait)
+    assert first_wait(0.1) <= 0.05

@@ -7,6 +7,7 @@ reading       the records between two updates, in bounded memory
 tasks         the side-band of running tasks, bounded for days
 python_frames  callchains with Python functions (top --python)
 jit_names     names of code that JVMs have compiled (top --jit)
+containers    names of running containers, from the files of their runtimes
 waits         waits of threads, also of those that have not ended (top --off-cpu)
 window        the samples of one interval as a SampleSource
 symbolizing   symbols across windows: files are searched and read once

@@ -21,6 +21,7 @@ from perfpy.fleet.portable.own_values import OwnWords
 from perfpy.fleet.portable.profile import portable
 from perfpy.fleet.portable.traced_values import formats_of, shown_texts
 from perfpy.kernel.procfs import ProcFs
+from perfpy.live.containers import RunningContainers
 from perfpy.live.fading_rows import add_window
 from perfpy.live.reading import RingReader
 from perfpy.live.saved_recording import Retained, write_snapshot
@@ -127,7 +128,7 @@ class LiveMonitor:
         self._symbols = LiveSymbols(self._tasks, symbols)
         self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs
         self._history: PortableProfile | None = None
-        self._retained = Retained(retain)
+        self._retained, self._containers = Retained(retain), RunningContainers()
         recorded, attrs = rings.recorded
         self._recorded = RecordedFeatures(recorded, rings.options, attrs)
         self._total_lost = self._total_dropped = 0
@@ -312,7 +313,9 @@ class LiveMonitor:
         merged = MergedProfile(history)
         merged.features = self._window.features
         plan = plan_report(merged, self._options, merged.fields(raw=self._options.columns.raw_trace))
-        report = report_of(plan, merged, merged.symbolizer, merged.words(None), ())
+        words = merged.words(None)
+        words = words._replace(machine=words.machine._replace(container_name=self._containers.text))
+        report = report_of(plan, merged, merged.symbolizer, words, ())
         report.lost = self._total_lost
         return report
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 HOST: Final = "host"
 _SHORT: Final = 12  # digits of an id, as `docker ps` prints it
@@ -22,6 +22,19 @@ _FOLDERS: Final = (
 _ABOVE: Final = {"docker": "docker", "lxc": "lxc", "default": "containerd", "k8s.io": "containerd", "moby": "docker"}
 
 
+class Container(NamedTuple):
+    """A container: its runtime, and its name or id; full_id: 64 digits, "" if the cgroup has a name."""
+
+    runtime: str
+    name: str
+    full_id: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text of the sort key."""
+        return f"{self.runtime} {self.name}"
+
+
 def container_of(path: str) -> str:
     """Return the runtime and the short id or name of the innermost container in a cgroup's path; "host" without one.
 
@@ -30,15 +43,21 @@ def container_of(path: str) -> str:
     >>> container_of("/kubepods/burstable/pod12/" + "f" * 64), container_of("/lxc.payload.web/system.slice"), container_of("/user.slice")
     ('kubernetes ffffffffffff', 'lxc web', 'host')
     """
+    container = innermost_container(path)
+    return HOST if container is None else container.text
+
+
+def innermost_container(path: str) -> Container | None:
+    """Return the innermost container in a cgroup's path; None without one."""
     folders = path.strip("/").split("/")
     for number in range(len(folders) - 1, -1, -1):
         if folders[number - 1] == "lxc" and number:
-            return f"lxc {folders[number]}"
+            return Container("lxc", folders[number])
         for pattern, runtime in _FOLDERS:
             if match := pattern.fullmatch(folders[number]):
-                name = match["id"][:_SHORT] if re.fullmatch(_ID, match["id"]) else match["id"]
-                return f"{runtime or _runtime_above(folders[:number])} {name}"
-    return HOST
+                full_id = match["id"] if re.fullmatch(_ID, match["id"]) else ""
+                return Container(runtime or _runtime_above(folders[:number]), full_id[:_SHORT] or match["id"], full_id)
+    return None
 
 
 def _runtime_above(folders: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from perfpy.abi.startup import NamedTuple
+from perfpy.analysis.sortkeys.container_names import container_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,12 +92,14 @@ class MachineTexts(NamedTuple):
         cgroup_name: id -> path, or None.
         cgroup_namespaces: (device, inode) by number.
         recordings: by number.
+        container_name: path of a cgroup -> its container.
     """
 
     socket_of: Callable[[int], int] = lambda _cpu: -1
     cgroup_name: Callable[[int], str | None] = lambda _number: None
     cgroup_namespaces: Sequence[tuple[int, int]] = ()
     recordings: Sequence[RecordingText] = ()
+    container_name: Callable[[str], str] = container_of
 
 
 class KeyStyle(NamedTuple):

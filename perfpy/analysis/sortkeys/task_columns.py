@@ -13,7 +13,6 @@ from perfpy.abi.waits import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.samples.time_of_day import UNKNOWN
 from perfpy.analysis.samples.wait_reasons import NOTE_SHIFT, state_name
-from perfpy.analysis.sortkeys.container_names import container_of
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def cgroup(texts: KeyTexts, values: Int64) -> KeyColumn:
 def container(texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of containers, by runtime and name; "host" outside of containers."""
     paths = [texts.machine.cgroup_name(number) if number else None for number in values.tolist()]
-    return by_text([_UNKNOWN if path is None else container_of(path) for path in paths])
+    return by_text([_UNKNOWN if path is None else texts.machine.container_name(path) for path in paths])
 
 
 _UNKNOWN = "unknown"

@@ -10,13 +10,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.capture.runtimes.programs import runtime_of
-from perfpy.capture.runtimes.table import PYTHON, RUNTIMES
+from perfpy.capture.runtimes.programs import find_program, runtime_of
+from perfpy.capture.runtimes.table import PYTHON, RUNTIMES, Version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.capture.runtimes.table import LanguageRuntime, Variable, Version
+    from perfpy.capture.runtimes.table import LanguageRuntime, Variable
 
 _DUMPS: Final = "PYTHON_PERF_JIT_SUPPORT"
 _SECONDS: Final = 5  # the limit for a runtime to print its version
@@ -59,6 +59,18 @@ def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.envi
                     variables[variable.name] = value
     lacks = runtime is not None and not any(variable.name in {**environ, **variables} for variable in runtime.variables)
     return CommandEnvironment(variables, runtime, (f"{runtime.name}: {runtime.attach}",) if runtime and lacks else ())
+
+
+def command_with_switches(command: Sequence[str], runtime: LanguageRuntime | None, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the command with its runtime's own switches, if it is that program, and new enough; otherwise the command as it is."""
+    words = list(command)
+    if not words or not runtime or not runtime.switches or os.path.basename(words[0]) not in runtime.programs[:2]:
+        return words
+    # V8 prints the log if it cannot write it to the current folder, and `inspect` must be node's first word.
+    if words[1:2] == ["inspect"] or not os.access(".", os.W_OK) or not find_program(words[0], environ):
+        return words
+    version = Version((words[0], "--version"), runtime.switches_since)
+    return [words[0], *runtime.switches, *words[1:]] if _is_new_enough(version) else words
 
 
 def join_values(variable: Variable, users: str) -> str:

@@ -7,23 +7,31 @@ them from the recording, unless the user wants no copies of programs (record -N)
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi import records
 from perfpy.abi.code_mapping import code_mapping
 from perfpy.abi.sample_id import IdLayout
+from perfpy.capture.runtimes.table import V8_LOG
 from perfpy.errors import PerfError
 from perfpy.symbols.mapped_names import is_memory
 from perfpy.symbols.providers.jit_regions import regions
 from perfpy.symbols.providers.jitdump import CodeLoad
 from perfpy.symbols.providers.mapped_dump import is_dump, is_mapped_by, new_folder, read_dump
+from perfpy.symbols.providers.v8_log import LARGEST as LARGEST_LOG
+from perfpy.symbols.providers.v8_log import V8Log
 from perfpy.untrusted import paths, process_files
 
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.providers.jit_regions import CodeMapping
+    from perfpy.symbols.providers.jitdump import CodeMove
     from perfpy.symbols.providers.mapped_dump import MapRecord
+
+_MOST_LOGS: Final = 16  # isolates of a process
 
 
 class JittedCode:
@@ -92,6 +100,7 @@ class JittedCode:
 
     def _take(self, record: MapRecord) -> None:
         dump = read_dump(record)
+        dump = dump._replace(events=_with_positions(dump.events, _v8_logs(record, dump.pid)))
         own_events = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program describes only its own code
         self.functions += sum(isinstance(event, CodeLoad) for event in own_events)
         mappings: list[CodeMapping] = []
@@ -117,6 +126,32 @@ class JittedCode:
         identity = self._event.ids[0] if self._event.ids else 0
         record = code_mapping((pid, tid), (mapping.address, mapping.size, mapping.offset), name, mapping.time, identity)
         return records.encode(record, self._layout, self._data.endian)
+
+
+def _v8_logs(record: MapRecord, pid: int) -> list[V8Log]:
+    """Return the logs of code that V8 wrote beside a dump, one for each isolate. pid: in the process's own pid namespace."""
+    folder = record.filename.rpartition("/")[0]
+    logs = []
+    for path in sorted(glob.glob(V8_LOG.format(pid=pid), root_dir=folder))[:_MOST_LOGS]:
+        with contextlib.suppress(OSError):
+            owners = process_files.trusted_owners(record.pid)
+            with process_files.open_process_file(paths.below(folder, path), record.pid, owners=owners, limit=LARGEST_LOG) as file:
+                logs.append(V8Log(file.read(LARGEST_LOG).decode("utf-8", "surrogateescape")))
+    return logs
+
+
+def _with_positions(events: list[CodeLoad | CodeMove], logs: list[V8Log]) -> list[CodeLoad | CodeMove]:
+    """Return a dump's events with lines and inlined functions from the logs, if there are some: those of V8's dump have damaged names."""
+    if not logs:
+        return events
+    changed: list[CodeLoad | CodeMove] = []
+    for event in events:
+        if isinstance(event, CodeLoad):
+            found = (log.take(event.address, len(event.code), event.name) for log in logs)
+            code = next(filter(None, found), None)
+            event = event._replace(lines=code.lines if code else (), inlined=code.inlined if code else ())  # noqa: PLW2901
+        changed.append(event)
+    return changed
 
 
 def _remove(record: MapRecord) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
 from perfpy.capture.runtimes.choices import complete_options, reads_frames
 from perfpy.capture.runtimes.cpython.attach import attach_all
-from perfpy.capture.runtimes.environment import describe_variables, environment_for, writes_dumps
+from perfpy.capture.runtimes.environment import command_with_switches, describe_variables, environment_for, writes_dumps
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class RuntimeNames:
     Attributes:
         options: the completed options.
         variables: to set for the command.
+        command: with options of its runtime.
 
     tell is called with a line for the user.
     """
@@ -48,12 +49,17 @@ class RuntimeNames:
             runtime = runtime_of_process(self._pids[0]) if program else None
         self.options = complete_options(options, runtime, program, unwound_later=writes_dumps(command))
         self.variables = self._environment.variables if command and not attached else {}
+        self._words = len(command)
+        is_stored = not attached and options.output.path != _STANDARD_OUTPUT
+        self.command = tuple(command_with_switches(command, runtime) if is_stored else command)
 
     def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
         """Report the settings. in_the_end takes functions that are called however the recording ends."""
         in_the_end(self._leave)
         is_shown = self.variables and self.options.verbose
         variables_text = f"sets {describe_variables(self._environment)}; " if is_shown else ""
+        if self.options.verbose and len(self.command) > self._words:
+            variables_text += f"runs {' '.join(self.command[: 1 + len(self.command) - self._words])}; "
         self._tell(f"[ perf record: --jit {variables_text}{self._stacks()} ]")
         if self.options.output.path == _STANDARD_OUTPUT:
             self._tell("warning: --jit: a pipe cannot store names; its readers need the perf maps in /tmp")

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from perfpy.capture.runtimes.cpython import STARTUP
 
+V8_LOG: Final = "isolate-0x*-{pid}-v8.log"  #: V8's log of an isolate
 _HERE: Final = os.path.dirname(__file__)
 
 
@@ -43,6 +44,8 @@ class LanguageRuntime(NamedTuple):
         version: the oldest version of its programs that accepts the variables; None: harmless to all, so set for every command.
         stacks: "fp" if its code has frame pointers, "dwarf" if that must be checked.
         logs: further files that it writes to the current folder (a pattern with {pid}).
+        switches: options for the command itself if it is one of the programs, before its own.
+        switches_since: the oldest version that has them.
         attach: how to request names of a running one: "jcmd", "remote_exec", or a hint for the user.
     """
 
@@ -52,6 +55,8 @@ class LanguageRuntime(NamedTuple):
     version: Version | None = None
     stacks: str = "fp"
     logs: str = ""
+    switches: tuple[str, ...] = ()
+    switches_since: tuple[int, ...] = ()
     attach: str = ""
 
 
@@ -69,13 +74,16 @@ PYTHON: Final = LanguageRuntime(
 
 RUNTIMES: Final = (
     PYTHON,
-    # 20.20 was tried, both with --perf-basic-prof and --perf-prof: the latter's dump has wrong names only, and it is written to
-    # the current folder. Interpreted functions have their own names with the second switch only.
+    # 20.20 and 24.21 were tried. Interpreted functions have their own names with the second variable's switch only. The switches of
+    # the command itself, which NODE_OPTIONS does not permit, write a jitdump and a log of code to the current folder: names of files in
+    # the dump are damaged, but the log has the positions of the code, and of what is inlined (perfpy.symbols.providers.v8_log).
     LanguageRuntime(
         "Node.js",
         ("node", "nodejs", "npm", "npx", "yarn"),
         (Variable("NODE_OPTIONS", "--perf-basic-prof --interpreted-frames-native-stack", " "),),
-        logs="isolate-0x*-{pid}-v8.log",
+        logs=V8_LOG,
+        switches=("--perf-prof", "--log-code", "--log-source-code"),
+        switches_since=(20,),
         attach="start it with --perf-basic-prof --interpreted-frames-native-stack",
     ),
     # not tried; the switches are V8's
@@ -83,7 +91,7 @@ RUNTIMES: Final = (
         "Deno",
         ("deno",),
         (Variable("DENO_V8_FLAGS", "--perf-basic-prof,--interpreted-frames-native-stack", ","),),
-        logs="isolate-0x*-{pid}-v8.log",
+        logs=V8_LOG,
         attach="start it with --v8-flags=--perf-basic-prof",
     ),
     # OpenJDK 17 and 25 were tried. Older ones, which have no perf map, ignore the switches. Interpreted and inlined methods are in no

@@ -146,7 +146,8 @@ class Recorder:
             beginning.callback(self._output.abandon)
             if self.command:
                 variables = self._names.variables if self._names else {}
-                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe, environment=variables))
+                command = self._names.command if self._names else self.command
+                self._workload = stack.enter_context(Workload(command, stdout_to_stderr=self._output.is_pipe, environment=variables))
             control = self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)

@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.providers import jitdump
-from perfpy.symbols.providers.jit_lines import debug_sections
+from perfpy.symbols.providers.jit_lines import CodeLine, debug_sections
 from perfpy.symbols.providers.jitdump import CodeLoad, Section
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def regions(dump: JitDump) -> list[JitRegion]:
 def _moved_load(load: CodeLoad, move: CodeMove) -> CodeLoad:
     shift = move.address - load.address
     lines = tuple(line._replace(address=line.address + shift) for line in load.lines)
-    return load._replace(time=move.time, tid=move.tid, address=move.address, lines=lines)
+    inlined = tuple(code._replace(begin=code.begin + shift, end=code.end + shift) for code in load.inlined)
+    return load._replace(time=move.time, tid=move.tid, address=move.address, lines=lines, inlined=inlined)
 
 
 class _Layout:
@@ -143,8 +144,14 @@ class _RegionDraft:
 
 def _line_sections(loads: list[CodeLoad], shift: int, size: int, endian: str) -> Iterator[Section]:
     lines = [line._replace(address=line.address + shift) for load in loads for line in load.lines]
+    begins = {line.address for line in lines}
+    for load in loads:  # the last line of a function ends with it
+        end = load.address + len(load.code) + shift
+        if load.lines and end not in begins:
+            lines.append(CodeLine(end, load.lines[-1].file, 0))
+    inlined = [code._replace(begin=code.begin + shift, end=code.end + shift) for load in loads for code in load.inlined]
     if lines:
-        for name, data in debug_sections(lines, _PAGE, size, endian).items():
+        for name, data in debug_sections(lines, _PAGE, size, endian, inlined).items():
             yield Section(name, 1, 0, data)
 
 

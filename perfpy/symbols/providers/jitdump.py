@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import PerfError
-from perfpy.symbols.providers.jit_lines import CodeLine, debug_sections
+from perfpy.symbols.providers.jit_lines import CodeLine, InlinedCode, debug_sections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,7 @@ class CodeLoad(NamedTuple):
         time: of the JIT's clock (perf record -k mono).
         eh_frame: call frame information, or b"".
         lines: source lines, by addresses in the JIT's process.
+        inlined: functions that were inlined, by the same addresses.
     """
 
     time: int
@@ -55,6 +56,7 @@ class CodeLoad(NamedTuple):
     eh_frame: bytes = b""
     eh_frame_hdr: bytes = b""
     lines: tuple[CodeLine, ...] = ()
+    inlined: tuple[InlinedCode, ...] = ()
 
 
 class CodeMove(NamedTuple):
@@ -173,7 +175,9 @@ def image(load: CodeLoad, machine: int, endian: str = "<") -> bytes:
         sections += [Section(b".eh_frame", 1, 2, load.eh_frame, align=8), Section(b".eh_frame_hdr", 1, 2, load.eh_frame_hdr, align=4)]
     if load.lines:
         lines = [line._replace(address=line.address - load.address + TEXT_OFFSET) for line in load.lines]
-        debug = debug_sections(lines, TEXT_OFFSET, len(load.code), endian)
+        shift = TEXT_OFFSET - load.address
+        inlined = [code._replace(begin=code.begin + shift, end=code.end + shift) for code in load.inlined]
+        debug = debug_sections(lines, TEXT_OFFSET, len(load.code), endian, inlined)
         sections += [Section(section, 1, 0, data) for section, data in debug.items()]
     return shared_object(sections, [(load.name, TEXT_OFFSET, len(load.code))], machine, endian)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.capture.runtimes.environment import CommandEnvironment, describe_variables, environment_for, join_values
+from perfpy.capture.runtimes.environment import CommandEnvironment, command_with_switches, describe_variables, environment_for, join_values
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.table import PYTHON, RUNTIMES, Variable
 from perfpy.capture.workload import Workload
@@ -129,3 +129,22 @@ def test_the_command_gets_the_variables_and_we_do_not(tmp_path: Path):
         workload.wait()
     assert out.read_text() == "a b\n"
     assert "PERFPY_TEST" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("words", "version", "has_switches"),
+    [(["app.js"], "v20.1.0", True), (["app.js"], "v18.9.0", False), (["inspect", "app.js"], "v24.0.0", False)],
+)
+def test_node_itself_gets_switches_that_its_variable_does_not_permit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], version: str, *, has_switches: bool
+):
+    for name in ("node", "npm"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {version}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    switches = ["--perf-prof", "--log-code", "--log-source-code"] if has_switches else []
+    assert command_with_switches(["node", *words], runtime_of("node")) == ["node", *switches, *words]
+    assert command_with_switches(["npm", *words], runtime_of("npm")) == ["npm", *words]
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert command_with_switches(["node", *words], runtime_of("node")) == ["node", *words]

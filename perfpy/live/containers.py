@@ -42,7 +42,7 @@ class RunningContainers:
     def __init__(self, root: str = "/", home: str | None = None) -> None:
         self._root = root
         home = os.path.expanduser("~") if home is None else home
-        self._storages = (paths.below(root, "var/lib", _STORAGE), paths.below(home, ".local/share", _STORAGE))
+        self._storages = (paths.below(root, f"var/lib/{_STORAGE}"), paths.below(home, f".local/share/{_STORAGE}"))
         self._texts: dict[str, tuple[str, float]] = {}  # path of a cgroup -> text, when it is looked up again
         self._stored: dict[str, tuple[tuple[int, int], dict[str, str]]] = {}  # storage -> its state, id -> name
 

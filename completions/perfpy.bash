@@ -145,7 +145,7 @@ _perfpy_value()
     "sched -i" | "sched --input" | "sched =--input") _perfpy_recordings ;;
     "sched -s" | "sched --sort" | "sched =--sort") _perfpy_offer "," runtime switch avg max ;;
     "sched -C" | "sched --CPU" | "sched =--CPU" | "sched --max-stack" | "sched =--max-stack" | "sched --time" | "sched =--time" | "sched --pid" | "sched =--pid" | "sched -t" | "sched --tid" | "sched =--tid" | "sched --cpu" | "sched =--cpu" | "sched --prio" | "sched =--prio" | "sched --comm" | "sched =--comm" | "sched --cpus" | "sched =--cpus" | "sched --task-name" | "sched =--task-name" | "sched --color-pids" | "sched =--color-pids" | "sched --color-cpus" | "sched =--color-cpus" | "sched -r" | "sched --repeat" | "sched =--repeat") : ;;
-    "sched -k" | "sched --vmlinux" | "sched =--vmlinux" | "sched --kallsyms" | "sched =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "sched -k" | "sched --vmlinux" | "sched =--vmlinux" | "sched --kallsyms" | "sched =--kallsyms" | "sched -o" | "sched --output" | "sched =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "sched --symfs" | "sched =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "lock -i" | "lock --input" | "lock =--input") _perfpy_recordings ;;
     "lock --output" | "lock =--output" | "lock --vmlinux" | "lock =--vmlinux" | "lock --kallsyms" | "lock =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -266,8 +266,8 @@ _perfpy()
         workload="yes"
         ;;
     sched)
-        options="-i --input -f --force -v --verbose -D --dump-raw-trace -h --help -s --sort -C --CPU -p --pids -k --vmlinux --kallsyms -g --call-graph --max-stack --symfs --summary -S --with-summary -w --wakeups -n --next -M --migrations -V --cpu-visual -I --idle-hist --time --state --pid -t --tid --cpu --show-prio --prio -P --pre-migrations --comm --compact --cpus --task-name --fuzzy-name --color-pids --color-cpus -r --repeat"
-        actions="record latency timehist map replay script"
+        options="-i --input -f --force -v --verbose -D --dump-raw-trace -h --help -s --sort -C --CPU -p --pids -k --vmlinux --kallsyms -g --call-graph --max-stack --symfs --summary -S --with-summary -w --wakeups -n --next -M --migrations -V --cpu-visual -I --idle-hist --time --state --pid -t --tid --cpu --show-prio --prio -P --pre-migrations --comm --compact --cpus --task-name --fuzzy-name --color-pids --color-cpus -r --repeat -o --output"
+        actions="record latency timehist map replay stats script"
         ;;
     lock)
         options="-i --input -f --force -q --quiet -v --verbose --output -D --dump-raw-trace --vmlinux --kallsyms -h --help -k --key -F --field -t --threads -c --combine-locks -E --entries -m --map -o --lock-owner -l --lock-addr --max-stack --stack-skip -Y --type-filter -L --lock-filter -S --callstack-filter -x --field-separator"

@@ -590,7 +590,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from sched' -l fuzzy-name -f -d 't
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -l color-pids -x -d 'highlight these tasks'
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -l color-cpus -x -d 'highlight these CPUs'
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -s r -l repeat -x -d 'repeat the load n times'
-complete -c perfpy -n '__fish_seen_subcommand_from sched' -a 'record latency timehist map replay script'
+complete -c perfpy -n '__fish_seen_subcommand_from sched' -s o -l output -r -F -d 'the file to write'
+complete -c perfpy -n '__fish_seen_subcommand_from sched' -a 'record latency timehist map replay stats script'
 
 complete -c perfpy -n __fish_use_subcommand -f -a lock -d 'show waits for the kernels locks'
 complete -c perfpy -n '__fish_seen_subcommand_from lock' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'

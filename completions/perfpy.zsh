@@ -851,7 +851,9 @@ _perfpy() {
                 '*--color-cpus=[highlight these CPUs]:value: ' \
                 '*-r+[repeat the load n times]:value: ' \
                 '*--repeat=[repeat the load n times]:value: ' \
-                '1:action:(record latency timehist map replay script)' \
+                '*-o+[the file to write]:file:_files' \
+                '*--output=[the file to write]:file:_files' \
+                '1:action:(record latency timehist map replay stats script)' \
                 '*:file:_files'
             ;;
         lock)

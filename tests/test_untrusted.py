@@ -65,6 +65,7 @@ CHANGES = {
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
     "kernel/probe_events.py": "the kernel's uprobe_events and kprobe_events",
+    "kernel/schedstat.py": "the kernel's switch for its statistics, by a fixed name",
     "cli/archive.py": "a new file beside the recording that was named",
     "cli/view.py": "a new temporary file",
     "cli/script/programs.py": "-g: a script to begin with, where the user is or says",
@@ -192,6 +193,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 READERS = {
     "capture/python_frames/current_stacks.py": "/proc/PID/task",
     "kernel/probe_events.py": "files of tracefs",
+    "kernel/schedstat.py": "/proc/schedstat and its switch",
     "kernel/function_tracer.py": "files of tracefs",
     "cli/ftrace/tracing.py": "trace_pipe of tracefs",
     "capture/runtimes/hotspot/process_memory.py": "the memory of a process, in /proc",

@@ -10,6 +10,7 @@ overflow_handlers   handlers of overflows
 self_monitoring     counters and samples of the calling program
 record_options      the options of a recording; option_values: their texts; thread_masks: --threads
 control             --control
+scheduler_statistics  snapshots of /proc/schedstat (sched stats record)
 environment         the machine, for the header's features
 dso_hits            the files that samples hit; equal_samples: runs of samples of one size
 counting            what perf stat does

@@ -16,6 +16,7 @@ Modules:
     procfs           tasks, mappings, namespaces, kernel symbols of /proc
     thread_states    what threads do at this moment, from /proc
     sysfs            PMUs: formats, aliases, CPUs
+    schedstat        counters of the scheduler in /proc/schedstat
     tracefs          tracepoints: systems, ids, formats
     probe_events     dynamic probes: list, add, remove
     function_tracer  the function tracers of tracefs: set up, put back

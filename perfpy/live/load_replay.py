@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.analysis.sched.replay_plan import RUN, SLEEP, Calibration, Repetition
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -23,36 +24,12 @@ _STACK: Final = 256 << 10  # bytes of a thread
 _LARGE, _SMALL = bytes(1 << 16), bytes(1 << 12)  # some 100 and 10 microseconds of hashing
 _LONG: Final = 500_000  # nanoseconds
 
-RUN, SLEEP, WAKE = 0, 1, 2  # the kinds of perfpy.analysis.sched.replay_plan
-
 
 class TaskLoad(NamedTuple):
     """The events of one task: its kinds and values (perfpy.analysis.sched.replay_plan)."""
 
     kinds: Sequence[int]
     values: Sequence[int]
-
-
-class Calibration(NamedTuple):
-    """The precision of runs and sleeps, in nanoseconds.
-
-    Attributes:
-        run_overhead: of reading the clock.
-        sleep_overhead: of the shortest sleep.
-        run_test, sleep_test: the time that a run and a sleep of one millisecond took.
-    """
-
-    run_overhead: int
-    sleep_overhead: int
-    run_test: int
-    sleep_test: int
-
-
-class Repetition(NamedTuple):
-    """The time and CPU time of one repetition, in nanoseconds."""
-
-    wall: float
-    cpu: float
 
 
 def calibrate() -> Calibration:

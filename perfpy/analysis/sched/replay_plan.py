@@ -73,6 +73,28 @@ class ReplayPlan(NamedTuple):
     wakeup_count: int
 
 
+class Calibration(NamedTuple):
+    """The precision of runs and sleeps, in nanoseconds.
+
+    Attributes:
+        run_overhead: of reading the clock.
+        sleep_overhead: of the shortest sleep.
+        run_test, sleep_test: the time that a run and a sleep of one millisecond took.
+    """
+
+    run_overhead: int
+    sleep_overhead: int
+    run_test: int
+    sleep_test: int
+
+
+class Repetition(NamedTuple):
+    """The time and CPU time of one repetition, in nanoseconds."""
+
+    wall: float
+    cpu: float
+
+
 class _Mention(NamedTuple):
     """The first mention of a task: by a sample, or by a fork."""
 
@@ -145,8 +167,8 @@ def _link(
 
 def _tasks(mentions: list[_Mention], task: NDArray[np.int64], kind: NDArray[np.uint8], value: NDArray[np.int64]) -> list[ReplayTask]:
     borders = np.searchsorted(task, np.arange(len(mentions) + 1)).tolist()
-    spans = zip(mentions, borders[:-1], borders[1:], strict=True)
-    return [ReplayTask(one.tid, one.comm, kind[begin:end], value[begin:end]) for one, begin, end in spans]
+    slices = zip(mentions, borders[:-1], borders[1:], strict=True)
+    return [ReplayTask(one.tid, one.comm, kind[begin:end], value[begin:end]) for one, begin, end in slices]
 
 
 def _ranks(tid: NDArray[Any], rank: dict[int, int]) -> NDArray[np.int64]:

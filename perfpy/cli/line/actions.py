@@ -156,7 +156,8 @@ class CommandWithActions(Action):
         actions: by name, in the order of the help.
         help: the text of --help.
         summary: see Action.
-        without_action: what the command does if no action is named; None: it prints its help.
+        without_action: what the command does if no action is named; None: it prints its help. If it runs a program, the first
+            word may be one.
     """
 
     def __init__(
@@ -203,7 +204,8 @@ class CommandWithActions(Action):
         """Return the arguments before the action, its name ("" without one), and those after it. Raises UsageError."""
         parser = Parser(self.own_options, stops_at_word=True)
         parser.parse(args)
-        if not parser.words:
+        runs_program = self._without_action is not None and self._without_action.runs_workload
+        if not parser.words or (runs_program and parser.words[0] not in self.actions):
             return list(args), "", []
         spelled = {option.name: option for option in reversed(self.own_options)}
         # In full, because an action may give the same letter another meaning.

@@ -10,4 +10,5 @@ latency    sched latency
 timehist   sched timehist
 map        sched map
 replay     sched replay
+stats      sched stats
 """

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from perfpy.cli.dispatch.commands import load
 from perfpy.cli.line.actions import Action, CommandWithActions, OtherCommand
-from perfpy.cli.sched.options import LatencyOptions, MapOptions, ReplayOptions, SchedOptions, TimehistOptions
+from perfpy.cli.sched.options import (
+    LatencyOptions,
+    MapOptions,
+    ReplayOptions,
+    SchedOptions,
+    StatsDiffOptions,
+    StatsOptions,
+    StatsRecordOptions,
+    TimehistOptions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +49,34 @@ def _replay(options: ReplayOptions) -> int:
     return run(options)
 
 
+def _stats(options: StatsRecordOptions) -> int:
+    """Show what the scheduler counted while a command ran."""
+    from perfpy.cli.sched.stats import show_live
+
+    return show_live(options)
+
+
+def _stats_record(options: StatsRecordOptions) -> int:
+    """Record what the scheduler counts while a command runs."""
+    from perfpy.cli.sched.stats import record
+
+    return record(options)
+
+
+def _stats_report(options: StatsOptions) -> int:
+    """Show what the scheduler counted."""
+    from perfpy.cli.sched.stats import report
+
+    return report(options)
+
+
+def _stats_diff(options: StatsDiffOptions) -> int:
+    """Show the counters of two recordings side by side."""
+    from perfpy.cli.sched.stats import diff
+
+    return diff(options)
+
+
 def _record_arguments(arguments: Sequence[str]) -> list[str]:
     from perfpy.cli.sched.record import record_arguments
 
@@ -54,6 +91,17 @@ command = CommandWithActions(
         "timehist": Action(TimehistOptions, _timehist, "each switch, with the times that its thread waited and ran"),
         "map": Action(MapOptions, _map, "the thread that each CPU ran, over time"),
         "replay": Action(ReplayOptions, _replay, "the recorded load again, by threads that run, sleep and wake each other"),
+        "stats": CommandWithActions(
+            StatsOptions,
+            {
+                "record": Action(StatsRecordOptions, _stats_record, "the counters before and after a command, to a file"),
+                "report": Action(StatsOptions, _stats_report, "the counters of a file"),
+                "diff": Action(StatsDiffOptions, _stats_diff, "the counters of two files side by side"),
+            },
+            "Show the scheduler's counters in /proc/schedstat: calls, wakeups and load balancing by CPU and domain.",
+            "the scheduler's counters during a command",
+            without_action=Action(StatsRecordOptions, _stats, "the counters during a command"),
+        ),
         "script": OtherCommand("script", "every event as a line of text", load),
     },
     "Show what the scheduler did: delays, switches, and the time of each thread.",

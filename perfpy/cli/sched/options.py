@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfpy.cli.line.kinds import Flag, Value, parse_unsigned
-from perfpy.cli.line.options import option
+from perfpy.cli.line.options import option, program_to_run, words
 from perfpy.cli.line.shared import InputOptions, VerboseOptions
 
 
@@ -51,6 +51,25 @@ class ReplayOptions(SchedOptions):
     """Options of `perfpy sched replay`."""
 
     repeat: int = option("-r,--repeat", Value(parse_unsigned, default=10), "repeat the load n times (0: without end)", metavar="<n>")
+
+
+class StatsOptions(SchedOptions):
+    """Options of `perfpy sched stats report`. -v shows the meaning of each counter, as in perf."""
+
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+
+
+class StatsRecordOptions(StatsOptions):
+    """Options of `perfpy sched stats` and `perfpy sched stats record`."""
+
+    output: str = option("-o,--output", Value(default="perf.data"), "the file to write", metavar="<file>")
+    workload: tuple[str, ...] = program_to_run()
+
+
+class StatsDiffOptions(StatsOptions):
+    """Options of `perfpy sched stats diff`."""
+
+    files: tuple[str, ...] = words("[<old file> <new file>]")
 
 
 class MapOptions(SchedOptions):

@@ -7,4 +7,5 @@ latency_table   sched latency
 timehist_lines  sched timehist; chain_text: its callchains; summary_text: -s
 map_lines       sched map
 replay_text     sched replay
+statistics_text sched stats
 """

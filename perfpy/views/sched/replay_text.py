@@ -9,8 +9,7 @@ from perfpy.untrusted.text import one_line_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.sched.replay_plan import ReplayPlan
-    from perfpy.live.load_replay import Calibration, Repetition
+    from perfpy.analysis.sched.replay_plan import Calibration, Repetition, ReplayPlan
 
 _RULE: Final = "-" * 60
 

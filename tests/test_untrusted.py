@@ -160,6 +160,7 @@ JOINS = {
     "capture/output/folder_output.py": "the recording, and a file of a fixed name in it",
     "capture/output/ring_files.py": "the recording, and files with numbers in it",
     "capture/cgroups.py": "what -G names, below the hierarchy",
+    "capture/runtimes/environment.py": "the current folder",
     "capture/runtimes/programs.py": "PATH",
     "capture/workload.py": "PATH",
     "cli/line/perfconfig.py": "HOME",

@@ -88,10 +88,10 @@ class V8Log:
         for row, (offset, position, inlining) in enumerate(positions):
             begin, end = int(offset), int(positions[row + 1][0]) if row + 1 < len(positions) else size
             chain = self._calls(script, inlining, inlinings, functions)
-            place = None if chain is None else self._place(chain[-1][1] if chain else script, int(position))
-            if chain is None or place is None or not 0 <= begin < end <= size:
+            source_line = None if chain is None else self._source_of(chain[-1][1] if chain else script, int(position))
+            if chain is None or source_line is None or not 0 <= begin < end <= size:
                 continue
-            lines.append(CodeLine(address + begin, *place))
+            lines.append(CodeLine(address + begin, *source_line))
             if not chain:
                 continue
             calls = tuple(call for call, _ in chain)
@@ -114,17 +114,17 @@ class V8Log:
         calls: list[tuple[InlinedCall, str]] = []
         for number, offset, _ in reversed(rows):
             function = functions[int(number)] if int(number) < len(functions) else ""
-            place = self._place(script, int(offset))
-            if function not in self._script_of or place is None:
+            source_line = self._source_of(script, int(offset))
+            if function not in self._script_of or source_line is None:
                 return None
             script = self._script_of[function]
-            calls.append((InlinedCall(f"JS:*{self._names[function]}", *place), script))
+            calls.append((InlinedCall(f"JS:*{self._names[function]}", *source_line), script))
         return calls
 
-    def _place(self, script: str, offset: int) -> tuple[str, int] | None:
+    def _source_of(self, script: str, offset: int) -> tuple[str, int] | None:
         """Return the path and line of an offset in a script; None for unknown scripts."""
-        known = self._scripts.get(script)
-        return (known.path, bisect_right(known.beginnings, offset)) if known and offset >= 0 else None
+        script_text = self._scripts.get(script)
+        return (script_text.path, bisect_right(script_text.beginnings, offset)) if script_text and offset >= 0 else None
 
 
 def _key(fields: list[str]) -> tuple[int, int, str] | None:

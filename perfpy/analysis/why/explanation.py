@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 _NO_PROCESS: Final = "{path}: no process {wanted} in this recording; its processes: {names}"
+_NOT_RUN: Final = "{path}: {comm} ({pid}) did not run in this recording: it waited all the time, or was stopped"
 _NO_COMMAND: Final = "{path}: the recording has no exec of the command ({lost:,} events lost); record again on a less busy machine"
 _IDLE: Final = (
     reasons.EVENTS,
@@ -173,6 +174,9 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
         target_pids = [_busiest(activities, tasks)]
         family = family_of(target_pids, tasks)
     if not any(tasks.pid_of.get(tid, tid) in family for tid in present):
+        still = [pid for pid in target_pids if pid in tasks.comm_of]
+        if still:
+            raise UsageError(_NOT_RUN.format(path=source.path, comm=tasks.comm_of[still[0]], pid=still[0]))
         names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
         raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, target_pids)), names=names))
     explanation = Explanation(activities, tasks, family, _main_thread(activities, tasks, target_pids[0], family), lost)

@@ -51,6 +51,12 @@ def test_without_wakeups_waits_have_no_waker():
     assert explanation.path.largest("wakers", explanation.path.causes()[0].nodes) == (-1, 0)
 
 
+def test_a_process_that_did_not_run_is_named():
+    """As one that is stopped, or waits all the time."""
+    with pytest.raises(UsageError, match=r"task-104 \(104\) did not run in this recording: it waited all the time, or was stopped"):
+        explained(recording_of_switches(5, 2, named=True), 104)
+
+
 def test_three_thousand_threads_of_one_process_take_little_time():
     data = recording_of_switches(3_000, 6_000, one_process=True)
     begin = time.process_time()

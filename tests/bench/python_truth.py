@@ -12,6 +12,7 @@ with 6 units at its first line and with 4 at its second.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -30,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 VERSIONS: Final = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 _SECONDS: Final = 3  # of processor time
@@ -196,8 +197,20 @@ def _started(python: str, folder: Path, seconds: float) -> tuple[dict[str, float
     return _truth(folder), _of_recording(folder)._replace(said=record)
 
 
-def _attached(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
+@contextlib.contextmanager
+def _running(python: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the program until the end of the block, also if that fails."""
     with subprocess.Popen([python, "program.py", "took.json", str(_LONGEST)], cwd=folder) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                for pid in (*_children(process.pid), process.pid):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _attached(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
+    with _running(python, folder) as process:
         time.sleep(0.5)
         children = _children(process.pid)
         pids = ",".join(map(str, [process.pid, *children]))
@@ -219,7 +232,7 @@ def _children(pid: int) -> list[int]:
 
 def _beside(program: str) -> Callable[[str, Path, float], tuple[dict[str, float], Found]]:
     def find(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
-        with subprocess.Popen([python, "program.py", "took.json", str(_LONGEST)], cwd=folder) as process:
+        with _running(python, folder) as process:
             time.sleep(0.5)
             command = [
                 program,

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfpy.analysis.sched.narrowing import rows_of
 from perfpy.analysis.sched.threads import Mention, known_threads
 from perfpy.analysis.sched.timehist import IDLE
 from perfpy.scheduling.run_queue import thread_order
 from perfpy.symbols.interning import first_rows, number_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.sched.timehist import History, TaskColumn
+    from perfpy.analysis.sched.timehist import History, Switches, TaskColumn
     from perfpy.perfdata.sample_source import SampleSource
 
 
@@ -59,6 +60,20 @@ class ThreadSummary(NamedTuple):
     migrations: int
 
 
+class IdleChain(NamedTuple):
+    """The idle time of a CPU after one callchain of the thread that left.
+
+    Attributes:
+        text: of the callchain.
+        time: nanoseconds.
+        times: how often.
+    """
+
+    text: bytes
+    time: int
+    times: int
+
+
 class Summary(NamedTuple):
     """The summary of a recording.
 
@@ -67,12 +82,14 @@ class Summary(NamedTuple):
         idle: the idle times of each CPU that was idle.
         span: from the first switch to the last one, nanoseconds.
         cpus: the number of CPUs.
+        idle_chains: for each CPU the callchains after which it was idle; None if they are not shown.
     """
 
     threads: list[ThreadSummary]
     idle: dict[int, ThreadRunTimes]
     span: int
     cpus: int
+    idle_chains: Mapping[int, Sequence[IdleChain]] | None = None
 
 
 def run_times(group: NDArray[np.int64], values: NDArray[np.int64]) -> dict[int, ThreadRunTimes]:
@@ -133,6 +150,27 @@ def make_summary(
     ]
     span = int(switches.time[-1] - switches.time[0]) if len(switches.time) else 0
     return Summary(rows, idle, span, cpus)
+
+
+def idle_chains(switches: Switches, shown: NDArray[np.bool_], texts_of: Callable[[Switches], list[bytes]]) -> dict[int, list[IdleChain]]:
+    """Return the callchains after which each CPU was idle, longest time first.
+
+    Args:
+        switches: of the recording.
+        shown: mask of the switches that count.
+        texts_of: returns the callchains of switches as text; empty ones are left out.
+    """
+    ends = np.flatnonzero(shown & (switches.task.tid == IDLE) & (switches.times.last_on_cpu >= 0))
+    before = rows_of(switches, switches.times.last_on_cpu[ends])
+    sums: dict[int, dict[bytes, IdleChain]] = {}
+    for cpu, time, text in zip(switches.cpu[ends].tolist(), switches.times.ran[ends].tolist(), texts_of(before), strict=True):
+        if text := text.strip():
+            chains = sums.setdefault(cpu, {})
+            known = chains.get(text, IdleChain(text, 0, 0))
+            chains[text] = IdleChain(text, known.time + time, known.times + 1)
+    # Of equal times perf prints the chain first that came last.
+    latest_first = {cpu: list(chains.values())[::-1] for cpu, chains in sums.items()}
+    return {cpu: sorted(chains, key=lambda chain: -chain.time) for cpu, chains in latest_first.items()}
 
 
 def _last_comms(task: TaskColumn) -> dict[int, int]:

@@ -47,13 +47,14 @@ class _Timehist:
         dump_records(recording, options)
         has_chains = options.call_graph and self._has_chains()
         takes_names = bool(options.pre_migrations or options.comm or options.prio) or written_by_seven(recording)
-        events = read_events(recording.data, runtimes=False, chains=has_chains and not options.summary, comms=options.next or takes_names)
+        shows_chains = has_chains and (options.idle_hist or not options.summary)
+        events = read_events(recording.data, runtimes=False, chains=shows_chains, comms=options.next or takes_names)
         history = make_history(events, recording.data, recording.timeline, takes_names=takes_names)
         shown, history = self._narrowed(history)
         if not options.summary:
             self._print_events(history, shown, with_chains=has_chains)
         if options.summary or options.with_summary:
-            self._print_summary(history, shown)
+            self._print_summary(history, shown, with_chains=has_chains)
 
     def _has_chains(self) -> bool:
         """Whether switches have callchains; print perf's line if they do not."""
@@ -122,8 +123,8 @@ class _Timehist:
             return texts
         return [b"" if tid == 0 else text for tid, text in zip(switches.task.tid.tolist(), texts, strict=True)]
 
-    def _print_summary(self, history: History, shown: NDArray[np.bool_]) -> None:
-        from perfpy.analysis.sched.summary import make_summary
+    def _print_summary(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
+        from perfpy.analysis.sched.summary import idle_chains, make_summary
         from perfpy.views.sched.summary_text import summary_lines
 
         options = self._options
@@ -131,8 +132,11 @@ class _Timehist:
             history, shown, self._recording.data, cpus=self._cpu_count(), with_migrations=options.migrations or options.pre_migrations,
             idle_only=options.idle_hist,
         )  # fmt: skip
+        if with_chains and options.idle_hist:
+            summary = summary._replace(idle_chains=idle_chains(history.switches, shown, self._chain_texts))
         is_complete = bool(shown.all()) or not (options.pid or options.tid or options.comm or options.prio)
-        print_lines(summary_lines(summary, self._recording.timeline.comms, idle_only=options.idle_hist, is_complete=is_complete))
+        comms, cpus = self._recording.timeline.comms, _cpus(options.cpu)
+        print_lines(summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus))
 
     def _cpu_count(self) -> int:
         count = self._recording.header.get("nrcpus")

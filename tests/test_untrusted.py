@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,11 +27,14 @@ def tree(module: str) -> ast.Module:
     return syntax_of(MODULES[module])
 
 
-def calls(module: str) -> Iterator[tuple[str, ast.Call]]:
-    """(name as it is written, call) of every call in a module."""
-    for node in nodes_of(MODULES[module]):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+def calls(module: str) -> tuple[tuple[str, ast.Call], ...]:
+    """Return (name as it is written, call) of every call in a module."""
+    return _calls_of(MODULES[module])
+
+
+@cache
+def _calls_of(path: Path) -> tuple[tuple[str, ast.Call], ...]:
+    return tuple((ast.unparse(node.func), node) for node in nodes_of(path) if isinstance(node, ast.Call))
 
 
 def text(node: ast.AST) -> str:

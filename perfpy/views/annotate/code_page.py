@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SHARE: Final = 7  # columns: 100.00%
 #: the least part of the hottest instruction's share for each style
-_HEAT: Final = ((0.6, "bold white on red"), (0.25, "bold red"), (0.05, "yellow"), (0.0, "green"))
+_HEAT: Final = ((0.6, "bold white on red"), (0.25, "bold red"), (0.05, "magenta"), (0.0, ""))
 #: a code address in an instruction: objdump's 1f <f+0xf>, capstone's 0x1f
 _TARGET: Final = re.compile(r"(?:^|[ ,#])(?:0x([0-9a-f]+)|([0-9a-f]+) <.*>)$")
 _COMMENT: Final = re.compile(r"\s(?:#|//)\s")
@@ -111,11 +111,11 @@ class CodePage:
         mark = next((arrow for jump in jumps if (arrow := jump.mark(number)).strip()), "  ")
         if not line.is_code:
             text = _truncate(visible(line.text), max(width - _SHARE - 3 - line.indent, 8))
-            return Text.assemble(" " * (_SHARE + 1), (mark, "cyan"), (" " * line.indent + text, "dim"))
+            return Text.assemble(" " * (_SHARE + 1), (mark, "dim"), (" " * line.indent + text, "dim"))
         heat = f"{share:{_SHARE - 1}.2f}%" if share else " " * _SHARE
         code = f"{self.function.start + line.offset:>8x}{_INDENT}{visible(' '.join(line.text.split(None, 0)).expandtabs())}"
         room = max(width - _SHARE - 3, 8)
-        return Text.assemble((heat, heat_style(share, self.most)), " ", (mark, "cyan"), _truncate(code, room))
+        return Text.assemble((heat, heat_style(share, self.most)), " ", (mark, "dim"), _truncate(code, room))
 
     def near_heat(self, around: int) -> Iterator[int | range]:
         """Yield the numbers of lines close to one with samples, and ranges in place of the others."""

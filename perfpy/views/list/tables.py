@@ -97,7 +97,7 @@ def _print_section(title: str, infos: list[tuple[EventInfo, str]], console: Cons
     else:
         _print_table(title, infos, "" if checked else common, console, checked)
     if common and (not checked or len(infos) > _MANY):
-        console.print(f"  cannot be opened: {common}", style="yellow")
+        console.print(f"  cannot be opened: {common}", style="magenta")
     console.print()
 
 

@@ -28,7 +28,7 @@ _RIGHT: Final = (_CPUS, _COUNT, _RATIO, _SPREAD, _SHARE)
 _DISPENSABLE: Final = ((_RATIO, _RATIO_UNIT), (_CPUS,), (_CGROUP,), (_SPREAD,), (_SHARE,))
 _SHORTEST_NAME: Final = 12
 
-_DIM, _YELLOW, _RED, _PLAIN = "2", "33", "31", "[0m"
+_DIM, _MAGENTA, _RED, _PLAIN = "2", "35", "31", "[0m"
 
 
 class ScreenView(TextView):
@@ -103,7 +103,7 @@ def _code(row: CountRow) -> str:
     """Return red for an event without a count, yellow for an estimate."""
     if not row.was_counted:
         return _RED
-    return _YELLOW if row.running < TRUSTED_SHARE * row.enabled else ""
+    return _MAGENTA if row.running < TRUSTED_SHARE * row.enabled else ""
 
 
 def _ratio(ratio: Ratio | None) -> tuple[str, str]:

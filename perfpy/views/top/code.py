@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Line = list[Segment]
 
 #: styles of CodePage -> numbers of ECMA-48, SGR
-_NUMBERS: Final = {"bold white on red": "1;37;41", "bold red": "1;31", "yellow": "33", "green": "32", "cyan": "36", "dim": "2"}
+_NUMBERS: Final = {"bold white on red": "1;37;41", "bold red": "1;31", "magenta": "35", "": "", "dim": "2"}
 _STATUS: Final = "Enter jump  n next hot line  H hottest  s source  a newer samples  q Esc back"
 _OTHER_LINES: Final = 2  # of the screen: title and status
 _TITLE, _HELP, _CHOSEN = "1", "2", "7"

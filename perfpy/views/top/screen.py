@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Segment = tuple[str, str]
     Line = list[Segment]
 
-PLAIN, DIM, BOLD, REVERSED, RED, GREEN, YELLOW = "", "2", "1", "7", "31", "32", "33"
+PLAIN, DIM, BOLD, REVERSED, RED, GREEN, MAGENTA = "", "2", "1", "7", "31", "32", "35"
 _HOT, _WARM = 5.0, 0.5  # percent: perf's limits of red and green
 _KEYS: Final = (
     ("up down PgUp PgDn", "choose a row; it keeps its place"),
@@ -292,7 +292,7 @@ class TopScreen:
         lost = f"  lost {total_lost}" if total_lost else ""
         first = f"{rates.samples / rates.seconds:.0f} samples/s  kernel {rates.share(rates.kernel):.0f} %{lost}  {_subject_text(subject)}"
         verdict = self.model.verdict() if width >= 40 else ""
-        return [[(first, BOLD), (marks, YELLOW)], [(verdict, GREEN)], self._heading(width)]
+        return [[(first, BOLD), (marks, MAGENTA)], [(verdict, GREEN)], self._heading(width)]
 
     def _heading(self, width: int) -> Line:
         table = self.model.table
@@ -343,7 +343,7 @@ class TopScreen:
             (shares, colour),
             ("  ", PLAIN),
             (row.sparkline if width >= _NARROW else "", DIM),
-            (" ▲ " if row.has_risen else "   ", YELLOW),
+            (" ▲ " if row.has_risen else "   ", MAGENTA),
             (texts, PLAIN),
         ]
         if is_selected:
@@ -355,9 +355,9 @@ class TopScreen:
         if self._prompt is not None:
             return [(f"filter: {self._prompt}", BOLD), (" (Enter keeps it, Esc removes it)", DIM)]
         if self.message:
-            return [(self.message, YELLOW)]
+            return [(self.message, MAGENTA)]
         filter_text = f"filter: {self.model.filter}  " if self.model.filter else ""
-        return [(filter_text, YELLOW), (_STATUS, DIM)]
+        return [(filter_text, MAGENTA), (_STATUS, DIM)]
 
 
 _MOVES: Final = ("up", "down", "pageup", "pagedown", "end")

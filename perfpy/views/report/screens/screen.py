@@ -154,7 +154,7 @@ def _show_header(report: Report, recording: Recorded, console: Console, options:
         for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")
     ]
     for line in notes:
-        console.print(Text(line), style="yellow")
+        console.print(Text(line), style="magenta")
     return 2 + len(notes)
 
 

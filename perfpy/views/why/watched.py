@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.kinds import RUNNING
-from perfpy.analysis.why.launches import KINDS as LAUNCH_KINDS
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import percent, seconds
@@ -108,16 +107,19 @@ def watched_verdict(
 def _programs(
     main: int, by_tid: Mapping[int, ThreadTimes], waits: Mapping[int, Sequence[WatchedWait]], parents: Mapping[int, int]
 ) -> list[int]:
-    """Return the processes from one that waits for a program that it started, to the last program in this row."""
+    """Return the processes from one that waits for the end of the only program that it started, to the last program in this row.
+
+    Other waits are left out, because /proc does not tell who will end them.
+    """
     programs = [main]
     while len(programs) < _MOST_PROGRAMS:
         waiting = by_tid[programs[-1]]
-        awaited = sum(wait.time for wait in waits.get(waiting.tid, ()) if wait.kind in LAUNCH_KINDS)
-        started = [by_tid[pid] for pid, parent in parents.items() if parent == waiting.pid and pid in by_tid]
-        longest = max((one for one in started if one.comm != waiting.comm), key=lambda one: one.wall, default=None)
-        if longest is None or longest.tid in programs or min(awaited, longest.wall) <= waiting.wall / 2:
+        awaited = sum(wait.time for wait in waits.get(waiting.tid, ()) if wait.kind == reasons.CHILD)
+        children = (by_tid[pid] for pid, parent in parents.items() if parent == waiting.pid and pid in by_tid)
+        started = [one.tid for one in children if one.comm != waiting.comm and one.wall > waiting.wall / 2]
+        if len(started) != 1 or started[0] in programs or awaited <= waiting.wall / 2:
             break
-        programs.append(longest.tid)
+        programs += started
     return programs
 
 

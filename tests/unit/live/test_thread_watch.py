@@ -110,4 +110,13 @@ def test_the_program_that_a_shell_waits_for_is_considered_in_its_place():
     waits = {tid: [WatchedWait(tid, reasons.CHILD, "wait4", 0, 95_000_000)] for tid in (5, 6)}
     waits[7] = [WatchedWait(7, reasons.SLEEP, "clock_nanosleep", 0, 90_000_000)]
     assert watched_verdict(5, threads, waits, {6: 5, 7: 6}) == ["app (7) sleeps 90 % of 0.1 s; sh waits for make, which waits for app."]
-    assert watched_verdict(5, threads, waits, {6: 7, 5: 6, 7: 5})[0].startswith("app (7)"), "parents in a circle end"
+    assert watched_verdict(5, threads, waits, {6: 5, 5: 6}) == [
+        "make (6) waits 95 % of 0.1 s for a child process (wait4); sh waits for make."
+    ]
+
+
+@pytest.mark.parametrize(("kind", "children"), [(reasons.EVENTS, (6,)), (reasons.OTHER, (6,)), (reasons.CHILD, (6, 7))])
+def test_a_service_with_children_is_not_said_to_wait_for_one(kind: int, children: tuple[int, ...]):
+    threads = [ThreadTimes(5, 5, "service", 100_000_000, {}), *(ThreadTimes(tid, tid, "helper", 100_000_000, {}) for tid in children)]
+    waits = {5: [WatchedWait(5, kind, "", 0, 95_000_000)]}
+    assert watched_verdict(5, threads, waits, dict.fromkeys(children, 5))[0].startswith("service (5) waits")

@@ -121,7 +121,7 @@ class PieceUnwinder:
 
     def _get_ready(self, before: int) -> None:
         """Open new files at once: they may be deleted before their samples are unwound."""
-        if self._unwound_events:
+        if self._unwound_events and not self._is_live:
             self._replay.symbolizer(before)
 
     def learn(self, chunk: Chunk) -> None:

@@ -14,6 +14,9 @@ for arrays where their number of elements is. Layouts are those of the kernel's 
     stat                    differs by machine
     statx                   u32 mask; ... u16 mode at 28; ... u64 size at 40
     rlimit                  u64 current, maximum
+    sigset                  u64, bit n of signal n + 1
+    sigaction               u64 handler, flags, restorer (not on all machines), sigset
+    msghdr                  u64 name; u32 size of name; u64 iovecs, their number, control data, its size; u32 flags
 """
 
 from __future__ import annotations
@@ -44,10 +47,14 @@ _SIZES: Final = {
     "statx": 48,
     "rlimit": 16,
     "descriptor_pair": 8,
+    "sigset": 8,
+    "sigaction": 32,
+    "msghdr": 56,
 }
 _PAIRS: Final = ("timespec_pair", "timeval_pair")  # arrays of two
 _PACKED_EVENT: Final = 12
 _MACHINES: Final = ("x86_64", "aarch64", "riscv64", "ppc64", "ppc64le", "s390x", "loongarch64")
+_WITHOUT_RESTORER: Final = ("riscv64", "loongarch64")
 _MODES: Final = {"aarch64": 16, "riscv64": 16, "loongarch64": 16}  # offsets of st_mode; 24 elsewhere
 
 
@@ -95,6 +102,8 @@ def structure_size(structure: str, machine: str) -> int:
     """Return the bytes of a structure, or of an element of an array."""
     if structure.startswith("epoll_event") and machine == "x86_64":
         return _PACKED_EVENT
+    if structure == "sigaction" and machine in _WITHOUT_RESTORER:
+        return 24
     return _SIZES[structure]
 
 

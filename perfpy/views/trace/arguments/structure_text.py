@@ -32,6 +32,14 @@ _CLONE_FIELDS: Final = ("flags pidfd child_tid parent_tid exit_signal stack stac
 _CLONE_NUMBERS: Final = ("stack_size", "set_tid_size", "cgroup")
 _OPEN_FIELDS: Final = ("flags", "mode", "resolve")
 _ORDER: Final = sys.byteorder  # structures are read from this machine's tasks
+_MESSAGE: Final = struct.Struct("=QI4xQQQQI")
+_SIGNALS, _REAL_TIME = 64, 32  # signals; the first real-time one
+_HANDLERS: Final = {0: "DFL", 1: "IGN"}
+_HAS_RESTORER: Final = 0x4000000
+_ACTION_BITS: Final = (
+    *((0x1, "NOCLDSTOP"), (0x2, "NOCLDWAIT"), (0x4, "SIGINFO"), (0x800, "EXPOSE_TAGBITS"), (_HAS_RESTORER, "RESTORER")),
+    *((0x8000000, "ONSTACK"), (0x10000000, "RESTART"), (0x40000000, "NODEFER"), (0x80000000, "RESETHAND")),
+)
 _TIME, _WORDS = struct.Struct("=qq"), struct.Struct("=QQ")
 
 
@@ -174,6 +182,50 @@ def _bits(number: int, bits: tuple[tuple[int, str], ...]) -> str:
     return bits_text(number, bits, "0") if number else "0"
 
 
+def _signal_set(data: bytes) -> str:
+    """Return the signals in a set; those that are missing, after ~, if these are fewer."""
+    number = int.from_bytes(data[:8], _ORDER)
+    is_complement = number.bit_count() > _SIGNALS // 2
+    if is_complement:
+        number = ~number
+    return f"{'~' if is_complement else ''}[{' '.join(_signal(bit + 1) for bit in range(_SIGNALS) if number >> bit & 1)}]"
+
+
+def _signal(number: int) -> str:
+    """Return the name of a signal; real-time ones are RTMIN, RT_1, ..."""
+    if number >= _REAL_TIME:
+        return f"RT_{number - _REAL_TIME}" if number > _REAL_TIME else "RTMIN"
+    names = constants_of("signal")
+    return (names.values if names else {}).get(number, str(number))
+
+
+def _signal_action(data: bytes) -> str:
+    """Return the handler, the signals that it blocks, and its flags."""
+    handler, flags, *rest = (int.from_bytes(data[at : at + 8], _ORDER) for at in range(0, len(data) & ~7, 8))
+    fields = {
+        "sa_handler": _HANDLERS.get(handler, f"{handler:#x}"),
+        "sa_mask": _signal_set(data[-8:]),
+        "sa_flags": _bits(flags, _ACTION_BITS),
+    }
+    if len(rest) > 1 and flags & _HAS_RESTORER:
+        fields["sa_restorer"] = f"{rest[0]:#x}"
+    return fields_text(fields)
+
+
+def _message(data: bytes) -> str:
+    """Return the fields of a message that are not 0: addresses and sizes."""
+    name, name_size, vectors, count, control, control_size, flags = _MESSAGE.unpack_from(data)
+    names = constants_of("message_flags")
+    fields = {
+        **({"msg_name": f"{name:#x}", "msg_namelen": str(name_size)} if name else {}),
+        "msg_iov": f"{vectors:#x}",
+        "msg_iovlen": str(count),
+        **({"msg_control": f"{control:#x}", "msg_controllen": str(control_size)} if control else {}),
+        **({"msg_flags": bits_text(flags, names.bits) if names is not None else f"{flags:#x}"} if flags else {}),
+    }
+    return fields_text(fields)
+
+
 _ELEMENTS: Final[dict[str, Callable[[bytes], str]]] = {
     "pollfd": _poll,
     "epoll_events": _epoll_event,
@@ -192,4 +244,7 @@ _WHOLE: Final[dict[str, Callable[[bytes], str]]] = {
     "statx": _statx,
     "rlimit": _resource_limit,
     "descriptor_pair": _descriptors,
+    "sigset": _signal_set,
+    "sigaction": _signal_action,
+    "msghdr": _message,
 }

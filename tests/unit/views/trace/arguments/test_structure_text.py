@@ -38,6 +38,27 @@ ADDRESS6 = struct.pack("=H", socket.AF_INET6) + b"\x01\xbb" + bytes(4) + socket.
         ("descriptor_pair", struct.pack("=ii", 3, 4), "[3, 4]"),
         ("clone_args", struct.pack("=8Q", 0x100, 0, 0, 0, 17, 0, 4096, 0), "{ .flags: VM, .exit_signal: CHLD, .stack_size: 4096 }"),
         ("clone_args", b"123", ""),
+        ("sigset", struct.pack("=Q", 0), "[]"),
+        ("sigset", struct.pack("=Q", 1 << 1 | 1 << 14 | 1 << 31 | 1 << 63), "[INT TERM RTMIN RT_32]"),
+        ("sigset", struct.pack("=Q", (1 << 64) - 1 - (1 << 8)), "~[KILL]"),
+        ("sigset", b"1234", ""),
+        ("sigaction", struct.pack("=4Q", 0, 0, 0, 0), "{ .sa_handler: DFL, .sa_mask: [], .sa_flags: 0 }"),
+        (
+            "sigaction",
+            struct.pack("=4Q", 0x401000, 0x14000000, 0x7F00, 1 << 1),
+            "{ .sa_handler: 0x401000, .sa_mask: [INT], .sa_flags: RESTORER|RESTART, .sa_restorer: 0x7f00 }",
+        ),
+        ("msghdr", struct.pack("=QI4xQQQQI4x", 0, 0, 0x20, 2, 0, 0, 0), "{ .msg_iov: 0x20, .msg_iovlen: 2 }"),
+        (
+            "msghdr",
+            struct.pack("=QI4xQQQQI4x", 1, 16, 2, 1, 0, 0, 0),
+            "{ .msg_name: 0x1, .msg_namelen: 16, .msg_iov: 0x2, .msg_iovlen: 1 }",
+        ),
+        (
+            "msghdr",
+            struct.pack("=QI4xQQQQI4x", 0, 16, 0x20, 1, 0x30, 24, 0x20),
+            "{ .msg_iov: 0x20, .msg_iovlen: 1, .msg_control: 0x30, .msg_controllen: 24, .msg_flags: TRUNC }",
+        ),
         ("open_how", struct.pack("=3Q", 0o2000000, 0, 8), "{ .flags: RDONLY|CLOEXEC, .resolve: 0x8 }"),
     ],
 )

@@ -67,6 +67,21 @@ def test_a_running_process_is_traced():
     assert all(f"/{program.pid} getppid()" in line for line in lines)
 
 
+def test_with_other_targets_the_command_is_the_duration():
+    """-a -- CMD traces all tasks as long as CMD runs; so does -p PID -- CMD."""
+    with subprocess.Popen([sys.executable, "-c", "import os,time\nwhile True: os.getppid(); time.sleep(0.01)"]) as program:
+        try:
+            time.sleep(0.3)
+            lines = trace("-p", str(program.pid), "-e", "getppid,exit_group", "--", "sleep", "0.5")
+            of_all = trace("-a", "-e", "getppid", "--", "sleep", "0.5")
+        finally:
+            program.kill()
+
+    assert lines
+    assert all(f"/{program.pid} getppid()" in line for line in lines)
+    assert any(f"/{program.pid} getppid()" in line for line in of_all)
+
+
 def test_other_events_stand_between_the_calls():
     lines = trace("-e", "clock_nanosleep,nanosleep,sched:sched_switch", "--", "sleep", "0.05")
 

@@ -69,6 +69,7 @@ class LiveTrace:
         self._named = NamedTotals(options.by, machine) if options.by else None
         self._form: LineOptions | None = None
         self._ends = False  #: a signal has arrived
+        self._clock: Workload | None = None  #: the program whose end ends the trace of others
         self._left: int | None = options.max_events or None
 
     def run(self) -> int:
@@ -84,9 +85,11 @@ class LiveTrace:
             selection, switches = self._resolve(stack)
             workload = stack.enter_context(Workload(options.workload)) if options.workload else None
             events, filters = self._events(selection)
-            pid = workload.pid if workload else 0
+            record_options = self._record_options()
+            is_target = workload is not None and not record_options.target.is_given  # otherwise its run is the duration of the trace
+            self._clock, pid = None if is_target else workload, workload.pid if workload and is_target else 0
             _run_before_others()  # the workload has its own priority by now
-            rings = LiveRings([*events, *switches.added], filters, self._record_options(), _teller(), workload=pid, ring_size=_RING_SIZE)
+            rings = LiveRings([*events, *switches.added], filters, record_options, _teller(), workload=pid, ring_size=_RING_SIZE)
             stack.callback(rings.close)
             self._form = form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
             calls = LiveCalls(
@@ -101,10 +104,10 @@ class LiveTrace:
             )
             stack.callback(calls.close)
             output = stack.enter_context(TraceOutput(output_path(options)))
+            if not is_target:
+                rings.counters.enable()
             if workload is not None:
                 workload.start()
-            else:
-                rings.counters.enable()
             calls.learn(calls.drain)
             rings.watch(signals.fileno())
             return self._loop(rings, calls, output, signals)
@@ -190,6 +193,9 @@ class LiveTrace:
             numbers = list(signals.read())
             self._ends = bool(numbers)
             is_last = rings.has_ended or self._ends
+            if self._clock is not None and self._clock.poll() is not None:
+                rings.counters.disable()
+                is_last = True
             calls.drain(last=is_last)
             is_last = not self._print(calls, output, signals) or is_last
         output.write_lines(calls.rest())

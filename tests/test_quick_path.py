@@ -28,7 +28,7 @@ MEASURING = (
 )
 REFUSED = {"perfpy.events.fallback", "perfpy.events.naming"}  # loaded, too, where the kernel refuses an event and another one is tried
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
-PLAIN = r"dataclass|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$"
+PLAIN = r"dataclass|replace$|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$"
 TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (?!{PLAIN})", re.MULTILINE)
 
 

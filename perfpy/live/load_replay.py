@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_THREADS: Final = 4096
+LONGEST: Final = 3600  #: seconds of CPU time of all tasks; more are the result of a clock that jumped
 _TRIALS: Final = 10
 _TEST: Final = 1_000_000  # nanoseconds
 _SHORT_SLEEP: Final = 10_000  # nanoseconds
@@ -46,12 +47,16 @@ def _elapsed(function: object) -> int:
 
 
 def replay_once(loads: Sequence[TaskLoad], wakeup_count: int) -> Repetition:
-    """Repeat the load once. Raises PerfError if there are too many tasks for threads.
+    """Repeat the load once. Raises PerfError if there are too many tasks for threads, or too much CPU time.
 
     Args:
         loads: the tasks. Those without runs and wakeups get no thread.
         wakeup_count: the number of sleeps that wait.
     """
+    total = sum(value for load in loads for kind, value in zip(load.kinds, load.values, strict=True) if kind == RUN)
+    if total > LONGEST * 10**9:
+        hours = total / 3.6e12
+        raise PerfError(f"sched replay: the load has {hours:.3g} hours of CPU time; at most {LONGEST // 3600} are replayed; record less")
     active = [load for load in loads if any(kind != SLEEP for kind in load.kinds)]
     if len(active) > MOST_THREADS:
         raise PerfError(f"sched replay: the recording has {len(active)} active tasks; at most {MOST_THREADS} are replayed; record less")

@@ -298,6 +298,11 @@ def sched(rng: random.Random, seed: str) -> Words:
     return (action, *rng.choice(sets))
 
 
+def sched_stats(rng: random.Random, seed: str) -> Words:
+    """Of `sched stats report`."""
+    return ("stats", "report", *rng.choice(_sets("| -v | -C 0 | -D")))
+
+
 def kwork(rng: random.Random, seed: str) -> Words:
     """Of `kwork` and its actions."""
     return rng.choice(_sets("report -S | latency | timehist -g | top | report -n RCU -C 0 | top -s tid --time ,1.05"))

@@ -25,6 +25,7 @@ from tests.builders.damage import recordings
 from tests.builders.kernel_events import recording_of_allocations, recording_of_locks, recording_of_work
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+from tests.builders.schedstats import recording_of_stats
 from tests.builders.traced import traced_recording
 from tests.fuzz.data_seeds import aux_recordings, table_folders
 from tests.fuzz.memory_images import image
@@ -74,6 +75,7 @@ def seeds() -> dict[str, dict[str, Files]]:
         "work": {"work": {"perf.data": recording_of_work()}},
         "allocations": {"allocations": {"perf.data": recording_of_allocations()}},
         "locks": {"locks": {"perf.data": recording_of_locks()}},
+        "statistics": {f"version {version}": {"perf.data": recording_of_stats(version)} for version in (15, 17)},
         "python": {f"python 3.{minor}": {"python.image": image((3, minor))} for minor in range(8, 15)},
     }
 

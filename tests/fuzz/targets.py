@@ -72,6 +72,7 @@ TARGETS = {
     "trace": Target("trace", ("calls",), options.trace, share=3),
     "why": Target("why", ("threads",), options.why, share=3),
     "sched": Target("sched", ("threads",), options.sched, share=3),
+    "sched-stats": Target("sched", ("statistics",), options.sched_stats),
     "kwork": Target("kwork", ("work",), options.kwork),
     "kmem": Target("kmem", ("allocations",), options.kmem),
     "lock": Target("lock", ("locks",), options.lock),
@@ -84,7 +85,7 @@ TARGETS = {
     "api-tracepoints": Target("", ("sampled",), options.nothing),
     "api-python-frames": Target("", ("python",), options.nothing, share=2),
 }
-_WITH_ACTIONS = ("stat-report", "sched", "kwork", "kmem", "lock")
+_WITH_ACTIONS = ("stat-report", "sched", "sched-stats", "kwork", "kmem", "lock")
 _NAMES = [name for name, target in TARGETS.items() for _ in range(target.share)]
 
 

@@ -33,8 +33,8 @@ task      3 (                  cc:        13), nr_events: 1
 """.splitlines()
 
 
-def recording() -> bytes:
-    """Return a file in which task 10 wakes task 11 twice, and task 11 wakes task 10 while that runs."""
+def recording(*, last: int = 10**9 + 9500) -> bytes:
+    """Return a file in which task 10 wakes task 11 twice, and task 11 wakes task 10 while that runs. last: the time of the last switch."""
     built = EventRecording([_SWITCH, _WAKING], comms={10: "aa", 11: "bb"})
     built.event(_WAKING, 10**9, b"bb", 11, 120, 0, tid=10)
     built.event(_WAKING, 10**9 + 1000, b"bb", 11, 120, 0, tid=10)
@@ -43,7 +43,7 @@ def recording() -> bytes:
     built.event(_SWITCH, 10**9 + 5000, b"bb", 11, 120, 1, b"aa", 12, 120, tid=11)
     built.event(_WAKING, 10**9 + 6000, b"aa", 10, 120, 0, tid=11)
     built.event(_SWITCH, 10**9 + 9000, b"bb", 11, 120, 0, b"aa", 10, 120, tid=11, cpu=1)
-    built.event(_SWITCH, 10**9 + 9500, b"aa", 10, 120, 0, b"cc", 13, 120, tid=10, cpu=1)
+    built.event(_SWITCH, last, b"aa", 10, 120, 0, b"cc", 13, 120, tid=10, cpu=1)
     return built.file()
 
 
@@ -80,3 +80,10 @@ def test_the_load_is_repeated_by_threads(tmp_path: Path, capfdbinary: pytest.Cap
     lines = capfdbinary.readouterr().out.decode().splitlines()
     assert lines[4:-2] == _PERFS_LINES
     assert [line.split()[:2] for line in lines[-2:]] == [["#1", ":"], ["#2", ":"]]
+
+
+def test_a_clock_that_jumped_by_hours_is_refused(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording(last=10**9 + 2 * 3600 * 10**9))
+    assert run(["sched", "replay", "-r", "0", "-i", str(path)]) == 255
+    assert b"2 hours of CPU time" in capfdbinary.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,12 +19,12 @@ from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from perfpy.analysis.report.report import Report
 
 SUBJECT = Subject("cpu-clock", 4000, True, True, "", "", "", "", 2)
 USER = -512 & (1 << 64) - 1
+SCREENS = Path(__file__).with_name("screens")
 
 
 def report_of(path: Path, samples: Mapping[int, int], sort: str, *, chains: bool, children: bool = False) -> Report:
@@ -244,3 +246,30 @@ def test_a_chosen_row_without_samples_keeps_its_columns(tmp_path: Path) -> None:
     shown.update({203 - chosen: 10})
     (row,) = (line for line in shown.lines() if f"{chosen}:" in line)
     assert row.split()[:2] == ["0.00%", "0.00%"]
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "height", "keys"),
+    [
+        ("rows", 80, 24, []),
+        ("rows", 200, 60, []),
+        ("calls", 80, 24, ["down", "enter"]),
+        ("calls", 200, 60, ["down", "enter"]),
+        ("help", 80, 24, ["?"]),
+    ],
+)
+def test_the_screen_is_the_one_that_was_looked_at(name: str, width: int, height: int, keys: list[str], tmp_path: Path) -> None:
+    """PERFPY_WRITE_SCREENS=1 writes the texts again; look at each before it is committed."""
+    shown = Shown(tmp_path / "perf.data", chains=name == "calls")
+    shown.update({101: 10, 102: 30, 103: 20})
+    shown.update({101: 60, 102: 30, 103: 20})
+    for key in keys:
+        shown.screen.press(key)
+    text = "".join(f"{line.rstrip()}\n" for line in shown.lines(width, height))
+    path = SCREENS / f"{name}-{width}.txt"
+    if os.environ.get("PERFPY_WRITE_SCREENS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+    assert len(text.splitlines()) <= height
+    assert max(map(cell_len, text.splitlines())) <= width

@@ -279,12 +279,9 @@ class DataFile:
 
     def _tell_apart(self, others: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> None:
         """Write the build-ids of files that share their name with another one into the records of their mappings."""
-        if self._output.hits:
-            return  # the unwinding process has written them
-        if self._packer:
+        if self._packer and not self._output.hits:  # the unwinding process has written them already, but not into synthesized records
             names = ", ".join(sorted({os.fsdecode(name) for name, _ in others})[:3])
             print(f"warning: containers have other files named {names}; record without -z to have their symbols", file=sys.stderr)
-            return
         from perfpy.capture.metadata.build_id_table import build_ids_in_mappings  # rarely needed
 
         with suppress(OSError):  # a device such as /dev/null

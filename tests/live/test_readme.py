@@ -50,6 +50,7 @@ MACHINE_WIDE = ("-a", "-e syscalls", "perfpy top", "perfpy trace", "perfpy sched
 #: what would run until Ctrl-C -> what ends
 ENDING = {"perfpy top": "perfpy top --updates 1 -d 1"}
 #: what a probe can be put into; other lines run a script
+COMPILED_NAME = f"compiled_{os.getpid()}"  # the kernel's probes are the whole machine's, and a killed run leaves its own
 COMPILED = r"""
 #include <stdio.h>
 __attribute__((noinline)) void handle(int size) { printf("%d\n", size); }
@@ -75,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for path in (*(folder / "bin").iterdir(), folder / "program", folder / "old", folder / "new"):
         path.chmod(0o755)
     if shutil.which("gcc"):
-        build = ["gcc", "-g", "-O1", "-o", "compiled", "-x", "c", "-"]
+        build = ["gcc", "-g", "-O1", "-o", COMPILED_NAME, "-x", "c", "-"]
         subprocess.run(build, input=COMPILED, text=True, check=True, capture_output=True, cwd=folder, timeout=60)
     (folder / "app.js").write_text(
         "function busy(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s }\nfor (let i = 0; i < 300; i++) busy(1e6)\n"
@@ -96,7 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name in ("perf.data", "before.data", "after.data", *map(str, hosts)):
         shell(f"perfpy record -q -g -e cpu-clock -o {name} -- ./program", folder)
     yield folder
-    shell("perfpy probe -q -d 'probe_compiled:*' || true", folder)
+    shell(f"perfpy probe -q -d 'probe_{COMPILED_NAME}:*' || true", folder)
     running.kill()
     running.wait()
 
@@ -126,7 +127,7 @@ def marked(wish: str, line: str) -> object:
     if "perfpy why" in line:
         marks.append(pytest.mark.alone)
     if any(part in line for part in PROBING):
-        line = line.replace("./program", "./compiled").replace("probe_program", "probe_compiled")
+        line = line.replace("./program", f"./{COMPILED_NAME}").replace("probe_program", f"probe_{COMPILED_NAME}")
         marks.append(pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc in PATH"))
     return pytest.param(wish, line, marks=marks, id=wish)
 

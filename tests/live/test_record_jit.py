@@ -195,8 +195,7 @@ def test_functions_that_node_inlines_have_frames_and_lines(tmp_path: Path):
     lines = {line.line: line for line in file.lines}
     assert lines[2].percent / file.percent > 0.5
     assert lines[6].with_inlined >= lines[2].percent
-    script = [sys.executable, "-m", "perfpy", "script", "-i", path, "-F", "ip,sym", "--inline"]
-    assert "JS:*scale " in subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    assert "JS:*scale " in output_of([*PERFPY, "script", "-i", path, "-F", "ip,sym", "--inline"])
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import slices_index
+from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import FoldingPlan
@@ -148,7 +148,7 @@ def source_shares(
 
 
 def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[Int64, Int64]:
-    """Return the states (_state) of the callers in some rows' callchains, and the row of each."""
+    """Return the distinct states (_state) of the callers in each row's callchain, and the row of each."""
     frames, offsets = table.chains()
     index, starts = slices_index(offsets[chain], np.diff(offsets)[chain])
     row = np.repeat(np.arange(len(chain)), np.diff(starts))
@@ -156,10 +156,13 @@ def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[In
     callers = frames[index].astype(np.int64)
     is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)[locations.dso[callers]]
     # The first frame of user space and of the kernel is where they were interrupted; other addresses are those after a call.
-    key = row << 8 | locations.level[callers].astype(np.int64)
-    is_call = np.ones(len(key), np.bool_)
-    is_call[np.unique(key, return_index=True)[1]] = False
-    return _state(callers, is_call & ~is_runtime_code), row
+    is_call, levels = np.ones(len(row), np.bool_), locations.level[callers]
+    for level in distinct(levels).tolist():
+        of_level = np.flatnonzero(levels == level)
+        is_call[of_level[np.diff(row[of_level], prepend=-1) > 0]] = False
+    # a recursive function counts once
+    pairs = np.unique(row << 32 | _state(callers, is_call & ~is_runtime_code))
+    return pairs & 0xFFFFFFFF, pairs >> 32
 
 
 def _state(frames: Int64, is_call: NDArray[np.bool_] | bool) -> Int64:
@@ -172,12 +175,12 @@ def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
     """Return the shares of some rows."""
     count = len(rows.frame)
     callers, row = rows.callers or (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    distinct, which = np.unique(np.concatenate([_state(rows.frame, False), callers]), return_inverse=True)
+    states, which = np.unique(np.concatenate([_state(rows.frame, False), callers]), return_inverse=True)
     which = which.ravel()
-    percent = np.bincount(which[:count], rows.percent, len(distinct)).astype(np.float64)
-    lines = _Lines(symbolizer, distinct)
+    percent = np.bincount(which[:count], rows.percent, len(states)).astype(np.float64)
+    lines = _Lines(symbolizer, states)
     within = np.concatenate([np.arange(count), row])
-    files = lines.files(percent, sum_by(which[:count], rows.samples, len(distinct)), (within, which, rows.percent))
+    files = lines.files(percent, sum_by(which[:count], rows.samples, len(states)), (within, which, rows.percent))
     return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.callers is not None, lines.of_frames())
 
 

@@ -162,14 +162,14 @@ def idle_chains(switches: Switches, shown: NDArray[np.bool_], texts_of: Callable
     """
     ends = np.flatnonzero(shown & (switches.task.tid == IDLE) & (switches.times.last_on_cpu >= 0))
     before = rows_of(switches, switches.times.last_on_cpu[ends])
-    sums: dict[int, dict[bytes, IdleChain]] = {}
+    chains_of: dict[int, dict[bytes, IdleChain]] = {}
     for cpu, time, text in zip(switches.cpu[ends].tolist(), switches.times.ran[ends].tolist(), texts_of(before), strict=True):
         if text := text.strip():
-            chains = sums.setdefault(cpu, {})
+            chains = chains_of.setdefault(cpu, {})
             known = chains.get(text, IdleChain(text, 0, 0))
             chains[text] = IdleChain(text, known.time + time, known.times + 1)
     # Of equal times perf prints the chain first that came last.
-    latest_first = {cpu: list(chains.values())[::-1] for cpu, chains in sums.items()}
+    latest_first = {cpu: list(chains.values())[::-1] for cpu, chains in chains_of.items()}
     return {cpu: sorted(chains, key=lambda chain: -chain.time) for cpu, chains in latest_first.items()}
 
 

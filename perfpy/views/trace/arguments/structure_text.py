@@ -201,7 +201,7 @@ def _signal(number: int) -> str:
 
 def _signal_action(data: bytes) -> str:
     """Return the handler, the signals that it blocks, and its flags."""
-    handler, flags, *rest = (int.from_bytes(data[at : at + 8], _ORDER) for at in range(0, len(data) & ~7, 8))
+    handler, flags, *rest = (int.from_bytes(data[offset : offset + 8], _ORDER) for offset in range(0, len(data) & ~7, 8))
     fields = {
         "sa_handler": _HANDLERS.get(handler, f"{handler:#x}"),
         "sa_mask": _signal_set(data[-8:]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls.constants import constants_of
@@ -182,6 +183,7 @@ def _bits(number: int, bits: tuple[tuple[int, str], ...]) -> str:
     return bits_text(number, bits, "0") if number else "0"
 
 
+@lru_cache(maxsize=1024)  # all programs that start others use the same few sets, often
 def _signal_set(data: bytes) -> str:
     """Return the signals in a set; those that are missing, after ~, if these are fewer."""
     number = int.from_bytes(data[:8], _ORDER)

@@ -131,10 +131,10 @@ class BpfRing:
         self._mask = size - 1
 
     def records(self) -> Iterator[bytes]:
-        """Yield the complete records, and release their room."""
+        """Yield the complete records so far, and release their room. More may come faster than they are used."""
         consumer, producer = self._positions
-        position = consumer[0]
-        while position < producer[0]:
+        position, end = consumer[0], producer[0]
+        while position < end:
             offset = position & self._mask
             (length,) = struct.unpack_from("=I", self._data, offset)
             if length & _BUSY:

@@ -55,6 +55,19 @@ def test_records_that_are_still_written_wait(memory):
         assert list(ring.records()) == [b"second"]
 
 
+def test_reading_ends_although_more_records_come(memory):
+    """Programs of other tasks write faster than a busy machine reads."""
+    end = put(memory, 0, b"first")
+    with closing(BpfRing(memory, SIZE)) as ring:
+        seen = []
+        for record in ring.records():
+            seen.append(record)
+            assert len(seen) == 1
+            end = put(memory, end, b"second")
+        assert seen == [b"first"]
+        assert next(ring.records()) == b"second"
+
+
 def test_records_wrap_around(memory):
     begin = 7 * SIZE - 16
     os.pwrite(memory, struct.pack("=Q", begin), 0)

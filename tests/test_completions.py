@@ -87,7 +87,8 @@ class Terminal:
         """The arguments that perfpy gets when a line is typed: a tab in it completes."""
         self.say(line + "\n")
         screen = self.until("{end}")
-        return re.findall(r"{([^{}]*)}", screen[screen.rindex("{", 0, screen.find("}")) :])
+        arguments = re.search(r"({[^{}]*})*$", screen)  # before them may be a list of processes, with braces in their names
+        return re.findall(r"{([^{}]*)}", arguments[0] if arguments else "")
 
     def close(self) -> None:
         os.kill(self.pid, signal.SIGKILL)

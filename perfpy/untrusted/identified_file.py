@@ -100,18 +100,19 @@ def _possible_paths(name: str, identity: FileId, pids: Iterable[int]) -> Iterato
     """
     if not name.startswith("/"):
         return
+    is_safe = True
     try:
         yield paths.below("", name), ""
-        living = list(islice((pid for pid in sorted(pids) if os.path.exists(f"/proc/{pid}")), _MOST_PROCESSES))
-        for pid in living:
-            if root_of(pid) != "":
-                yield paths.in_process(pid, name), ""
-    except paths.UnsafeNameError:
-        return
+    except paths.UnsafeNameError:  # a memfd's name, for example; the mapping still leads to the file
+        is_safe = False
+    living = list(islice((pid for pid in sorted(pids) if os.path.exists(f"/proc/{pid}")), _MOST_PROCESSES))
+    for pid in living if is_safe else ():
+        if root_of(pid) != "":
+            yield paths.in_process(pid, name), ""
     for pid in living:
         if mapping := find_mapping(pid, identity):
             yield f"/proc/{pid}/map_files/{mapping}", ""
-    for mount in _mounts(identity):
+    for mount in _mounts(identity) if is_safe else ():
         yield paths.below(mount, name), mount
 
 

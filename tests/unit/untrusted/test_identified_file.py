@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from perfpy.untrusted.identified_file import find_mapping, has_identity, open_id
 from tests.builders.other_users import needs_root
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from perfpy.untrusted.identified_file import FileId
 
 
@@ -75,6 +74,16 @@ def test_a_replaced_file_is_opened_by_the_mapping_of_a_process(file: Path):
         assert find_mapping(os.getpid(), identity)
         assert content(open_identified(str(file), identity, (1 << 30, os.getpid()))) == b"the mapped file"
     assert find_mapping(os.getpid(), identity) == ""
+
+
+@needs_root
+def test_a_file_in_memory_is_opened_by_its_mapping_whatever_its_name():
+    fd = os.memfd_create("x/../../escaped")
+    os.write(fd, b"the mapped file")
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_READ):
+        name = os.readlink(f"/proc/self/fd/{fd}")
+        assert content(open_identified(name, identity_of(Path(f"/proc/self/fd/{fd}")), (os.getpid(),))) == b"the mapped file"
+    os.close(fd)
 
 
 @needs_root

@@ -29,7 +29,7 @@ STATES = ("S (sleeping)", "D (disk sleep)", "R (ready)", "on CPU")
 FILES = ("/opt/service/lib/libstorage-engine.so.7.2", "/opt/service/lib/libprotocol-buffers.so.1", "/usr/lib/libc.so.6")
 
 
-def lines(folder: Path, width: int, *, own_first: bool = True) -> list[str]:
+def lines(folder: Path, width: int, *, own_first: bool = True, one_command: bool = False) -> list[str]:
     """The screen of three threads' time on the CPU and off it; names of commands, files and functions are long."""
     built = PerfDataBuilder([CLOCK, WAITS], [(1,), (2,)])
     described = tuple(
@@ -37,7 +37,7 @@ def lines(folder: Path, width: int, *, own_first: bool = True) -> list[str]:
     )
     built.features[int(Feature.EVENT_DESC)] = encode_feature(Feature.EVENT_DESC, described, NATIVE_ENDIAN)
     for number, file in enumerate(FILES):
-        built.record(Comm(0, 7 + number, 7 + number, f"storage-worker{number}"))
+        built.record(Comm(0, 7 + number, 7 + number, f"storage-worker{0 if one_command else number}"))
         built.record(Mmap2(2, 7 + number, 7 + number, 0x400000, 0x1000, 0, 0, 0, 0, 0, 5, 2, file, b""))
     for number, state in enumerate("SDR"):
         usual = {
@@ -73,10 +73,16 @@ def test_states_are_whole_in_every_window(width: int, tmp_path: Path) -> None:
 
 
 def test_the_bar_goes_first_then_the_share_that_does_not_sort(tmp_path: Path) -> None:
-    narrow, wider, wide = (lines(tmp_path, width) for width in (80, 100, 130))
+    narrow, wider, wide = (lines(tmp_path, width, one_command=True) for width in (64, 74, 80))
     assert ("█" in narrow[1], "Children" in narrow[0], "Self" in narrow[0]) == (False, False, True)
     assert ("█" in wider[1], "Children" in wider[0]) == (False, True)
     assert ("█" in wide[1], "Children" in wide[0]) == (True, True)
+
+
+@pytest.mark.parametrize("width", [80, 100, 130])
+def test_tables_of_several_commands_have_no_shares_with_callees(width: int, tmp_path: Path) -> None:
+    heading = lines(tmp_path, width)[0]
+    assert ("Children" in heading, "Self" in heading) == (False, True)
 
 
 def test_sort_keys_stay(tmp_path: Path) -> None:

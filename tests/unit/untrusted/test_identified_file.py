@@ -104,7 +104,7 @@ def test_a_file_system_may_have_other_numbers_for_mappings(file: Path, monkeypat
     numbers = (0, 43, 12)
     state = list(os.stat(file))
     state[2] = os.makedev(0, 77)
-    monkeypatch.setattr(identified_file.os, "fstat", lambda _fd: os.stat_result(state))
+    monkeypatch.setattr(os, "fstat", lambda _fd: os.stat_result(state))
     monkeypatch.setattr(identified_file, "_mapped_identity", lambda _fd: numbers)
     assert has_identity(0, (*numbers, 0)) is True
     assert has_identity(0, (0, 43, 13, 0)) is False

@@ -39,7 +39,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     for name, path, more in (("of_host", host, ""), ("of_root", inside, "int unused(int a) { return a * 3; }\n")):
         source = folder / f"{name}.c"
         source.write_text(more + PROGRAM % {"name": name})
-        build = ["gcc", "-O1", "-static", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", path, source]
+        build = ["gcc", "-O1", "-static", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", str(path), str(source)]
         if subprocess.run(build, capture_output=True, timeout=60, check=False).returncode:
             pytest.skip("no static C library")
     return host, root

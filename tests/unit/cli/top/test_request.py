@@ -13,6 +13,7 @@ from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.top import request as module
 from perfpy.cli.top.command import command
 from perfpy.cli.top.request import TopRequest, first_wait
+from perfpy.kernel.procfs import ProcFs
 
 
 def request(*words: str, notes: list[str] | None = None) -> TopRequest:
@@ -123,6 +124,6 @@ def test_stacks_of_python_programs_are_copied_less_often() -> None:
 
 @pytest.mark.parametrize(("age", "wait"), [(0.4, 1.0), (1.0, 0.4), (5.0, 0.25)])
 def test_a_slow_start_is_part_of_the_first_interval(age: float, wait: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.ProcFs, "seconds_since_start", lambda _self: age)
+    monkeypatch.setattr(ProcFs, "seconds_since_start", lambda _self: age)
     assert first_wait(2) == pytest.approx(wait)
     assert first_wait(0.1) <= 0.05

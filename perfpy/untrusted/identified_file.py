@@ -181,9 +181,12 @@ def _mounts(identity: FileId) -> list[str]:
 
 
 def _by_handle(identity: FileId) -> tuple[int, str] | None:
-    """Open a file by inode and generation, which only root may do. FIFOs and devices are not touched."""
+    """Open a file by inode and generation, which only root may do. FIFOs and devices are not touched.
+
+    The kernel takes generation 0 for any, and another file may have the number of a deleted one, so an unknown generation finds nothing.
+    """
     inode, generation = identity[2:]
-    if inode >> 32 or generation >> 32 or os.geteuid():
+    if inode >> 32 or not 0 < generation < 1 << 32 or os.geteuid():
         return None
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "open_by_handle_at"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from pathlib import Path
@@ -26,6 +27,15 @@ def file(tmp_path: Path) -> Path:
 def identity_of(path: Path) -> FileId:
     state = path.stat()
     return os.major(state.st_dev), os.minor(state.st_dev), state.st_ino, 0
+
+
+def generation_of(path: Path) -> int:
+    """Return the generation of an inode, by FS_IOC_GETVERSION of linux/fs.h."""
+    with open(path, "rb") as file:
+        try:
+            return int.from_bytes(fcntl.ioctl(file, 0x80087601, bytes(8))[:4], "little")
+        except OSError:
+            pytest.skip("no generations on this file system")
 
 
 def content(opened: tuple[int, str] | None) -> bytes:
@@ -88,9 +98,12 @@ def test_a_file_in_memory_is_opened_by_its_mapping_whatever_its_name():
 
 @needs_root
 def test_a_moved_file_is_opened_by_its_handle(file: Path):
-    identity = identity_of(file)
+    generation = generation_of(file)
+    identity = (*identity_of(file)[:3], generation)
     file.rename(file.with_name("moved"))
     opened = open_identified(str(file), identity, ())
+    for other in (0, generation ^ 1):  # unknown, or of a deleted file whose number was free
+        assert open_identified(str(file), (*identity[:3], other), ()) is None
     if opened is None:
         pytest.skip("this file system has no handles of inode and generation")
     assert not os.path.exists(opened[1]), "its text is no other file's path"

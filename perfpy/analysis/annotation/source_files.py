@@ -8,11 +8,11 @@ calls.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, slices_index
+from perfpy.abi.columns import distinct, row_blocks, slices_index
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import FoldingPlan
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
     Int64 = NDArray[np.int64]
+
+_BLOCK: Final = 1 << 18  # callers that are looked at together
 
 
 class SourceLine(NamedTuple):
@@ -150,18 +152,22 @@ def source_shares(
 def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[Int64, Int64]:
     """Return the distinct states (_state) of the callers in each row's callchain, and the row of each."""
     frames, offsets = table.chains()
-    index, starts = slices_index(offsets[chain], np.diff(offsets)[chain])
-    row = np.repeat(np.arange(len(chain)), np.diff(starts))
-    index, row = index[frames[index] >= 0], row[frames[index] >= 0]
-    callers = frames[index].astype(np.int64)
-    is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)[locations.dso[callers]]
-    # The first frame of user space and of the kernel is where they were interrupted; other addresses are those after a call.
-    is_call, levels = np.ones(len(row), np.bool_), locations.level[callers]
-    for level in distinct(levels).tolist():
-        of_level = np.flatnonzero(levels == level)
-        is_call[of_level[np.diff(row[of_level], prepend=-1) > 0]] = False
-    # a recursive function counts once
-    pairs = np.unique(row << 32 | _state(callers, is_call & ~is_runtime_code))
+    lengths = np.diff(offsets)[chain]
+    is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
+    blocks: list[Int64] = [np.zeros(0, np.int64)]
+    for begin, end in row_blocks(np.append(0, np.cumsum(lengths)), _BLOCK):
+        index, _ = slices_index(offsets[chain[begin:end]], lengths[begin:end])
+        row = np.repeat(np.arange(begin, end), lengths[begin:end])
+        index, row = index[frames[index] >= 0], row[frames[index] >= 0]
+        callers = frames[index].astype(np.int64)
+        # The first frame of user space and of the kernel is where they were interrupted; other addresses are those after a call.
+        is_call, levels = np.ones(len(row), np.bool_), locations.level[callers]
+        for level in distinct(levels).tolist():
+            of_level = np.flatnonzero(levels == level)
+            is_call[of_level[np.diff(row[of_level], prepend=-1) > 0]] = False
+        # a recursive function counts once
+        blocks.append(distinct(row << 32 | _state(callers, is_call & ~is_runtime_code[locations.dso[callers]])))
+    pairs = np.concatenate(blocks)
     return pairs & 0xFFFFFFFF, pairs >> 32
 
 
@@ -175,8 +181,9 @@ def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
     """Return the shares of some rows."""
     count = len(rows.frame)
     callers, row = rows.callers or (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    states, which = np.unique(np.concatenate([_state(rows.frame, False), callers]), return_inverse=True)
-    which = which.ravel()
+    all_states = np.concatenate([_state(rows.frame, False), callers])
+    states = distinct(all_states)
+    which = np.searchsorted(states, all_states)
     percent = np.bincount(which[:count], rows.percent, len(states)).astype(np.float64)
     lines = _Lines(symbolizer, states)
     within = np.concatenate([np.arange(count), row])
@@ -189,10 +196,10 @@ def line_frames(folded: Folded, table: ChainSource | None, locations: Locations)
 
     With callchains, samples in a runtime, the C library or the kernel count for the function named by the runtime that they work for.
     """
-    if table is None:
+    is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
+    if table is None or not is_runtime_code.any():
         return folded.dimensions["frame"]
     frames, offsets = table.chains()
-    is_runtime_code = np.array([dso.made_code for dso in locations.dsos] + [False], np.bool_)
     serves = np.array([is_runtime(dso) or dso.kernel or is_c_library(dso) for dso in locations.dsos] + [False])
     position = np.append(np.where(is_runtime_code[locations.dso[frames]], np.arange(len(frames)), len(frames)), len(frames))
     first = np.minimum.reduceat(position, np.minimum(offsets[:-1], len(frames))) if len(offsets) > 1 else np.zeros(0, np.int64)
@@ -270,12 +277,12 @@ class _Lines:
         index, starts = slices_index(begin, end - begin)
         row = np.repeat(row, np.diff(starts))
         # a line that occurs twice in a row counts once
-        pairs = np.unique(row * len(keys) + number[index])
+        pairs = distinct(row * len(keys) + number[index])
         with_inlined = np.bincount(pairs % max(len(keys), 1), percent_of_row[pairs // max(len(keys), 1)], len(keys))
         innermost = self._first[self._chain[rows]] == rows
         own = np.bincount(number[innermost], percent[self._chain[rows][innermost]], len(keys))
         counts = sum_by(number[innermost], samples[self._chain[rows][innermost]], len(keys))
-        of_file = np.unique(row << 32 | self._file[rows][index])
+        of_file = distinct(row << 32 | self._file[rows][index])
         inlined_there = np.bincount(of_file & 0xFFFFFFFF, percent_of_row[of_file >> 32], len(self._paths)).tolist()
         lines: dict[int, list[SourceLine]] = {}
         shares: dict[int, float] = {}

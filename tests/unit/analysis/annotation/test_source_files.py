@@ -9,6 +9,7 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.annotation import source_files
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.cli import run
 from perfpy.recording import Recording
@@ -120,8 +121,12 @@ def test_only_samples_that_pass_where_count(files: Path) -> None:
         assert 0 < part.source_files(symbols=SymbolOptions(symfs=str(files), cache=False))[0].samples < 13
 
 
-def test_lines_have_the_samples_of_their_callees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("callers_at_once", [1, 3, 1 << 18])
+def test_lines_have_the_samples_of_their_callees(
+    callers_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A caller's address is that after its call: 0x401016 begins line 3, but the call is the inlined line 9, called in line 2."""
+    monkeypatch.setattr(source_files, "_BLOCK", callers_at_once)
     files = spin_with_lines(tmp_path)
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
     ids = SampleId(pid=7, tid=7, time=100)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.container.events import FileEvent
 
+_SPOOL: Final = 128 << 20  # bytes of memory: twice the records that may wait
+
 
 class LivePython:
     """Converts the records of ring buffers. Close it before the rings.
@@ -42,7 +44,7 @@ class LivePython:
             counters = rings.counters
             attr = counters.events[0].attr
             copier = open_copier(rings.options.sampling.clockid)
-            self._spool = Spool(tempfile.gettempdir())
+            self._spool = Spool(tempfile.gettempdir(), _SPOOL)
             opened.callback(self._spool.close)
             self._reader = ReaderProcess(self._spool, attr, copier.maps if copier else None)
             opened.callback(self._reader.close)

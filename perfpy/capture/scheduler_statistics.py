@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.cpu_list import cpu_list_text
-from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.flags import NATIVE_ENDIAN, PerfType, SoftwareId
 from perfpy.abi.perf_records.newer_records import SchedstatCpu, SchedstatDomain
 from perfpy.abi.perf_records.user_records import encode
 from perfpy.capture.environment import Environment
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from perfpy.kernel.schedstat import Snapshot
 
-_SOFTWARE, _DUMMY = 1, 9  # the type and number of an event that counts nothing
 _ENDS = frozenset((signal.SIGINT, signal.SIGTERM))
 
 
@@ -87,7 +86,7 @@ def write_snapshots(path: str, snapshots: Sequence[Snapshot], command_line: Sequ
     rotate(path)
     writer = FileWriter(path)
     try:
-        writer.begin([WrittenEvent(EventAttr(type=_SOFTWARE, config=_DUMMY, sample_id_all=1), ())], {})
+        writer.begin([WrittenEvent(EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.DUMMY, sample_id_all=1), ())], {})
         for snapshot in snapshots:
             for record in records_of(snapshot, cpus):
                 writer.write(encode(record, NATIVE_ENDIAN))

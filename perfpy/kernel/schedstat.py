@@ -14,18 +14,16 @@ import os
 from errno import ENOENT
 from typing import Final, NamedTuple
 
+from perfpy.abi.perf_records.newer_records import SCHEDSTAT_DOMAIN_COUNTS, SCHEDSTAT_LONG_COUNTS
 from perfpy.errors import PerfError
 
 PATH: Final = "/proc/schedstat"
 SWITCH: Final = "/proc/sys/kernel/sched_schedstats"
-VERSIONS: Final = (15, 16, 17)
 _LARGEST: Final = 256 << 20  # bytes
 _CPU_COUNTS: Final = 9
-_DOMAIN_COUNTS: Final = {15: 36, 16: 36, 17: 45}
 _FIRST_NAMED: Final = 17  # the first version with names of domains
 _WORD: Final = (1 << 32) - 1
 _LONG: Final = (1 << 64) - 1
-_LONG_COUNTS: Final = 6  # the first counter of a CPU that has 64 bits
 
 
 class DomainLine(NamedTuple):
@@ -75,14 +73,15 @@ def parse_schedstat(text: str) -> Snapshot:
     if "version" not in heads or "timestamp" not in heads:
         raise ValueError("no version or time in its first lines")
     version, timestamp = int(heads["version"]), int(heads["timestamp"])
-    if version not in VERSIONS:
-        raise ValueError(f"version {version} of its format is unknown; perfpy reads {VERSIONS[0]} to {VERSIONS[-1]}")
+    if version not in SCHEDSTAT_DOMAIN_COUNTS:
+        first, last = min(SCHEDSTAT_DOMAIN_COUNTS), max(SCHEDSTAT_DOMAIN_COUNTS)
+        raise ValueError(f"version {version} of its format is unknown; perfpy reads {first} to {last}")
     cpus: list[CpuLine] = []
     for words in lines[2:]:
         if not words:
             continue
         if words[0].startswith("cpu"):
-            counts = tuple(int(word) & (_LONG if number >= _LONG_COUNTS else _WORD) for number, word in enumerate(words[1:]))
+            counts = tuple(int(word) & (_LONG if number >= SCHEDSTAT_LONG_COUNTS else _WORD) for number, word in enumerate(words[1:]))
             cpus.append(CpuLine(int(words[0].removeprefix("cpu")), _exactly(counts, _CPU_COUNTS, words[0]), ()))
         elif words[0].startswith("domain") and cpus:
             cpus[-1] = cpus[-1]._replace(domains=(*cpus[-1].domains, _domain(words, version)))
@@ -99,7 +98,8 @@ def _domain(words: list[str], version: int) -> DomainLine:
     mask = int(rest[0].replace(",", ""), 16)
     cpus = tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
     counts = tuple(int(word) & _WORD for word in rest[1:])
-    return DomainLine(int(words[0].removeprefix("domain")), name, rest[0], cpus, _exactly(counts, _DOMAIN_COUNTS[version], words[0]))
+    counts = _exactly(counts, SCHEDSTAT_DOMAIN_COUNTS[version], words[0])
+    return DomainLine(int(words[0].removeprefix("domain")), name, rest[0], cpus, counts)
 
 
 def _exactly(counts: tuple[int, ...], number: int, line: str) -> tuple[int, ...]:

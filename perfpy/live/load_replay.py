@@ -14,7 +14,7 @@ from perfpy.analysis.sched.replay_plan import RUN, SLEEP, Calibration, Repetitio
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 MOST_THREADS: Final = 4096
 LONGEST: Final = 3600  #: seconds of CPU time of all tasks; more are the result of a clock that jumped
@@ -40,9 +40,9 @@ def calibrate() -> Calibration:
     return Calibration(run, max(sleep, 0), _elapsed(lambda: _run(_TEST)), _elapsed(lambda: time.sleep(_TEST / 1e9)))
 
 
-def _elapsed(function: object) -> int:
+def _elapsed(function: Callable[[], object]) -> int:
     begin = time.perf_counter_ns()
-    function()  # type: ignore[operator]  # callable
+    function()
     return time.perf_counter_ns() - begin
 
 

@@ -96,7 +96,7 @@ def _close(opened: tuple[int, str] | None) -> None:
 def _possible_paths(name: str, identity: FileId, pids: Iterable[int]) -> Iterator[tuple[str, str]]:
     """Yield paths that may lead to a file, and the mount that each is below ("": our root).
 
-    These are its own path, that below the roots of processes, their mappings, and that below other mounts of its device.
+    They are the path itself, the same path below the roots of processes, the mappings of processes, and the path below other mounts.
     """
     if not name.startswith("/"):
         return

@@ -126,7 +126,7 @@ def _pipes(program: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 
 
 def _calibrate(program: subprocess.Popen[str], seconds: float) -> int:
-    """Return the calls that take so many seconds of processor time."""
+    """Return how many calls fill a number of seconds of processor time."""
     calls = 100
     while (cpu := _run_round(program, calls).cpu) < seconds / 2:
         calls = int(calls * min(max(seconds / max(cpu, 1e-3), 1.5), 20))

@@ -19,8 +19,9 @@ _ENTRY: Final = struct.Struct("64s256s")
 _CPU: Final = "QIH2x"
 _CPU_COUNTS: Final = "6I3Q"
 _DOMAIN: Final = "QIHH"
-#: version -> number of counts of a domain
-_DOMAIN_COUNTS: Final = {15: 36, 16: 36, 17: 45}
+#: version of /proc/schedstat -> number of counts of a domain
+SCHEDSTAT_DOMAIN_COUNTS: Final = {15: 36, 16: 36, 17: 45}
+SCHEDSTAT_LONG_COUNTS: Final = 6  #: the first count of a CPU that has 64 bits (_CPU_COUNTS); all others have 32
 
 
 class BpfMetadata(NamedTuple):
@@ -68,13 +69,13 @@ def _bpf_metadata(misc: int, body: bytes, endian: str) -> BpfMetadata:
 
 def _cpu(misc: int, body: bytes, endian: str) -> SchedstatCpu:
     timestamp, cpu, version = struct.unpack_from(endian + _CPU, body)
-    counts = struct.unpack_from(endian + _CPU_COUNTS, body, 16) if version in _DOMAIN_COUNTS else ()
+    counts = struct.unpack_from(endian + _CPU_COUNTS, body, 16) if version in SCHEDSTAT_DOMAIN_COUNTS else ()
     return SchedstatCpu(misc, timestamp, cpu, version, counts)
 
 
 def _domain(misc: int, body: bytes, endian: str) -> SchedstatDomain:
     timestamp, cpu, version, domain = struct.unpack_from(endian + _DOMAIN, body)
-    counts = struct.unpack_from(f"{endian}{_DOMAIN_COUNTS.get(version, 0)}I", body, 16)
+    counts = struct.unpack_from(f"{endian}{SCHEDSTAT_DOMAIN_COUNTS.get(version, 0)}I", body, 16)
     return SchedstatDomain(misc, timestamp, cpu, version, domain, counts)
 
 

@@ -38,7 +38,7 @@ class ChainNumbers:
         self._last: tuple[SampleView | None, NDArray[np.int32]] = (None, np.zeros(0, np.int32))
 
     def forget(self) -> None:
-        """Release the memory of recorded callchains; those that follow are looked up again."""
+        """Release the memory of recorded callchains. Later callchains are looked up again."""
         self._kinds, self._chain_of_kind = IdTable(), Growing(np.int32)
         self._last = (None, np.zeros(0, np.int32))
 

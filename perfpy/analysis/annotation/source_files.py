@@ -143,8 +143,9 @@ def source_shares(
             total = int(folded.period[of_event].sum()) or 1
             rows = np.flatnonzero(of_event & unfiltered)
             percent = (100.0 / total * folded.period[rows]).astype(np.float64)
-            has_chains = table is not None and event.attr.sample_type & SampleType.CALLCHAIN
-            callers = _callers(folded.chain[rows], table, locations) if table is not None and has_chains else None
+            callers = None
+            if table is not None and event.attr.sample_type & SampleType.CALLCHAIN:
+                callers = _callers(folded.chain[rows], table, locations)
             shares.append(_shares(event.name, _LineRows(frames[rows], percent, folded.count[rows], callers), symbolizer))
     return shares
 

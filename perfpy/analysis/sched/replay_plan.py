@@ -118,9 +118,7 @@ def make_replay_plan(events: SchedEvents, source: SampleSource) -> ReplayPlan:
     kind = np.repeat(np.array([SLEEP, RUN, SLEEP, WAKE], np.uint8), [len(mentions), count, count, woken])
     value = np.full(len(task), -1, np.int64)
     value[len(mentions) : len(mentions) + count] = ran
-    order = 2 * np.concatenate([np.full(len(mentions), -1), switches.order, switches.order, wakeups.order])
-    order[len(mentions) + count : len(mentions) + 2 * count] += 1
-    order[: len(mentions)] = np.arange(-len(mentions), 0)
+    order = np.concatenate([np.arange(-len(mentions), 0), 2 * switches.order, 2 * switches.order + 1, 2 * wakeups.order])
     rows = thread_order(task, order + len(mentions))
     links = _link(task[rows], kind[rows], order[rows], wakee, 2 * wakeups.order)
     linked = value[rows]

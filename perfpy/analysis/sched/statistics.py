@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import RecordType
-from perfpy.abi.perf_records.newer_records import SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records.newer_records import SCHEDSTAT_DOMAIN_COUNTS, SCHEDSTAT_LONG_COUNTS, SchedstatCpu, SchedstatDomain
 from perfpy.errors import UsageError
 from perfpy.perfdata.container.features import Feature, key_of
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.feature_values import DomainInfo
     from perfpy.perfdata.sample_source import SampleSource
 
-VERSIONS: Final = (15, 16, 17)
 _CPU: Final = -1  # stands for the domain of a CPU's own counters
 _WORD: Final = 0xFFFFFFFF
 _LONG: Final = (1 << 64) - 1
-_LONG_COUNTS: Final = frozenset((6, 7, 8))  # counters of a CPU that have 64 bits: rq_cpu_time, run_delay, pcount
 _NO_STATISTICS: Final = "{path}: no statistics of the scheduler; record some: perfpy sched stats record -- COMMAND"
 
 
@@ -96,7 +94,7 @@ def statistics_of(
     first: dict[tuple[int, int], SchedstatCpu | SchedstatDomain] = {}
     last: dict[tuple[int, int], SchedstatCpu | SchedstatDomain] = {}
     for record in records:
-        if record.version in VERSIONS and (cpus is None or record.cpu in cpus):
+        if record.version in SCHEDSTAT_DOMAIN_COUNTS and (cpus is None or record.cpu in cpus):
             line = record.cpu, record.domain if isinstance(record, SchedstatDomain) else _CPU
             first.setdefault(line, record)
             last[line] = record
@@ -115,7 +113,7 @@ def _differences(
         is_cpu = domain == _CPU
         version, jiffies = begin.version, max(jiffies, end.timestamp - begin.timestamp)
         pairs = enumerate(zip(begin.counts, end.counts, strict=False))
-        counts = tuple((new - old) & (_LONG if is_cpu and number in _LONG_COUNTS else _WORD) for number, (old, new) in pairs)
+        counts = tuple((new - old) & (_LONG if is_cpu and number >= SCHEDSTAT_LONG_COUNTS else _WORD) for number, (old, new) in pairs)
         if is_cpu:
             cpus[cpu] = CpuStatistics(counts, cpus[cpu].domains if cpu in cpus else {})
         else:

@@ -84,7 +84,8 @@ def make_map(
     count = len(rows.order)
     cpu, tid = rows.cpu.astype(np.int64), rows.fields["next_pid"]
     comm = timeline.comm_ids(tid, rows.key).astype(np.int64)
-    tids, thread = _by_first_arrival(tid)
+    tids, numbers = number_values(tid)  # in order of their first rows
+    thread = numbers.astype(np.int64)
     version = _comm_versions(source, tid, rows.key)
     before = previous_of(thread)
     is_first = before < 0
@@ -111,12 +112,6 @@ def _changed_since_line(thread: NDArray[np.int64], version: NDArray[np.int64], k
     before = previous_of(thread[rows])
     changed[rows] = (before >= 0) & (version[rows] != version[rows][before])
     return changed
-
-
-def _by_first_arrival(tid: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct threads in order of their first row, and the index of each row's thread among them."""
-    tids, thread = number_values(tid)
-    return tids, thread.astype(np.int64)
 
 
 def _comm_versions(source: SampleSource, tid: NDArray[np.int64], key: NDArray[np.uint64]) -> NDArray[np.int64]:

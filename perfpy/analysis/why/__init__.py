@@ -4,7 +4,7 @@ Modules, in the order of the data:
 
 kinds         what threads do, as numbers
 events        switches, wakeups, calls and samples of a recording as columns
-python_lines   the functions and lines of Python frames
+python_lines  the functions and lines of Python frames
 stacks        the meaning of callchains: reasons of waits, functions
 wakers        threads and interrupts that end waits
 activities    what each thread does in each segment of its time

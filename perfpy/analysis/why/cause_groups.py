@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.analysis.verdict import waits as reasons
-from perfpy.analysis.why.causes import ROOT, CauseTree
+from perfpy.analysis.why.causes import DEEPEST, ROOT, CauseTree
 from perfpy.analysis.why.kinds import FOR_OTHERS, RUNNING, SPINNING
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _DETAILS = ("tids", "wakers", "waker_chains", "chains", "runners", "samples", "counts")
 _MOST: Final = 0.6  # of a wait: a part that explains it
-_DEEPEST: Final = 12  # programs and threads in a row
 _NESTED: Final = 3  # waits for processes that only wait for others
 
 
@@ -90,7 +89,7 @@ class CauseGroups:
         left = [(cause, 0) for cause in self.children([ROOT])]
         while left:
             cause, depth = left.pop()
-            inner = self.children(cause.nodes) if depth < _DEEPEST and self.is_passing(cause) else []
+            inner = self.children(cause.nodes) if depth < DEEPEST and self.is_passing(cause) else []
             is_started = cause.is_started or self.launched(cause.nodes) >= _MOST * cause.time
             left += [(one._replace(is_started=is_started), depth + 1) for one in inner]
             rest = cause._replace(time=cause.time - sum(one.time for one in inner))

@@ -24,7 +24,7 @@ _MOST: Final = 64  # generations of processes
 
 
 def find_launches(activities: Activities, tasks: RecordedTasks) -> NDArray[np.bool_]:
-    """Return which segments are waits that a program ended which the waiting process, or a child of it, started."""
+    """Return which segments are waits that end by a program that the waiting process, or a child of it, started."""
     segments = activities.segments
     rows = np.flatnonzero(follows_waker(activities.segments, activities.waker) & np.isin(activities.kind, KINDS))
     launches = np.zeros(len(segments.tid), bool)
@@ -38,7 +38,7 @@ def find_launches(activities: Activities, tasks: RecordedTasks) -> NDArray[np.bo
 
 
 def _has_started(tid: int, waker: int, tasks: RecordedTasks, executed: set[int]) -> bool:
-    """Return whether a thread belongs to a program that a process of another thread started.
+    """Return whether the waker belongs to a program that the process of a thread, or a child of it, started.
 
     A child that goes on with the program of its parent is part of that program.
     """

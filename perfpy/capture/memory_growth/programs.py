@@ -184,7 +184,7 @@ def _find_address(program: BpfCode) -> None:
 
 
 def _take_back(program: BpfCode, state: int, interval: int) -> None:
-    """Subtract a failed allocation, which was counted at its entry: if it is small, with those that it was chosen for."""
+    """Subtract a failed allocation from the allocated bytes: what its entry added, for a small one the whole interval."""
     program.jump_if_at_least(_R7, interval, "large")
     program.set(_R7, interval)
     program.label("large")

@@ -58,7 +58,7 @@ class BuildIdTable(NamedTuple):
 
 
 def paths(dsos: Iterable[HitDso], opened: ExitStack) -> dict[HitDso, str]:
-    """Return the paths of files that are not at their recorded path, "" for those that are gone.
+    """Return the actual paths of files that are not at their recorded path; "" for files that are gone.
 
     These are deleted files, and those in containers and below chroot.
 
@@ -105,7 +105,7 @@ def table(dsos: Iterable[HitDso], moved: Mapping[HitDso, str] | None = None) -> 
 
 
 def keep(files: BuildIdTable, folder: str) -> None:
-    """Add the files to the cache in a folder ("": perf's default), and print those that were not safe to add."""
+    """Add the files to the cache in a folder ("": perf's default). Print a warning for each file that is not safe to add."""
     for refused in BuildIdCache(folder).add((*files.entries, *files.others.values()), files.elsewhere):
         print(f"Warning: {refused}", file=sys.stderr)
 

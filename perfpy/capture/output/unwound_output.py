@@ -264,7 +264,7 @@ class UnwoundOutput(RecordOutput):
             if self._reader:
                 self._reader.finish()
             self._process.ask(messages.END)
-            with suppress(OSError):  # the program that is measured has nothing to lose any longer (record --unwind-late)
+            with suppress(OSError):  # unwinding no longer disturbs the measured program (record --unwind-late)
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0))
             self.take()
             if self._unwinds and not self._finished:

@@ -172,7 +172,7 @@ class WaitingSamples:
     def put(self, tid: int, sample: SampleInTime) -> None:
         """Add the newest frames of a thread."""
         if self._count >= _MOST_SAMPLES or (tid not in self._of_thread and len(self._of_thread) >= _MOST_THREADS):
-            self._of_thread.clear()  # samples were lost; those to come have newer frames
+            self._of_thread.clear()  # samples were lost; later samples have newer frames
             self._count = 0
         waiting = self._of_thread.setdefault(tid, deque(maxlen=_MOST_KEPT))
         self._count += len(waiting) < _MOST_KEPT

@@ -3,5 +3,5 @@
 options    the options
 command    checks, and the order of the steps
 measuring  the recording of entries and returns
-kernel_latencies   distributions of a recording's latencies (--of)
+kernel_latencies  distributions of a recording's latencies (--of)
 """

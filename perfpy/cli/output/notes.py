@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from perfpy.plurals import plural
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -50,7 +51,7 @@ def fit_notes(notes: Sequence[str], rows: int) -> list[str]:
 
 
 def _others(count: int) -> list[str]:
-    return [f"{count} more {'note' if count == 1 else 'notes'}: -v shows {'it' if count == 1 else 'them'}"] if count else []
+    return [f"{count} more {plural(count, 'note')}: -v shows {plural(count, 'it', 'them')}"] if count else []
 
 
 def rows_of(notes: Iterable[str]) -> int:

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.opening import open_recording
+from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
     from perfpy.cli.line.opening import OpenRecording
@@ -31,3 +32,15 @@ def dump_all(recording: Recording) -> None:
     sys.stdout.flush()
     write_dump(recording, sys.stdout.buffer)
     sys.stdout.buffer.flush()
+
+
+def chosen_cpus(text: str) -> frozenset[int] | None:
+    """Return the CPUs of -C; None for all."""
+    if not text:
+        return None
+    from perfpy.abi.cpu_list import parse_cpu_list
+
+    try:
+        return frozenset(parse_cpu_list(text))
+    except ValueError as error:
+        fail(f"-C {text!r}: {error}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.terminal import print_lines
-from perfpy.cli.sched.opening import dump_records, open_sched
+from perfpy.cli.sched.opening import chosen_cpus, dump_records, open_sched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def show_live(options: StatsRecordOptions) -> int:
     from perfpy.analysis.sched.statistics import statistics_of
     from perfpy.capture.scheduler_statistics import domain_info, records_of, take_snapshots
 
-    cpus = _cpus(options.cpu)
+    cpus = chosen_cpus(options.cpu)
     snapshots, status = take_snapshots(options.workload)
     records = (record for snapshot in snapshots for record in records_of(snapshot))
     statistics = statistics_of(records, domain_info(snapshots[0]), cpus)
@@ -40,7 +40,7 @@ def record(options: StatsRecordOptions) -> int:
     from perfpy.capture.scheduler_statistics import take_snapshots, write_snapshots
     from perfpy.untrusted.text import one_line
 
-    cpus = _cpus(options.cpu)
+    cpus = chosen_cpus(options.cpu)
     snapshots, status = take_snapshots(options.workload)
     write_snapshots(options.output, snapshots, ["perfpy", *sys.argv[1:]], cpus)
     print(f"[ perf sched stats: Wrote samples to {one_line(options.output)} ]", file=sys.stderr)
@@ -53,7 +53,7 @@ def report(options: StatsOptions) -> int:
 
     with open_sched(options) as recording:
         dump_records(recording, options)
-        _print([read_statistics(recording.data, _cpus(options.cpu))], options)
+        _print([read_statistics(recording.data, chosen_cpus(options.cpu))], options)
     return 0
 
 
@@ -66,7 +66,7 @@ def diff(options: StatsDiffOptions) -> int:
     files = {0: _DEFAULT_FILES, 1: (_DEFAULT_FILES[0], *options.files), 2: options.files}[len(options.files)]
     with ExitStack() as stack:
         recordings = [stack.enter_context(open_recording(path, force=options.force)) for path in files]
-        parts = [read_statistics(recording.data, _cpus(options.cpu)) for recording in recordings]
+        parts = [read_statistics(recording.data, chosen_cpus(options.cpu)) for recording in recordings]
         if len({part.version for part in parts}) > 1:
             fail(f"{files[0]} and {files[1]} have different versions of the counters; compare recordings of one kernel")
         _print(parts, options)
@@ -77,14 +77,3 @@ def _print(parts: Sequence[Statistics], options: StatsOptions) -> None:
     from perfpy.views.sched.statistics_text import StatisticsText
 
     print_lines(StatisticsText(parts, with_meanings=bool(options.verbose)).lines())
-
-
-def _cpus(text: str) -> frozenset[int] | None:
-    if not text:
-        return None
-    from perfpy.abi.cpu_list import parse_cpu_list
-
-    try:
-        return frozenset(parse_cpu_list(text))
-    except ValueError as error:
-        fail(f"-C {text!r}: {error}")

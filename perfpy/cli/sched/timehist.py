@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.terminal import print_lines
 from perfpy.cli.sched.latency import written_by_seven
-from perfpy.cli.sched.opening import dump_records, open_sched
+from perfpy.cli.sched.opening import chosen_cpus, dump_records, open_sched
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _Timehist:
         tasks = TaskFilter(
             _numbers("-p", options.pid), _numbers("-t", options.tid), _words(options.comm), _numbers("--prio", options.prio), comms
         )
-        narrowing = Narrowing(tasks, _cpus(options.cpu), span, idle_only=options.idle_hist)
+        narrowing = Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
         return narrowing.apply(history)
 
     def _print_events(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
@@ -135,7 +135,7 @@ class _Timehist:
         if with_chains and options.idle_hist:
             summary = summary._replace(idle_chains=idle_chains(history.switches, shown, self._chain_texts))
         is_complete = bool(shown.all()) or not (options.pid or options.tid or options.comm or options.prio)
-        comms, cpus = self._recording.timeline.comms, _cpus(options.cpu)
+        comms, cpus = self._recording.timeline.comms, chosen_cpus(options.cpu)
         print_lines(summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus))
 
     def _cpu_count(self) -> int:
@@ -154,14 +154,3 @@ def _numbers(option: str, text: str) -> frozenset[int] | None:
 
 def _words(text: str) -> frozenset[str] | None:
     return frozenset(text.split(",")) if text else None
-
-
-def _cpus(text: str) -> frozenset[int] | None:
-    if not text:
-        return None
-    from perfpy.abi.cpu_list import parse_cpu_list
-
-    try:
-        return frozenset(parse_cpu_list(text))
-    except ValueError as error:
-        fail(f"-C {text!r}: {error}")

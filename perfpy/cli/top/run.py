@@ -92,7 +92,7 @@ class TopRun:
             return self._loop(rings, monitor, signals, output)
 
     def _jit_names(self, stack: ExitStack) -> LiveJitNames | None:
-        """Return the requests of names, with --jit; report processes that cannot be asked now, and those that gave none at the end."""
+        """Return the object that requests names; None without --jit. Warn of processes without names, now and at the end."""
         options = self._options
         if not options.jit:
             return None

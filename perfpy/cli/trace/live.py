@@ -69,7 +69,7 @@ class LiveTrace:
         self._named = NamedTotals(options.by, machine) if options.by else None
         self._form: LineOptions | None = None
         self._ends = False  #: a signal has arrived
-        self._clock: Workload | None = None  #: the program whose end ends the trace of others
+        self._limit: Workload | None = None  #: the command that is not traced, whose end ends the trace
         self._left: int | None = options.max_events or None
 
     def run(self) -> int:
@@ -87,7 +87,7 @@ class LiveTrace:
             events, filters = self._events(selection)
             record_options = self._record_options()
             is_target = workload is not None and not record_options.target.is_given  # otherwise its run is the duration of the trace
-            self._clock, pid = None if is_target else workload, workload.pid if workload and is_target else 0
+            self._limit, pid = None if is_target else workload, workload.pid if workload and is_target else 0
             _run_before_others()  # the workload has its own priority by now
             rings = LiveRings([*events, *switches.added], filters, record_options, _teller(), workload=pid, ring_size=_RING_SIZE)
             stack.callback(rings.close)
@@ -193,7 +193,7 @@ class LiveTrace:
             numbers = list(signals.read())
             self._ends = bool(numbers)
             is_last = rings.has_ended or self._ends
-            if self._clock is not None and self._clock.poll() is not None:
+            if self._limit is not None and self._limit.poll() is not None:
                 rings.counters.disable()
                 is_last = True
             calls.drain(last=is_last)

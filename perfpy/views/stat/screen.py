@@ -100,7 +100,7 @@ def _aggregate(row: CountRow, mode: Aggregation) -> str:
 
 
 def _code(row: CountRow) -> str:
-    """Return red for an event without a count, yellow for an estimate."""
+    """Return red for an event without a count, magenta for an estimate."""
     if not row.was_counted:
         return _RED
     return _MAGENTA if row.running < TRUSTED_SHARE * row.enabled else ""

@@ -44,9 +44,9 @@ class PartCalls(NamedTuple):
     """The result for one span.
 
     Attributes:
-        events: what depends on the parts before: the first return of each thread, if its entry is unknown, and the first entry.
+        events: the events that depend on earlier spans: the first return of each thread, if its entry is unknown, and the first entry.
         texts: the lines, divided where lines of `events` may have to be added: one more than `events` has rows.
-        totals: of the returns that do not depend on the parts before; None without tables.
+        totals: of the returns that do not depend on earlier spans; None without tables.
         open_calls: the entries that have not returned.
         warnings: about the file.
     """
@@ -117,7 +117,7 @@ class DividedCalls:
         return [b"".join(lines.parts[begin:end]) for begin, end in pairwise(borders)]
 
     def _joined(self, part: PartCalls) -> Flat:
-        """Return the lines of a span, with those that depend on the parts before."""
+        """Return all lines of a span: its own, and the lines that depend on earlier spans."""
         events = part.events
         number = np.where(events.kind == ENTER, NO_CALL, events.number)  # the entry's own line, if it has one, is among the others
         head = self._pairing.pair(events._replace(number=number))
@@ -134,7 +134,7 @@ class DividedCalls:
 
 
 def _head_rows(batch: CallEvents, entry: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows that depend on what was before: the first returns of threads without an entry, and the first entry."""
+    """Return the rows that depend on earlier events: the first returns of threads without an entry, and the first entry."""
     is_unpaired = (batch.kind == EXIT) & (entry == NO_ROW)
     unpaired = rows_where(is_unpaired)
     heads: list[int] = []

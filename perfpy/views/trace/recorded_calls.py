@@ -163,7 +163,7 @@ class RecordedCalls:
         return is_plain and (self._lines is None or isinstance(self._lines, TraceLines))
 
     def _divided_lines(self, parts: list[Span], jobs: int) -> Iterator[Flat]:
-        """Yield the lines of parts, made by several processes but for those of the first span with events."""
+        """Yield the lines of parts. Several processes make them, but this one those of the first span with events."""
         more = CallColumns(self._fields, self._recording.data.endian, has_arguments=self._lines is not None)
         read = reader(lambda span: self._recording.batch_of(span, _FIELDS, more), self._filter.apply)
         lines = self._lines if isinstance(self._lines, TraceLines) else None

@@ -185,7 +185,7 @@ def _bits(number: int, bits: tuple[tuple[int, str], ...]) -> str:
 
 @lru_cache(maxsize=1024)  # all programs that start others use the same few sets, often
 def _signal_set(data: bytes) -> str:
-    """Return the signals in a set; those that are missing, after ~, if these are fewer."""
+    """Return the names of the signals in a set. If most are in it, return ~ and the names of the others."""
     number = int.from_bytes(data[:8], _ORDER)
     is_complement = number.bit_count() > _SIGNALS // 2
     if is_complement:

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.live, pytest.mark.kernel_too, pytest.mark.versus_perf]
 
 PERFPY = [sys.executable, "-m", "perfpy"]
 CLEAR = "\33[H\33[2J"
+KERNEL_ROW = re.compile(r"^ +\d+\.\d\d%.*\[k\] ", re.MULTILINE)
 ROW = re.compile(r"^ +\d+\.\d\d%(?!.*\[k\] )", re.MULTILINE)  # of a function of the program
 # All functions have long names, and shares that differ by far, so that rows keep their order.
 SOURCE = """
@@ -61,17 +62,19 @@ def shape(text: str) -> list[str]:
 def perf(options: str, pid: int) -> str:
     """Return perf's first complete update that has all rows, else its last one; its standard input stays open and silent.
 
-    On a busy machine its first updates may have one sample.
+    On a busy machine its first updates may have one sample. stdbuf: into a pipe, perf would write once ten updates fill its buffer.
     """
+    row = KERNEL_ROW if "-U" in options else ROW
     expected_rows = 1 if any(option in options for option in ("--percent-limit", "--symbols", "-U")) else 2
-    command = ["timeout", "30", "perf", "top", "--stdio", "-d", "1", "-E", "2", "-p", str(pid), *options.split()]
+    command = ["stdbuf", "-oL", "perf", "top", "--stdio", "-d", "1", "-E", "2", "-p", str(pid), *options.split()]
+    command = ["timeout", "30", *command]
     text = ""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0) as process:
         assert process.stdout
         while output := process.stdout.read(65536):
             text += output.decode()
             *updates, _ = [update.partition("\nMapped keys:")[0] for update in text.split(CLEAR)]
-            complete = [update for update in updates if len(ROW.findall(update)) >= expected_rows]
+            complete = [update for update in updates if len(row.findall(update)) >= expected_rows]
             if complete:
                 process.terminate()
                 return complete[0]

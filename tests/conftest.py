@@ -14,7 +14,6 @@ A run that names files or tests has all their cases.
 
 from __future__ import annotations
 
-import compileall
 import functools
 import gc
 import os
@@ -30,6 +29,7 @@ import hypothesis
 import pytest
 
 from tests.builders.case_choice import CHOICES, chosen, may_have_cases
+from tests.builders.compiled_tests import compile_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -130,7 +130,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"  # slow tests stand side by side: the last worker would run on alone
     if getattr(config.option, "tx", None) and not sys.dont_write_bytecode:
-        compileall.compile_dir(CHECKOUT / "perfpy", quiet=2, workers=0)  # once, and not in each worker
+        compile_all()  # once, and not in each worker
     if config.option.cases is None:
         is_whole_suite = (
             config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword and not config.option.markexpr

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, PerfType, SampleType, SoftwareId
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
 from perfpy.abi.sample_id import SampleId
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
+from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
 from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature
 from tests.builders.elf import Elf
@@ -28,11 +28,12 @@ class Stack(NamedTuple):
     """Samples with one stack.
 
     Attributes:
-        names: functions, innermost first: `name`, `name@FILE` or `name@kernel`; "" is code without a symbol.
+        names: functions, innermost first: `name`, `name@FILE`, `name@kernel` or `name+OFFSET`; "" is code without a symbol.
         samples: their number.
         tid, pid: of the thread.
         state: of a wait; "" on the CPU.
         weight: milliseconds of each sample.
+        waker: the thread that ended the wait, 0 for none.
     """
 
     names: Sequence[str]
@@ -41,10 +42,18 @@ class Stack(NamedTuple):
     pid: int = PID
     state: str = ""
     weight: int = 1
+    waker: int = 0
 
 
 def sampled_program(
-    folder: Path, stacks: Sequence[Stack], *, threads: Sequence[int] = (), started: int = 0, seconds: float = 0.0, comm: str = "app"
+    folder: Path,
+    stacks: Sequence[Stack],
+    *,
+    threads: Sequence[int] = (),
+    started: int = 0,
+    seconds: float = 0.0,
+    comm: str = "app",
+    from_start: bool = False,
 ) -> Path:
     """Write the recording and its files.
 
@@ -54,16 +63,21 @@ def sampled_program(
         threads: further threads of the program.
         started: the number of processes that the program starts.
         seconds: between the first and the last sample; 0: a millisecond for each.
+        comm: the name of the program.
+        from_start: recorded from the start of the program.
     """
     functions: dict[str, list[str]] = {name: [] for name in (*_FILES, "kernel")}
     for stack in stacks:
         for name in stack.names:
             function, _, file = name.partition("@")
+            function = function.partition("+")[0]
             if function and function not in functions[file or "app"]:
                 functions[file or "app"].append(function)
     _write_files(folder, functions)
     waits = any(stack.state for stack in stacks)
-    clock = usual_attr(USUAL | SampleType.ID | SampleType.CALLCHAIN, type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK)
+    clock = usual_attr(
+        USUAL | SampleType.ID | SampleType.CALLCHAIN, type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK, enable_on_exec=int(from_start)
+    )
     fields = USUAL | SampleType.ID | SampleType.CALLCHAIN | SampleType.WEIGHT_STRUCT
     off_cpu = usual_attr(fields, type=PerfType.SOFTWARE, config=SoftwareId.BPF_OUTPUT)
     attrs = [clock, off_cpu] if waits else [clock]
@@ -85,7 +99,8 @@ def sampled_program(
     for stack in stacks:
         chain = [_address(functions, name) for name in stack.names]
         mode = 1 if stack.names and stack.names[0].endswith("@kernel") else 2
-        extra = {"weight": 0, "ins_lat": ord(stack.state or "\0"), "retire_lat": IS_WAIT} if waits and stack.state else {}
+        notes = IS_WAIT | (WOKEN_BY_THREAD if stack.waker else 0)
+        extra = {"weight": stack.waker, "ins_lat": ord(stack.state or "\0"), "retire_lat": notes} if waits and stack.state else {}
         for _ in range(stack.samples):
             built.sample(
                 event=int(bool(stack.state)), pid=stack.pid, tid=stack.tid, time=time, ip=chain[0], period=stack.weight * MILLISECOND,
@@ -116,9 +131,10 @@ def _write_files(folder: Path, functions: dict[str, list[str]]) -> None:
 def _address(functions: dict[str, list[str]], name: str) -> int:
     """Return an address in a function; code without a symbol is after all functions."""
     function, _, file = name.partition("@")
+    function, _, offset = function.partition("+")
     names = functions[file or "app"]
     number = names.index(function) if function else len(names) + 2
-    return (_KERNEL + 2 * _SIZE if file == "kernel" else _FILES[file or "app"]) + _SIZE * number + 4
+    return (_KERNEL + 2 * _SIZE if file == "kernel" else _FILES[file or "app"]) + _SIZE * number + int(offset or 4)
 
 
 def _marked(chain: Sequence[int], names: Sequence[str]) -> list[int]:

@@ -124,6 +124,18 @@ class SampleScan:
                 self._merge_result(profile, part, result)
         return profile
 
+    def excerpt(self, most: int) -> Profile:
+        """Fold about this many samples at most, from the beginning, the end and evenly between; all if they depend on each other."""
+        count, parts = self.data.sample_counts.total(), self.data.part_count
+        if count <= most or self._has_readings or self.folding.sample_filter.switch is not None:
+            return self.profile()
+        profile = Profile(self.folding)
+        chosen = np.unique(np.linspace(0, parts - 1, max(parts * most // count, 1)).astype(np.int64))
+        for begin in chosen.tolist():
+            for samples in self._stored_samples(range(begin, begin + 1)):
+                profile.add(samples)
+        return profile
+
     def _merge_result(self, profile: Profile, part: ChunksPart, result: FoldedPart) -> None:
         """Merge the rows of another process, which follow those folded so far."""
         self.data.warnings.extend([text for text in result.last.warnings if text not in self.data.warnings])

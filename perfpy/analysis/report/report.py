@@ -12,6 +12,7 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.entries.plan import plan_report
 from perfpy.analysis.entries.rows import drawn_chains
+from perfpy.analysis.report.report_samples import fold_addresses
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
@@ -22,6 +23,9 @@ from perfpy.data_frames import ConvertibleTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples, Profile
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
     from perfpy.analysis.entries.layout import Layout
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.entries.plan import ReportPlan
     from perfpy.analysis.entries.rows import DrawnChains
     from perfpy.analysis.report.histogram import Histogram, ReportRow
+    from perfpy.analysis.report.report_samples import ReportSamples
     from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
     from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
@@ -101,8 +106,10 @@ class Report(ConvertibleTable):
         folded: the folded samples.
         find_missing, note_chains: compute `missing` and `notes` on demand.
         chains: frames and offsets of the distinct callchains, in the order in which trees are read.
-        find_lines: returns the path and the line of frames, None if unknown.
+        find_lines: returns the path and the line of frames, None if unknown; second argument: which frames are callers, whose
+            addresses are those after the call.
         find_begins: returns the path and the line where functions (symbols) begin, if known.
+        fold_addresses: folds samples again, with the addresses of each callchain; None for reports that are made from other reports.
         display: formats the report in Python's prompt and notebooks.
 
     >>> import perfpy
@@ -123,8 +130,9 @@ class Report(ConvertibleTable):
     note_chains: Callable[[], str]
     display: Display | None = None
     chains: DrawnChains | None = None
-    find_lines: Callable[[Sequence[int]], list[tuple[str, int] | None]] | None = None
+    find_lines: Callable[[NDArray[np.int64], NDArray[np.bool_]], list[tuple[str, int] | None]] | None = None
     find_begins: Callable[[Sequence[int]], dict[int, tuple[str, int]]] | None = None
+    fold_addresses: Callable[[], ReportSamples] | None = None
 
     if not TYPE_CHECKING:
 
@@ -260,6 +268,7 @@ class PlannedReport(NamedTuple):
         report = report_of(self.plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
         report.lost, report.dropped = losses(data)
         report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
+        report.fold_addresses = lambda: fold_addresses(self.plan, self.scan)
         return report
 
 
@@ -300,8 +309,8 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     def missing() -> list[MissingSymbols]:
         return symbolizer.missing(profile.samples_of_frames())
 
-    def lines(frames: Sequence[int]) -> list[tuple[str, int] | None]:
-        return _source_texts(symbolizer, options).code(frames)
+    def lines(frames: NDArray[np.int64], are_callers: NDArray[np.bool_]) -> list[tuple[str, int] | None]:
+        return _source_texts(symbolizer, options).code(frames, are_callers)
 
     def begins(functions: Sequence[int]) -> dict[int, tuple[str, int]]:
         return _source_texts(symbolizer, options).begins(functions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -11,23 +11,24 @@ import numpy as np
 from perfpy.abi.flags import RecordType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
-from perfpy.analysis.verdict.functions import SampledFunctions, sampled_functions
-from perfpy.analysis.verdict.waits import Waits
+from perfpy.analysis.verdict.functions import sampled_functions
+from perfpy.analysis.verdict.processes import Processes
+from perfpy.analysis.verdict.statements import Statements
+from perfpy.analysis.verdict.waits import GIL, Waits
+from perfpy.analysis.verdict.wakers import RUNNING, find_waker, is_never_woken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.verdict.waits import Wait
+    from perfpy.analysis.verdict.wakers import Waker
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
 
-_LINES: Final = 200_000  # samples; the Python lines of larger recordings are not counted, because that takes a second pass
-_ADDRESSES: Final = 50_000  # samples whose addresses are counted for lines, from the beginning of the recording
-_LINE: Final = re.compile("[0-9]{1,9}")
 IDLE_COMM: Final = "swapper"
+COMM_LENGTH: Final = 15  #: bytes of the kernel's names of threads
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
 
@@ -64,6 +65,7 @@ class Evidence:
         histogram: of the event that measures CPU use.
         functions: its functions; None if the report has no samples in code.
         waits: those of the report, None without.
+        wait_statements: the lines of functions that wait, None without.
         elapsed: seconds between the first and the last sample.
         seconds: CPU time in seconds, None for events that do not measure it.
     """
@@ -86,14 +88,21 @@ class Evidence:
         self.functions = sampled_functions(report, self.histogram, waits=False if has_joined else None) if self.histogram else None
         first, last = recording.data.sample_times
         self.elapsed = max(last - first, 0) / NANOSECONDS_A_SECOND
-        waiting = SampledFunctions(report, self.histogram, waits=True) if has_joined and self.histogram else None
+        waiting = sampled_functions(report, self.histogram, waits=True) if has_joined and self.histogram else None
         if off_cpu is not None and waits is not None:
             report = waits()
             off_cpu = next((one for one in report.histograms if one.leader.samples and is_off_cpu(one.leader.event)), None)
-        waiting = SampledFunctions(report, off_cpu) if off_cpu else waiting
-        self._waits_report = report
+        waiting = sampled_functions(report, off_cpu) if off_cpu else waiting
         is_known = waiting is not None and waiting.samples and "tid" in report.folded.dimensions
         self.waits = Waits(waiting) if waiting is not None and is_known else None
+        self._statements: Statements | None = None
+        self.wait_statements: Statements | None = None
+        if self.histogram is not None:
+            self._statements = Statements(self._report, self.histogram.leader.event.index, waits=False if has_joined else None)
+        if self.waits is not None:
+            event = self.histogram if off_cpu is None else off_cpu
+            assert event is not None
+            self.wait_statements = Statements(report, event.leader.event.index, waits=True if off_cpu is None else None)
 
     @property
     def event(self) -> FileEvent:
@@ -159,11 +168,24 @@ class Evidence:
         names = histogram.texts("comm", entries[first])
         commands = ((total, name.strip()) for total, name in zip(totals, names, strict=True))
         period, name = max((command for command in commands if command[1] != IDLE_COMM), default=(0, ""))
-        return name, functions.share(period)
+        return self.full_name(name), functions.share(period)
 
     def comm(self, tid: int) -> str:
-        """Return the last name of a thread."""
-        return self.histogram.names.tasks.last_comm(tid) if self.histogram else ""
+        """Return the last name of a thread, in full if it is that of an executable file."""
+        return self.full_name(self.histogram.names.tasks.last_comm(tid) if self.histogram else "")
+
+    def full_name(self, comm: str) -> str:
+        """Return the name of the executable file that a thread's name, of at most 15 bytes, is the beginning of."""
+        if len(comm.encode(errors="surrogateescape")) != COMM_LENGTH:
+            return comm
+        names = {name for name in self._executables if name.startswith(comm)}
+        return names.pop() if len(names) == 1 else comm
+
+    @cached_property
+    def _executables(self) -> set[str]:
+        """The names of all files whose code is mapped."""
+        mappings = self._recording.data.side_band([RecordType.MMAP, RecordType.MMAP2])
+        return {os.path.basename(side.record.filename) for side in mappings}
 
     def _started_threads(self, pid: int) -> list[int]:
         tasks = self._recording.data.side_band([RecordType.FORK]).tasks().tasks
@@ -171,38 +193,89 @@ class Evidence:
         return threads
 
     @cached_property
+    def _processes(self) -> Processes:
+        return Processes(self._recording.data)
+
+    @property
     def started_processes(self) -> int:
         """The number of processes that were started during the recording."""
-        tasks = self._recording.data.side_band([RecordType.FORK]).tasks()
-        first = self._recording.data.sample_times[0]
-        new = (tasks.tasks.type == RecordType.FORK) & (tasks.tasks.pid != tasks.tasks.ppid) & (tasks.tasks.pid == tasks.tasks.tid)
-        times = tasks.keys[tasks.tasks.rank[new] - 1]
-        return int(np.count_nonzero(times >= first))
+        return len(self._processes.started)
 
-    def line(self, function: int, *, is_callee: bool = False) -> tuple[str, int] | None:
-        """Return the path and the line of a function: where most of its samples are, or where it begins.
+    @property
+    def starter(self) -> str:
+        """The name of the program that started nearly all of these processes, "" for several."""
+        return self.full_name(self._processes.starter)
 
-        is_callee: the function has few samples of its own.
-        """
-        name = self.functions.name(function) if self.functions is not None else ""
-        if name.startswith("py::"):
-            return self._python_line(name)
-        hottest = None if is_callee else self._sampled_line(function)
-        if hottest or self._report.find_begins is None or not name:
-            return hottest
-        return self._report.find_begins([function]).get(function)
+    @property
+    def started_command(self) -> str:
+        """The name of the program that nearly all of these processes executed, "" for several or none."""
+        return self.full_name(self._processes.started_command)
+
+    def is_recorder(self, comm: str) -> bool:
+        """Whether this is the name of the program that recorded, whose work is in the recording of a whole machine."""
+        return comm != "" and comm == self._processes.recorder
+
+    def line(self, function: int, *, callee: str = "", in_kernel: bool = False) -> tuple[str, int] | None:
+        """Return the path and the line at which a function has most of its samples: see Statements.line()."""
+        return None if self._statements is None else self._statements.line(function, callee=callee, in_kernel=in_kernel)
+
+    def line_with_callees(self, function: int, *, waits: bool) -> tuple[str, int] | None:
+        """Return the path and the line at which a function runs or waits longest, with all functions that it calls."""
+        statements = self.wait_statements if waits else self._statements
+        return None if statements is None else statements.line_with_callees(function)
 
     def is_inlined(self, function: int, line: tuple[str, int]) -> bool:
-        """Whether a line of a function's samples stands before the function in its file: then its code was inlined there."""
-        if self._report.find_begins is None or (self.functions is not None and self.functions.name(function).startswith("py::")):
-            return False
-        begin = self._report.find_begins([function]).get(function)
-        return begin is not None and begin[0] == line[0] and line[1] < begin[1]
+        """Whether a line of a function's samples is not in the function: then code was inlined there."""
+        return self._statements is not None and self._statements.is_inlined(function, line)
 
-    def wait_line(self, function: int) -> tuple[str, int] | None:
-        """Return the path and the line where a function that waits begins."""
-        begins = self._waits_report.find_begins
-        return begins([function]).get(function) if begins is not None and function >= 0 else None
+    def wait_line(self, wait: Wait) -> tuple[str, int] | None:
+        """Return the path and the line at which the function of a wait waits longest.
+
+        A thread can wait for Python's lock after every line, so that wait has the line at which the function runs longest.
+        """
+        if self.wait_statements is None or wait.number < 0:
+            return None
+        line = self._line_of_name(wait.function) if wait.reason == GIL else None
+        return line or self.wait_statements.wait_line(wait.number, wait.reason)
+
+    def waker(self, wait: Wait) -> Waker | None:
+        """Return the thread that ended a wait, and what it did meanwhile; None if it is not certain."""
+        statements = self.wait_statements
+        if statements is None or statements.waits is None or self.waits is None:
+            return None
+        if len(statements.waits.rows) and statements.waits.functions.samples != self.waits.functions.samples:
+            return None  # an excerpt of a long recording
+        running = self.functions if self.seconds is not None else None
+        return find_waker(wait, statements.waits, running, self._processes.children_of, elapsed=self.elapsed)
+
+    def children_of(self, pid: int) -> list[int]:
+        """Return the processes that a process created."""
+        return self._processes.children_of(pid)
+
+    def is_never_woken(self, wait: Wait) -> bool:
+        """Whether no recorded thread ended any of the waits, which ended by their time limits then, or not at all."""
+        statements = self.wait_statements
+        return self.is_program and statements is not None and statements.waits is not None and is_never_woken(wait, statements.waits)
+
+    def process_of(self, tid: int) -> int:
+        """Return the process of a thread that waited, 0 if it is unknown."""
+        functions = self.wait_statements.functions if self.wait_statements is not None else None
+        if functions is None:
+            return 0
+        rows = np.flatnonzero(functions.rows.dimensions["tid"] == tid)
+        return int(functions.rows.dimensions["pid"][rows[0]]) if len(rows) else 0
+
+    def waker_line(self, waker: Waker) -> tuple[str, int] | None:
+        """Return the path and the line at which a waker waited or ran."""
+        if waker.number < 0 or self.wait_statements is None:
+            return None
+        return self.line(waker.number) if waker.reason == RUNNING else self.wait_statements.wait_line(waker.number, waker.reason)
+
+    def _line_of_name(self, name: str) -> tuple[str, int] | None:
+        """Return the line of a function of the waits' report, whose numbers may differ, where it uses CPUs."""
+        functions = self.functions
+        numbers = [] if functions is None else [one for one in functions.present.tolist() if functions.name(one) == name]
+        return next(filter(None, (self.line(number) for number in numbers)), None)
 
     @property
     def read_python(self) -> bool:
@@ -213,52 +286,3 @@ class Evidence:
     def is_program(self) -> bool:
         """Whether a command was started, and recorded from its beginning."""
         return any(event.attr.enable_on_exec for event in self._recording.data.events)
-
-    def _sampled_line(self, function: int) -> tuple[str, int] | None:
-        histogram, find_lines = self.histogram, self._report.find_lines
-        if histogram is None or find_lines is None:
-            return None
-        locations = histogram.locations
-        frames = np.flatnonzero(locations.symbol == function)
-        address, count = self._addresses
-        position = np.minimum(np.searchsorted(address, locations.ip[frames]), max(len(address) - 1, 0))
-        is_sampled = address[position] == locations.ip[frames] if len(address) else np.zeros(len(frames), np.bool_)
-        frames, samples = frames[is_sampled], count[position[is_sampled]]
-        totals: dict[tuple[str, int], int] = {}
-        for line, number in zip(find_lines(frames.tolist()), samples.tolist(), strict=True):
-            if line is not None and line[1]:
-                totals[line] = totals.get(line, 0) + number
-        begin = self._report.find_begins([function]).get(function) if self._report.find_begins and totals else None
-        inside = {line: number for line, number in totals.items() if begin is not None and line[0] == begin[0]} or totals
-        return max(inside, key=lambda line: (inside[line], -line[1])) if inside else None
-
-    @cached_property
-    def _addresses(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The distinct addresses of the event's first samples, and the number of samples at each."""
-        parts: list[NDArray[np.uint64]] = []
-        count = 0
-        for batch in self._recording.data.stored_batches({"ip"}):
-            if len(batch.event):
-                parts.append(batch.columns["ip"][batch.event == self.event.index])
-                count += len(parts[-1])
-            if count >= _ADDRESSES:
-                break
-        return np.unique(np.concatenate(parts) if parts else np.zeros(0, np.uint64), return_counts=True)
-
-    def _python_line(self, name: str) -> tuple[str, int] | None:
-        """Return the line of a Python function with most samples."""
-        if self.histogram is None or self.histogram.leader.samples > _LINES:
-            return None
-        function, _, path = name.removeprefix("py::").partition(":")
-        begin = f"{function} {path}:"
-        for text in self._python_lines:
-            if text.startswith(begin) and _LINE.fullmatch(text, len(begin)):
-                return path, int(text[len(begin) :])
-        return None
-
-    @cached_property
-    def _python_lines(self) -> list[str]:
-        """The Python lines of the recording, those with most samples first."""
-        report = self._recording.report("pyline")
-        tables = [one for one in report.histograms if one.leader.event.index == self.event.index]
-        return [row.texts["pyline"].strip() for row in tables[0].rows()] if tables else []

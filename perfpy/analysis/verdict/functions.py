@@ -15,6 +15,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.exact_sums import sum_by
+from perfpy.analysis.report.report_samples import ReportSamples
 from perfpy.analysis.verdict.categories import KERNEL, OWN, UNKNOWN, category
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class ChargedFunction(NamedTuple):
         charged: share of its own samples, and those of library and kernel code that it calls.
         is_recursive: whether half of its samples are of a call within a call.
         caller: the own function with most calls, and the share of the samples; None without one.
+        called: share of the samples with a known caller.
         callees: library and kernel functions with the samples charged to it, by share.
         kernel_work: system calls and page faults with these samples, by share.
     """
@@ -75,6 +77,21 @@ class ChargedFunction(NamedTuple):
     caller: Share | None = None
     callees: tuple[Share, ...] = ()
     kernel_work: tuple[Share, ...] = ()
+    called: float = 0.0
+
+
+class FunctionFrames(NamedTuple):
+    """The frames of a function.
+
+    Attributes:
+        frames: numbers.
+        are_callers: whether their addresses are those after a call.
+        period: of the samples of each.
+    """
+
+    frames: Int64
+    are_callers: NDArray[np.bool_]
+    period: Int64
 
 
 class SampledFunctions:
@@ -89,10 +106,10 @@ class SampledFunctions:
         effective: the number of samples of equal period with the same statistical error.
     """
 
-    def __init__(self, report: Report, histogram: Histogram, *, waits: bool | None = None) -> None:
-        """Select the rows of the histogram's first event; waits: only those off the CPU, or only those on it."""
-        self._locations: Locations = histogram.locations
-        folded = _rows_of_event(report.folded, histogram)
+    def __init__(self, samples: ReportSamples, event: int, *, waits: bool | None = None) -> None:
+        """Select the rows of an event; waits: only those off the CPU, or only those on it."""
+        self._locations: Locations = samples.locations
+        folded = samples.folded.take(np.flatnonzero((samples.folded.event == event) & ~samples.folded.filtered))
         if waits is not None and "state" in folded.dimensions:
             folded = folded.take(np.flatnonzero((folded.dimensions["state"] != 0) == waits))
         is_idle = self._is_idle(folded)
@@ -101,9 +118,8 @@ class SampledFunctions:
         self.samples, self.period = int(folded.count.sum()), int(folded.period.sum())
         squares = float((folded.period.astype(np.float64) ** 2 / np.maximum(folded.count, 1)).sum())
         self.effective = float(self.period) ** 2 / squares if squares else 0.0
-        self._chains = report.chains
-        graph = report.options.chains.call_graph
-        self._step = -1 if graph is not None and graph.order == "caller" else 1
+        self._chains = samples.chains
+        self._step = -1 if samples.are_callers_first else 1
         self.leaf = self._functions(folded.dimensions["frame"])
 
     def _is_idle(self, folded: Folded) -> NDArray[np.bool_]:
@@ -153,6 +169,15 @@ class SampledFunctions:
         dso = self._dso_number(function)
         return self._locations.dso_names[dso] if dso >= 0 else ""
 
+    def is_generated(self, function: int) -> bool:
+        """Whether a runtime generated the function's code."""
+        dso = self._dso_number(function)
+        return dso >= 0 and bool(self._locations.dsos[dso].made_code)
+
+    def samples_of(self, function: int) -> int:
+        """Return the number of samples that are charged to a function."""
+        return int(self.rows.count[self.charged_functions == function].sum())
+
     def share(self, period: int) -> float:
         """Return a period as a share of all samples that are not idle."""
         return period / self.period if self.period else 0.0
@@ -164,6 +189,11 @@ class SampledFunctions:
 
     def outwards(self, rows: Int64) -> Iterator[tuple[Int64, Int64]]:
         """Yield, frame by frame outwards, the rows whose callchains reach so far, and the function of each row's frame."""
+        for reached, frames in self._frames_outwards(rows):
+            yield reached, self._functions(frames)
+
+    def _frames_outwards(self, rows: Int64) -> Iterator[tuple[Int64, NDArray[np.int32]]]:
+        """Yield, frame by frame outwards, the rows whose callchains reach so far, and each row's frame."""
         if self._chains is None:
             return
         frames, offsets = self._chains
@@ -176,8 +206,30 @@ class SampledFunctions:
             rows, position, first, end = rows[inside], position[inside], first[inside], end[inside]
             if not len(rows):
                 return
-            yield rows, self._functions(frames[position])
+            yield rows, frames[position]
             position = position + self._step
+
+    def innermost_frames(self, function: int, rows: Int64) -> FunctionFrames:
+        """Return the innermost frame of a function in each of some rows that have it."""
+        frame_of = np.full(len(self.leaf), _NONE, np.int64)
+        is_caller = np.zeros(len(self.leaf), np.bool_)
+        has_level = {ord("k"): np.zeros(len(self.leaf), np.bool_), ord("."): np.zeros(len(self.leaf), np.bool_)}
+        for reached, frames in self._frames_outwards(rows):
+            hits = (frame_of[reached] < 0) & (self._functions(frames) == function)
+            levels = self._locations.level[frames]
+            frame_of[reached[hits]] = frames[hits]
+            for level, has_before in has_level.items():
+                of_level = levels == level
+                is_caller[reached[hits & of_level]] = has_before[reached[hits & of_level]]
+                has_before[reached[of_level]] = True
+            if (frame_of[rows] >= 0).all():
+                break
+        without = rows[(frame_of[rows] < 0) & (self.leaf[rows] == function)]
+        frame_of[without] = self.rows.dimensions["frame"][without]
+        rows = rows[frame_of[rows] >= 0]
+        is_runtime_code = np.array([bool(dso.made_code) for dso in self._locations.dsos] + [False], np.bool_)
+        innermost = frame_of[rows]
+        return FunctionFrames(innermost, is_caller[rows] & ~is_runtime_code[self._locations.dso[innermost]], self.rows.period[rows])
 
     @cached_property
     def charged_functions(self) -> Int64:
@@ -230,17 +282,19 @@ class SampledFunctions:
 
     def _hot(self, number: int, accounted: Int64, charged: int, own: int) -> ChargedFunction:
         rows = np.flatnonzero(accounted == number)
-        caller, is_recursive = self._caller(number, rows)
+        caller, called, is_recursive = self._caller(number, rows)
         leafs = rows[self.leaf[rows] != number]
         totals = sum_by(self.leaf[leafs], self.rows.period[leafs], len(self.category_of))
         callees = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
         return ChargedFunction(
             number, self.name(number), self.file(number), int(self.category_of[number]), self.share(own), self.share(charged),
-            is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)),
+            is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)), called,
         )  # fmt: skip
 
-    def _caller(self, number: int, rows: Int64) -> tuple[Share | None, bool]:
-        """Return the own function that calls a function in most of these rows, and whether the function mostly calls itself."""
+    def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool]:
+        """Return the own function that calls a function in most of these rows, the share of rows with a known caller, and whether the
+        function mostly calls itself.
+        """
         periods = self.rows.period
         callers = np.full(len(self.leaf), _NONE, np.int64)
         occurrences = np.zeros(len(self.leaf), np.int64)
@@ -253,10 +307,10 @@ class SampledFunctions:
         is_recursive = 2 * int(weights[occurrences[rows] > 1].sum()) >= int(weights.sum()) > 0
         has_caller = callers >= 0
         if not has_caller.any():
-            return None, is_recursive
+            return None, 0.0, is_recursive
         totals = sum_by(callers[has_caller], weights[has_caller], len(self.category_of))
         best = int(np.argmax(totals))
-        return Share(self.name(best), self.share(int(totals[best]))), is_recursive
+        return Share(self.name(best), self.share(int(totals[best]))), self.share(int(totals.sum())), is_recursive
 
     @cached_property
     def _work_of(self) -> tuple[list[str], NDArray[np.int32]]:
@@ -298,12 +352,11 @@ _sampled: WeakKeyDictionary[Histogram, SampledFunctions] = WeakKeyDictionary()
 
 def sampled_functions(report: Report, histogram: Histogram, *, waits: bool | None = None) -> SampledFunctions:
     """Return the functions of a histogram's samples; the verdict and the screen share them. waits: as for SampledFunctions."""
-    if waits is not None:
-        return SampledFunctions(report, histogram, waits=waits)
-    if histogram not in _sampled:
-        _sampled[histogram] = SampledFunctions(report, histogram)
-    return _sampled[histogram]
-
-
-def _rows_of_event(folded: Folded, histogram: Histogram) -> Folded:
-    return folded.take(np.flatnonzero((folded.event == histogram.leader.event.index) & ~folded.filtered))
+    if waits is None and histogram in _sampled:
+        return _sampled[histogram]
+    graph = report.options.chains.call_graph
+    samples = ReportSamples(report.folded, report.chains, histogram.locations, graph is not None and graph.order == "caller")
+    functions = SampledFunctions(samples, histogram.leader.event.index, waits=waits)
+    if waits is None:
+        _sampled[histogram] = functions
+    return functions

@@ -66,6 +66,7 @@ FUNCTIONS: Final = {
     KERNEL_LOCK: r"rwsem_down_(?:read|write)_slowpath|__mutex_lock.*|mutex_lock.*|down_(?:read|write).*",
     FUTEX: r"(?:__)?futex_wait\w*|do_futex|__(?:x64|arm64|ia32)_sys_futex",
 }
+MATTERS: Final = 0.05  # of the longest waits of a thread: threads that wait for less do not count
 _TIMED: Final = r"_*pthread_cond_(?:timed|clock)wait.*"
 #: reasons of waits in futex()
 OF_FUTEX: Final = (GIL, JOIN, BARRIER, CONDITION, LOCK)
@@ -76,8 +77,8 @@ class Wait(NamedTuple):
 
     Attributes:
         reason: one of the numbers above.
-        seconds: their sum over all threads.
-        threads: the number of threads that waited.
+        seconds: their sum over these threads.
+        threads: the number of threads with a share of the waits that matters.
         thread: the one that waited longest.
         number, function: own function with most of this time, -1 and "" for none.
         in_function: its share of this time.
@@ -144,9 +145,9 @@ class Waits:
             timed[number] = re.fullmatch(_TIMED, self.functions.name(number)) is not None
         return timed
 
-    def by_reason(self) -> list[Wait]:
-        """Return the waits by reason, longest first."""
-        rows = np.arange(len(self.rows))
+    def by_reason(self, rows: Int64 | None = None) -> list[Wait]:
+        """Return the waits by reason, longest first; rows: only these."""
+        rows = np.arange(len(self.rows)) if rows is None else rows
         totals = sum_by(self.reason[rows], self.rows.period[rows], OTHER + 1)
         return [self._wait(reason, int(totals[reason]), rows) for reason in np.argsort(-totals, kind="stable").tolist() if totals[reason]]
 
@@ -160,5 +161,7 @@ class Waits:
             best = int(np.argmax(totals))
             name, share = self.functions.name(best), int(totals[best]) / period
         tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)
-        longest = int(np.argmax(sum_by(thread.ravel(), periods, len(tids))))
-        return Wait(reason, period / 1e9, len(tids), int(tids[longest]), best, name, share)
+        of_thread = sum_by(thread.ravel(), periods, len(tids))
+        matter = of_thread >= MATTERS * of_thread.max()
+        longest = int(np.argmax(of_thread))
+        return Wait(reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), int(tids[longest]), best, name, share)

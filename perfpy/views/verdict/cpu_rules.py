@@ -28,6 +28,7 @@ IS_SECOND: Final = 0.15  # the least share of the functions named beside it
 IS_SMALL: Final = 0.25  # functions below this do not stand out
 MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
 HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
+NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
 UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
 FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
 VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
@@ -39,6 +40,8 @@ STARTED_A_SECOND: Final = 30
 IDLE: Final = 0.5  # of the time of the CPUs
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
+#: rules that name no cause; they are left out if the CPUs were idle
+WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
 
 
 class _Beginning(NamedTuple):
@@ -58,9 +61,17 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
     points = margin(50, functions.samples)
     samples = f"{functions.samples} {plural(functions.samples, 'sample')}"
     more = "raise -F" if evidence.event.attr.freq else "lower -c"
-    doubt = f"shares are uncertain by up to ±{points:.0f} points" if functions.samples >= NO_SHARES else "too few for shares"
-    text = f"Only {samples}: {doubt}; record longer or {more}."
-    yield Sentence(FEW_SAMPLES, text, {"samples": functions.samples, "points": points})
+    numbers, names = {"samples": float(functions.samples), "points": points}, {}
+    doubt = f": shares are uncertain by up to ±{points:.0f} points"
+    if functions.samples < NO_SHARES:
+        first = functions.hottest(1)[0]
+        count = functions.samples_of(first.number)
+        doubt = f": too few for shares of {_noun(evidence)}"
+        if first.category == OWN and first.name and count > 1 and count >= HALF * functions.samples:
+            numbers["in function"], names["most in"] = float(count), first.name
+            which = "all" if count == functions.samples else f"{count}"
+            doubt = f", {which} of them in {function_text(first.name)}{_source(evidence, first)}{doubt}"
+    yield Sentence(FEW_SAMPLES, f"Only {samples}{doubt}; record longer or {more}.", numbers, names)
 
 
 def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
@@ -70,7 +81,8 @@ def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
         return
     share = functions.idle / (functions.idle + functions.period)
     if interval(share, functions.effective + functions.idle_samples).low >= IDLE:
-        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time.", {"idle": share})
+        advice = "" if evidence.records_waits else "; record --off-cpu shows what programs wait for"
+        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
 
 
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:
@@ -79,7 +91,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     if started < STARTED or elapsed < LEAST_ELAPSED or started / elapsed < STARTED_A_SECOND:
         return
     numbers = {"started": float(started), "elapsed": elapsed}
-    text = f"{started:,} processes were started in {seconds(elapsed)}, {started / elapsed:,.0f} a second"
+    text = f"{started:,} processes were started in {seconds(elapsed)}, {started / elapsed:,.0f} a second{_by_and_for(evidence)}"
     functions = evidence.functions
     if functions is not None and functions.period:
         share = functions.by_category()[KERNEL]
@@ -87,6 +99,14 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
             numbers["kernel"] = share
             text += f"; {percent(share)} of {_measure(evidence)} in the kernel"
     yield Sentence("started processes", f"{text}.", numbers)
+
+
+def _by_and_for(evidence: Evidence) -> str:
+    """Return the program that started most processes, and the program that most of these ran."""
+    starter, command = evidence.starter, evidence.started_command
+    if not starter:
+        return ""
+    return f", by {visible(starter)} to run {visible(command)}" if command else f", by {visible(starter)}"
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
@@ -103,7 +123,12 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
     elif interval(first.charged, functions.effective).high <= IS_SMALL:
         largest = max(hottest, key=lambda one: one.charged)
         numbers = {"charged": largest.charged, "high": interval(largest.charged, functions.effective).high}
-        name = f"{function_text(largest.name)}{_source(evidence, largest)}" if largest.name else f"unnamed code of {_shown_file(largest)}"
+        file = "" if largest.category == OWN else source("", None, _shown_file(largest))
+        name = (
+            f"{function_text(largest.name)}{_source(evidence, largest) or file}"
+            if largest.name
+            else f"unnamed code of {_shown_file(largest)}"
+        )
         text = f"No function stands out: the largest, {name}, has {percent(largest.charged)} of {_noun(evidence)}."
         yield Sentence("no function stands out", text, numbers, {"function": largest.name})
     elif _is_named(first.charged, functions, IS_SECOND) and first.name:
@@ -131,11 +156,14 @@ def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: li
     text, rule, numbers, names = _own_function(evidence, functions, first)
     further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
     if rule == "hot function" and further:
-        parts = [f"{_about(one.charged, functions)} in {function_text(one.name)}{_source(evidence, one)}" for one in further]
-        text = f"{text}, {join_names(parts)}"
+        verb = "is" if evidence.seconds is not None else "are"
+        parts = [text]
         for number, one in enumerate(further):
             numbers[f"charged {number}"], names[f"function {number}"] = one.charged, one.name
-    yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, numbers)}.", numbers, names)
+            called = _called_from(one, one.charged, numbers, names, f"caller {number}")
+            parts.append(f"{_about(one.charged, functions)} {verb} in {function_text(one.name)}{_source(evidence, one)}{called}")
+        text = ", and ".join(parts) if len(parts) == 2 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"
+    yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, first, numbers)}.", numbers, names)
 
 
 def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> _Beginning:
@@ -146,27 +174,36 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
     if work is not None and work.share >= HALF * hot.charged and _is_named(work.share, functions, IS_SECOND):
         numbers["kernel work"], names["kernel work"] = work.share, work.name
         kind = "page faults" if work.name == PAGE_FAULTS else f"the system call {visible(work.name)}()"
-        text = f"{_start(work.share, functions)} of {measure} in {kind} of {function_text(hot.name)}{_source(evidence, hot)}"
+        where = f"{kind} of {function_text(hot.name)}{_source(evidence, hot, in_kernel=True)}"
+        text = f"{_start(work.share, functions)} of {measure} in {where}"
         return _Beginning(text, "kernel work", numbers, names)
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
         numbers["callee"], names["callee"] = callee.share, callee.name
-        where = f"{function_text(callee.name)}, called from {function_text(hot.name)}{_source(evidence, hot)}"
+        where = f"{function_text(callee.name)}, called from {function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}"
         return _Beginning(f"{_start(callee.share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
-        called_functions = [function_text(one.name) for one in hot.callees[:2] if one.name and one.share >= IS_SECOND * hot.charged]
-        which = f" ({join_names(called_functions)})" if called_functions else ""
+        callees = [one for one in hot.callees if one.name and one.share >= IS_SECOND * hot.charged]
+        called_functions = [*dict.fromkeys(function_text(one.name) for one in callees)]
+        which = f" ({join_names(called_functions[:2])})" if called_functions else ""
         where = f"{function_text(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
         text = f"{_start(hot.charged, functions)} of {measure} in {where}"
         return _Beginning(text, "hot function and callees", numbers, names)
     share = hot.charged if _is_python(hot) else hot.own
     text = f"{_start(share, functions)} of {measure} in {function_text(hot.name)}{_source(evidence, hot)}"
+    called = _called_from(hot, share, numbers, names, "caller")
     if hot.is_recursive:
-        text += ", which calls itself"
-    if hot.caller is not None and hot.caller.share >= HALF * share and hot.caller.name:
-        numbers["caller"], names["caller"] = hot.caller.share, hot.caller.name
-        is_always = percent(hot.caller.share) == percent(share) or hot.caller.share > share
-        text += f", called from {function_text(hot.caller.name)}{'' if is_always else f' ({percent(hot.caller.share)})'}"
+        called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
+    text += called
     return _Beginning(text, "hot function", numbers, names)
+
+
+def _called_from(hot: ChargedFunction, share: float, numbers: dict[str, float], names: dict[str, str], key: str) -> str:
+    """Return the own function that calls a function in most of its samples, "" for none; share: of these samples."""
+    if hot.caller is None or hot.caller.share < HALF * share or not hot.caller.name:
+        return ""
+    numbers[key], names[key] = hot.caller.share, hot.caller.name
+    is_only = hot.caller.share >= NEARLY_ALL * hot.called
+    return f", called from {function_text(hot.caller.name)}{'' if is_only else f' ({percent(hot.caller.share)})'}"
 
 
 def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
@@ -207,6 +244,8 @@ def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
     if functions is None or not evidence.has_several_processes:
         return
     name, share = evidence.busiest_command
+    if evidence.is_recorder(name):
+        return  # its work is not there without the measurement
     if name and share < ONE_THREAD and _is_named(share, functions, STANDS_OUT):
         text = f"{visible(name)} has {_about(share, functions)} of {_noun(evidence)}."
         yield Sentence("busiest command", text, {"share": share}, {"command": name})
@@ -263,10 +302,9 @@ def _noun(evidence: Evidence) -> str:
     return "the CPU cycles" if is_cycles else f"the {visible(name)} events"
 
 
-def _source(evidence: Evidence, hot: ChargedFunction) -> str:
-    """Return where most samples of a function are, as a suffix."""
-    is_caller = hot.own < HALF * hot.charged and not _is_python(hot)
-    line = evidence.line(hot.number, is_callee=is_caller) if hot.category == OWN else None
+def _source(evidence: Evidence, hot: ChargedFunction, *, callee: str = "", in_kernel: bool = False) -> str:
+    """Return where most samples of a function are, as a suffix; callee, in_kernel: those in a function that it calls, or in the kernel."""
+    line = evidence.line(hot.number, callee=callee, in_kernel=in_kernel) if hot.category == OWN else None
     if line is not None and evidence.is_inlined(hot.number, line):
         return source(hot.name, line).replace("(", "(inlined code at ", 1)
     return source(hot.name, line)
@@ -285,11 +323,16 @@ def _of_process(evidence: Evidence) -> str:
     return f", nearly all of it in {visible(name)}" if share >= ONE_THREAD and name else ""
 
 
-def _on_one_thread(evidence: Evidence, numbers: dict[str, float]) -> str:
-    """Return the number of threads, if one of them has nearly all samples."""
+def _on_one_thread(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, float]) -> str:
+    """Return the number of threads, if one of them has nearly all samples.
+
+    Runtimes with a compiler, but not CPython, start threads of their own, which are not the program's.
+    """
     busiest = evidence.busiest_thread
     functions = evidence.functions
     if busiest is None or functions is None or busiest.threads < MANY_THREADS or evidence.has_several_processes:
+        return ""
+    if functions.is_generated(hot.number) and not _is_python(hot):
         return ""
     if not _is_named(busiest.share, functions, ONE_THREAD):
         return ""

@@ -36,6 +36,6 @@ def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
     share = larger.in_function / NANOSECONDS_A_SECOND / total
     if name and share >= IN_ONE_FUNCTION:
         names["function"], numbers["in function"] = name, share
-        line = evidence.wait_line(larger.function) if waits else evidence.line(larger.function)
+        line = evidence.line_with_callees(larger.function, waits=waits is not None)
         text += f", {'' if share >= NEARLY_ALL else 'mostly '}in {function_text(name)}{source(name, line)}"
     yield Sentence("blocked loop", f"{text}.", numbers, names)

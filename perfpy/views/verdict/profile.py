@@ -53,11 +53,16 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     waiting = [*wait_rules.longest_wait(evidence)]
     cpu = [*cpu_rules.hot_functions(evidence), *cpu_rules.busiest_command(evidence)]
     loops = [*loop_rules.blocked_loop(evidence)]
+    whole = [*cpu_rules.started_processes(evidence)]
+    if idle := [*cpu_rules.idle_machine(evidence)]:
+        cpu = [one for one in cpu if one.rule not in cpu_rules.WITHOUT_CAUSE]
     few = [*cpu_rules.few_samples(evidence)]
-    whole = [*cpu_rules.started_processes(evidence), *cpu_rules.idle_machine(evidence)]
     rarely = [*cpu_rules.rarely_runs(evidence)]
+    whole += idle
     if main_wait is not None and wait_rules.waits_first(evidence, main_wait):
-        sentences = [*whole, *loops, *waiting, *cpu, *few]
+        sentences = [*whole, *loops, *waiting, *cpu, *(few if cpu else ())]  # waits are measured: the note is on shares alone
+    elif idle and not cpu:
+        sentences = [*whole, *loops, *rarely, *waiting]
     elif evidence.functions.samples < cpu_rules.VERY_FEW_SAMPLES or not cpu:
         sentences = [*whole, *few, *loops, *rarely, *cpu, *waiting]
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
+from perfpy.views.verdict.function_names import name_in_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,31 +66,27 @@ def number_word(count: int) -> str:
 def function_text(name: str) -> str:
     """Return a function as a sentence names it.
 
-    >>> called("checksum(char const*, int)"), called("py::Parser.parse:/srv/app.py"), called("std::vector<int>::size() const")
-    ('checksum()', 'Parser.parse()', 'std::vector<…>::size()')
-    >>> called("malloc@@GLIBC_2.2.5"), called("JS:*handle file:///srv/app.js:12:34")
+    >>> function_text("checksum(char const*, int)"), function_text("py::Parser.parse:/srv/app.py")
+    ('checksum()', 'Parser.parse()')
+    >>> function_text("std::vector<int>::size() const"), function_text("py::search.<locals>.<genexpr>:/srv/app.py")
+    ('std::vector<…>::size()', 'a generator expression in search()')
+    >>> function_text("malloc@@GLIBC_2.2.5"), function_text("JS:*handle file:///srv/app.js:12:34")
     ('malloc()', 'handle()')
     """
-    text = at_a_glance(name)
-    if text != name and text.endswith(")") and " (" in text and name.partition(":")[0].isalpha():
-        text = text.rpartition(" (")[0]
-    text = text.removesuffix(" const").partition("@")[0] or text
-    for arguments in ("(…)", "()"):
-        text = text.removesuffix(arguments)
-    return visible(text) if text.endswith(">") and text.startswith("<") else f"{visible(text)}()"
+    return visible(name_in_sentence(name))
 
 
 def source(name: str, line: tuple[str, int] | None, file: str = "") -> str:
     """Return where a function is, as a suffix: its line, or else its file.
 
     >>> source("main", ("/src/prog.cpp", 41)), source("memcpy", None, "libc.so.6"), source("JS:*f file:///srv/app.js:12:34", None)
-    (' (prog.cpp:41)', ' (libc.so.6)', ' (app.js:12)')
+    (' (prog.cpp:41)', ' (libc.so.6)', ' (function at app.js:12)')
     """
     if line is not None and line[1]:
         return f" ({visible(line[0].rpartition('/')[2])}:{line[1]})"
     text = at_a_glance(name)
     if name.partition(":")[0].isalpha() and "::" not in name and text.endswith(")") and " (" in text:
-        return f" ({visible(text.rpartition(' (')[2])}"
+        return f" (function at {visible(text.rpartition(' (')[2])}" if ":" in text else f" ({visible(text.rpartition(' (')[2])}"
     return f" ({visible(file)})" if file else ""
 
 
@@ -105,7 +102,7 @@ def beginning(text: str) -> str:
 def join_names(names: Sequence[str]) -> str:
     """Join names.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict.wakers import RUNNING
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import Sentence, beginning, function_text, number_word, seconds, source
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.verdict.evidence import Evidence
     from perfpy.analysis.verdict.waits import Wait
+    from perfpy.analysis.verdict.wakers import Waker
 
 MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
 LEAST: Final = 0.02  # seconds
@@ -55,6 +57,8 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
         return
     verb = "slept" if wait.reason == reasons.SLEEP else "waited"
     reason = "" if wait.reason == reasons.SLEEP else f" {_WORDS[wait.reason]}"
+    if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
+        reason += " that no recorded thread signalled"
     numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
     if wait.threads > 1:
         who = beginning(f"{number_word(wait.threads)} {plural(wait.threads, 'thread')}")
@@ -66,8 +70,41 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     if wait.function and wait.in_function >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
         names["function"], numbers["in function"] = wait.function, wait.in_function
         most = "" if wait.in_function >= 0.9 else "mostly "
-        text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait.number))}"
+        text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}"
+    text += _cause(evidence, wait, numbers, names)
     yield Sentence("longest wait", f"{text}.", numbers, names)
+
+
+def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return what the thread that ended the wait did meanwhile, "" if that is not known."""
+    waker = evidence.waker(wait)
+    if waker is None:
+        return ""
+    numbers["waker seconds"], numbers["waker reason"], names["waker function"] = waker.seconds, float(waker.reason), waker.function
+    where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
+    return f"; {_waker_text(evidence, wait, waker)} {_activity(waker)}{where}"
+
+
+def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
+    """Return the thread that ended a wait, as a sentence names it."""
+    is_process = waker.pid != evidence.process_of(wait.thread)
+    name = evidence.comm(waker.tid)
+    named = f' "{visible(name)}"' if name and name != evidence.comm(wait.thread) else ""
+    if waker.depth > 1:
+        return f"it waited for {'a process' if is_process else 'a thread'} that waited too, and the last one{named}"
+    if wait.reason == reasons.CHILD:
+        return f"the child process{named}"
+    verb = "released" if wait.reason in OF_THREADS else "woke"
+    is_child = waker.pid in evidence.children_of(evidence.process_of(wait.thread))
+    return f"the {'child process' if is_child else 'process' if is_process else 'thread'}{named} that {verb} it"
+
+
+def _activity(waker: Waker) -> str:
+    if waker.reason == RUNNING:
+        return f"used a CPU for {seconds(waker.seconds)}"
+    if waker.reason == reasons.SLEEP:
+        return f"slept {seconds(waker.seconds)}"
+    return f"waited {seconds(waker.seconds)} {_WORDS[waker.reason]}"
 
 
 def main_wait(evidence: Evidence) -> Wait | None:

@@ -13,7 +13,11 @@ from perfpy.views.verdict.profile import profile_verdict
 from tests.builders.sampled_program import Stack, sampled_program
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from perfpy.views.verdict.sentence import Sentence
 
@@ -45,28 +49,87 @@ def test_a_hot_function_is_named_with_its_caller(tmp_path: Path) -> None:
     assert not rest
 
 
+def with_lines(folder: Path, stacks: Sequence[Stack], line_of: Callable[[str, int], int], **options: Any) -> list[str]:
+    """Return the verdict on an invented program, whose functions begin in line 39 of a.c.
+
+    line_of: returns the line of an address, given by its function and its distance from the function's begin, less 1 for callers.
+    """
+    path = sampled_program(folder, stacks, **options)
+    symbols = SymbolOptions(cache=False, symfs=str(folder), kallsyms=str(folder / "kallsyms"))
+    report_options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    with Recording(str(path)) as recording:
+        report = recording.report(options=report_options, symbols=symbols)
+        table = report.histograms[0].locations
+
+        def lines(frames: NDArray[np.int64], are_callers: NDArray[np.bool_]) -> list[tuple[str, int] | None]:
+            functions = [int(table.symbol[frame]) for frame in frames]
+            offsets = [int(table.address[frame]) % 0x100 - int(is_caller) for frame, is_caller in zip(frames, are_callers, strict=True)]
+            return [
+                ("/src/a.c", line_of(table.symbols.name(function), offset)) for function, offset in zip(functions, offsets, strict=True)
+            ]
+
+        report.find_lines = lines
+        report.find_begins = lambda functions: dict.fromkeys(functions, ("/src/a.c", 39))
+        return [sentence.text for sentence in profile_verdict(report, recording)]
+
+
 @pytest.mark.parametrize(("line", "where"), [(41, "(a.c:41)"), (7, "(inlined code at a.c:7)")])
 def test_a_line_before_the_function_is_inlined_code(line: int, where: str, tmp_path: Path) -> None:
-    path = sampled_program(tmp_path, [Stack(("checksum", "main"), 970), Stack(("main",), 30)])
-    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
-    options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
-    with Recording(str(path)) as recording:
-        report = recording.report(options=options, symbols=symbols)
-        report.find_lines = lambda frames: [("/src/a.c", line) for _ in frames]
-        report.find_begins = lambda functions: dict.fromkeys(functions, ("/src/a.c", 39))
-        first = profile_verdict(report, recording)[0].text
+    stacks = [Stack(("checksum", "main"), 970), Stack(("main",), 30)]
+    first, *_ = with_lines(tmp_path, stacks, lambda *_: line)
     assert first == f"97 % of the CPU time is in checksum() {where}, called from main()."
 
 
-def test_two_functions_are_named_together(tmp_path: Path) -> None:
-    assert texts(tmp_path, Stack(("parse", "main"), 600), Stack(("hash", "main"), 400)) == [
-        "60 % of the CPU time is in parse(), called from main(), 40 % in hash()."
+#: lines of the statements at offsets of an invented function: the begin, two calls, whose frames are 5 bytes behind them, and an addition
+STATEMENTS = {4: 39, 0x10: 41, 0x20: 43, 0x30: 45}
+
+
+def line_of_statement(_function: str, offset: int) -> int:
+    return max(line for begin, line in STATEMENTS.items() if begin <= offset)
+
+
+def test_the_line_of_a_wait_is_that_of_the_call(tmp_path: Path) -> None:
+    """Not the line where the function begins, and the call that waits longest. The return address is in the next statement."""
+    waits = [
+        Stack(("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6", f"nap+{offset}", "main"), count, state="S")
+        for offset, count in ((0x20, 600), (0x30, 300))
     ]
+    first, *_ = with_lines(tmp_path, [Stack(("main",), 20), *waits], line_of_statement)
+    assert first == "app slept 0.9 s of 0.92 s, in nap() (a.c:41)."
+
+
+def test_the_line_of_a_library_call_is_that_of_the_call(tmp_path: Path) -> None:
+    """Also if more samples of the function itself are in another line than in any one call's."""
+    calls = [Stack(("memmove@libc.so.6", f"copy+{offset}", "main"), count) for offset, count in ((32, 350), (16, 250))]
+    stacks = [*calls, Stack(("copy+48", "main"), 400)]
+    first, *_ = with_lines(tmp_path, stacks, line_of_statement)
+    assert first == "60 % of the CPU time is in memmove(), called from copy() (a.c:41)."
+
+
+def test_the_line_of_system_calls_is_that_of_the_call(tmp_path: Path) -> None:
+    call = Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", "pread@libc.so.6", "ask+48", "main"), 600)
+    first, *_ = with_lines(tmp_path, [call, Stack(("ask+16", "main"), 400)], line_of_statement)
+    assert first == "60 % of the CPU time is in the system call pread64() of ask() (a.c:43)."
+
+
+def test_the_line_of_a_fault_is_not_that_before(tmp_path: Path) -> None:
+    """The first frame of user space is the statement that was interrupted, no return address."""
+    fault = Stack(("clear_page@kernel", "handle_mm_fault@kernel", "exc_page_fault@kernel", "touch+32", "main"), 800)
+    first, *_ = with_lines(tmp_path, [fault, Stack(("touch+16", "main"), 200)], line_of_statement)
+    assert first == "80 % of the CPU time is in page faults of touch() (a.c:43)."
+
+
+def test_two_functions_are_named_together(tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("spin", "parse", "main"), 600), Stack(("hash", "main"), 400)) == [
+        "60 % of the CPU time is in spin(), called from parse(), and 40 % is in hash(), called from main()."
+    ]
+    (first,) = texts(tmp_path, *(Stack((f"step{number}",), count) for number, count in enumerate((400, 320, 280))))
+    assert first == "40 % of the CPU time is in step0(); 32 % is in step1(); and 28 % is in step2()."
 
 
 def test_a_function_that_calls_itself(tmp_path: Path) -> None:
     (first,) = texts(tmp_path, Stack(("fib", "fib", "fib", "main"), 900), Stack(("fib", "main"), 100))
-    assert first == "100 % of the CPU time is in fib(), which calls itself, called from main()."
+    assert first == "100 % of the CPU time is in fib(), which calls itself and is called from main()."
 
 
 def test_a_library_function_is_named_with_the_own_code_that_calls_it(tmp_path: Path) -> None:
@@ -95,7 +158,10 @@ def test_a_flat_profile_is_reported(tmp_path: Path) -> None:
     assert first == "No function stands out: the largest, step7(), has 5 % of the CPU time."
 
 
-@pytest.mark.parametrize(("samples", "begins"), [(5, "Only 5 samples: too few for shares"), (25, "Only 25 samples: shares are uncertain")])
+@pytest.mark.parametrize(
+    ("samples", "begins"),
+    [(5, "Only 5 samples, all of them in work(): too few for shares of the CPU time"), (25, "Only 25 samples: shares are uncertain")],
+)
 def test_few_samples_come_first(samples: int, begins: str, tmp_path: Path) -> None:
     assert texts(tmp_path, Stack(("work", "main"), samples))[0].startswith(begins)
 
@@ -203,13 +269,13 @@ def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
 def test_started_processes_come_first(tmp_path: Path) -> None:
     storm = Stack(("copy_process@kernel", "__x64_sys_clone@kernel", "fork@libc.so.6", "spawn"), 900)
     first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300)
-    assert first == "300 processes were started in 1 s, 300 a second; 90 % of the CPU time is in the kernel."
+    assert first == "300 processes were started in 1 s, 300 a second, by app; 90 % of the CPU time is in the kernel."
     assert "started" not in texts(tmp_path, storm, started=20)[0]
 
 
 def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:
     first, second = texts(tmp_path, Stack(("default_idle@kernel",), 9000, tid=0, pid=0), Stack(("work", "main"), 1000))
-    assert first == "The CPUs were idle 90 % of the time."
+    assert first == "The CPUs were idle 90 % of the time; record --off-cpu shows what programs wait for."
     assert second == "100 % of the CPU time is in work(), called from main()."
 
 
@@ -227,6 +293,56 @@ def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:
 )
 def test_the_reason_of_the_longest_wait_comes_first(frames: tuple[str, ...], expected: str, tmp_path: Path) -> None:
     assert texts(tmp_path, Stack(("main",), 20), Stack(frames, 900, state="S"))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        (Stack((*SLEEP[:3], "holder"), 900, tid=102, state="S"), "the thread that released it slept 0.9 s, in holder()."),
+        (Stack(("compute", "holder"), 900, tid=102), "the thread that released it used a CPU for 0.9 s, in compute()."),
+        (Stack((*DISK[:3], "holder"), 900, tid=102, state="D"), "the thread that released it waited 0.9 s for the disk, in holder()."),
+        (Stack((*SLEEP[:3], "holder"), 200, tid=102, state="S"), ""),  # too short to be the cause
+        (Stack((*SLEEP[:3], "holder"), 900, tid=103, state="S"), ""),  # another thread
+    ],
+)
+def test_the_thread_that_ended_a_wait_is_told_with_its_activity(other: Stack, cause: str, tmp_path: Path) -> None:
+    wait = Stack(LOCK, 900, tid=101, state="S", waker=102)
+    first, *_ = texts(tmp_path, Stack(("main",), 20), wait, other, threads=(101, 102, 103), seconds=0.92)
+    assert first.partition(" in drain()")[2].strip("; .") == cause.strip(".")
+
+
+def test_several_wakers_are_no_cause(tmp_path: Path) -> None:
+    waits = [Stack(LOCK, 450, tid=101, state="S", waker=waker) for waker in (102, 103)]
+    sleeps = [Stack((*SLEEP[:3], "holder"), 900, tid=tid, state="S") for tid in (102, 103)]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, threads=(101, 102, 103), seconds=0.92)
+    assert first.endswith(" for a lock, in drain().")
+
+
+def test_a_chain_of_waits_is_followed_to_its_end(tmp_path: Path) -> None:
+    """Two threads that wait for each other end the search."""
+    pipe = ("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "consume")
+    first_wait = Stack(pipe, 900, tid=101, state="S", waker=102)
+    receive = ("schedule@kernel", "sk_wait_data@kernel", "recv@libc.so.6", "relay")
+    second_wait = Stack(receive, 900, tid=102, state="S", waker=103)
+    end = Stack((*SLEEP[:3], "origin"), 900, tid=103, state="S")
+    first, *_ = texts(tmp_path, Stack(("main",), 20), first_wait, second_wait, end, threads=(101, 102, 103), seconds=0.92)
+    end_of_chain = "it waited for a thread that waited too, and the last one slept 0.9 s, in origin()."
+    assert first == f"app waited 0.9 s of 0.92 s for a pipe, in consume(); {end_of_chain}"
+    circle = Stack((*LOCK[:4], "relay"), 900, tid=102, state="S", waker=101)
+    first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(LOCK, 900, tid=101, state="S", waker=102), circle, seconds=0.92)
+    assert first == "Two threads waited 1.8 s in total for a lock, mostly in drain()."
+
+
+def test_a_condition_that_no_recorded_thread_signalled(tmp_path: Path) -> None:
+    wait = (*FUTEX, "pthread_cond_wait@libc.so.6", "next_job")
+    for waker, text in ((0, "for a condition that no recorded thread signalled, in next_job()"), (102, "for a condition, in next_job()")):
+        first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(wait, 900, state="S", waker=waker), threads=(102,), from_start=True)
+        assert text in first
+
+
+def test_the_note_on_few_samples_is_about_printed_shares(tmp_path: Path) -> None:
+    """Waits are measured."""
+    assert texts(tmp_path, Stack(("main",), 5), Stack(SLEEP, 900, state="S")) == ["app slept 0.9 s of 0.9 s, in nap()."]
 
 
 def test_a_wait_for_a_cpu_comes_after_the_function(tmp_path: Path) -> None:

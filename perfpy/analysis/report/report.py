@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 from perfpy.abi.flags import RecordType
@@ -12,7 +12,6 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.entries.plan import plan_report
 from perfpy.analysis.entries.rows import drawn_chains
-from perfpy.analysis.report.report_samples import fold_addresses
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
@@ -268,8 +267,13 @@ class PlannedReport(NamedTuple):
         report = report_of(self.plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
         report.lost, report.dropped = losses(data)
         report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
-        report.fold_addresses = lambda: fold_addresses(self.plan, self.scan)
+        report.fold_addresses = cache(self._fold_addresses)
         return report
+
+    def _fold_addresses(self) -> ReportSamples:
+        from perfpy.analysis.report.report_samples import fold_addresses  # only verdicts need source lines
+
+        return fold_addresses(self.plan, self.scan)
 
 
 def planned_scan(

@@ -5,17 +5,16 @@ A verdict looks up the source lines of the few functions that it names. So sampl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.startup import NamedTuple, replace
 from perfpy.analysis.aggregate.profile import FoldingPlan
+from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.entries.rows import drawn_chains
 from perfpy.analysis.samples.locations import Locations
 
 if TYPE_CHECKING:
     from perfpy.analysis.aggregate.profile import Folded
-    from perfpy.analysis.aggregate.scan import SampleScan
     from perfpy.analysis.entries.plan import ReportPlan
     from perfpy.analysis.entries.rows import DrawnChains
 
@@ -44,7 +43,10 @@ def fold_addresses(plan: ReportPlan, scan: SampleScan) -> ReportSamples:
     options, old = plan.options, scan.folding
     waits = ("state", "waker") if scan.data.has(SampleType.WEIGHT_STRUCT) else ()
     folding = FoldingPlan(("frame", "pid", "tid", *waits), old.sample_filter, chains=old.chains)
-    again = replace(scan, folding=folding, jobs=1, progress=None)
+    again = SampleScan(
+        scan.data, scan.timeline, scan.symbolizer, folding, scan.mode, scan.more, scan.grain, None, scan.max_stack, scan.callers_first
+    )
+    again.by_python = scan.by_python
     profile = again.excerpt(_MOST if again.unwinding is None else _MOST_STACKS)
     drawn = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
     locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)

@@ -324,9 +324,9 @@ def test_a_chain_of_waits_is_followed_to_its_end(tmp_path: Path) -> None:
     first_wait = Stack(pipe, 900, tid=101, state="S", waker=102)
     receive = ("schedule@kernel", "sk_wait_data@kernel", "recv@libc.so.6", "relay")
     second_wait = Stack(receive, 900, tid=102, state="S", waker=103)
-    end = Stack((*SLEEP[:3], "origin"), 900, tid=103, state="S")
+    end = Stack((*SLEEP[:3], "origin"), 890, tid=103, state="S")
     first, *_ = texts(tmp_path, Stack(("main",), 20), first_wait, second_wait, end, threads=(101, 102, 103), seconds=0.92)
-    end_of_chain = "it waited for a thread that waited too, and the last one slept 0.9 s, in origin()."
+    end_of_chain = "it waited for a thread that waited too, and the last one slept 0.89 s, in origin()."
     assert first == f"app waited 0.9 s of 0.92 s for a pipe, in consume(); {end_of_chain}"
     circle = Stack((*LOCK[:4], "relay"), 900, tid=102, state="S", waker=101)
     first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(LOCK, 900, tid=101, state="S", waker=102), circle, seconds=0.92)

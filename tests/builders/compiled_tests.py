@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import compileall
 import os
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,7 +24,14 @@ _FILES_A_TASK: Final = 16
 
 
 def compile_all() -> None:
-    """Write the files that pytest, Python and hypothesis keep for each module."""
+    """Write the files that pytest, Python and hypothesis keep for each module.
+
+    Another process does it: hypothesis warns of a plugin that uses its files while pytest starts.
+    """
+    subprocess.run([sys.executable, "-m", "tests.builders.compiled_tests"], cwd=CHECKOUT, check=True)
+
+
+def _compile_all() -> None:
     paths = [path for folder in ("perfpy", "tests") for path in sorted((CHECKOUT / folder).rglob("*.py"))]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("fork")) as executor:
         for _ in executor.map(_compile, paths, chunksize=_FILES_A_TASK):
@@ -56,3 +65,7 @@ def _read_constants(path: Path) -> None:
     module = ModuleType(path.stem)
     module.__file__ = str(path)
     constants_from_module(module)
+
+
+if __name__ == "__main__":
+    _compile_all()

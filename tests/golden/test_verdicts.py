@@ -97,7 +97,7 @@ def errors_of_function(sentence: Sentence, samples: Samples) -> list[str]:
     if sentence.rule == "no function stands out":
         checks["largest"] = all(samples.own(one) <= numbers["charged"] + 1e-6 for one in set(samples.symbol) if one != "[unknown]")
     elif sentence.rule != "largest share":
-        checks["least"] = lower_end(numbers["charged"], samples.effective) >= 0.2
+        checks["least"] = lower_end(numbers["charged"], samples.effective) >= 0.12
     all_names = [*numbers.values(), *(lower_end(value, samples.effective) for value in numbers.values() if 0 <= value <= 1)]
     checks["printed"] = all(any(abs(value - number) < 0.012 for number in all_names) or value > 0.989 for value in printed(sentence.text))
     return [reason for reason, holds in checks.items() if not holds]

@@ -132,11 +132,13 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
         text = f"No function stands out: the largest, {name}, has {percent(largest.charged)} of {_noun(evidence)}."
         yield Sentence("no function stands out", text, numbers, {"function": largest.name})
     elif _is_named(first.charged, functions, IS_SECOND) and first.name:
-        text = f"{function_text(first.name)}{_source(evidence, first)} has the largest share of {_noun(evidence)}"
         second = hottest[1].charged if len(hottest) > 1 else 0.0
         if interval(first.charged, functions.effective).low > interval(second, functions.effective).high:
+            text = f"{function_text(first.name)}{_source(evidence, first)} has the largest share of {_noun(evidence)}"
             text += f", {_about(first.charged, functions)}."
             yield Sentence("largest share", text, {"charged": first.charged, "second": second}, {"function": first.name})
+        elif first.category == OWN:  # several about equal ones
+            yield from _named_function(evidence, functions, hottest)
 
 
 def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) -> ChargedFunction | None:
@@ -156,14 +158,25 @@ def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: li
     text, rule, numbers, names = _own_function(evidence, functions, first)
     further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
     if rule == "hot function" and further:
-        verb = "is" if evidence.seconds is not None else "are"
-        parts = [text]
-        for number, one in enumerate(further):
-            numbers[f"charged {number}"], names[f"function {number}"] = one.charged, one.name
-            called = _called_from(one, one.charged, numbers, names, f"caller {number}")
-            parts.append(f"{_about(one.charged, functions)} {verb} in {function_text(one.name)}{_source(evidence, one)}{called}")
-        text = ", and ".join(parts) if len(parts) == 2 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"
+        text = _with_further(evidence, functions, further, _Beginning(text, rule, numbers, names))
     yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, first, numbers)}.", numbers, names)
+
+
+def _with_further(evidence: Evidence, functions: SampledFunctions, further: list[ChargedFunction], first: _Beginning) -> str:
+    """Return the text about the first function with further ones; the caller of all of them comes once, at the end."""
+    verb = "is" if evidence.seconds is not None else "are"
+    parts, callers = [], []
+    for number, one in enumerate(further):
+        first.numbers[f"charged {number}"], first.names[f"function {number}"] = one.charged, one.name
+        callers.append(_called_from(one, one.charged, first.numbers, first.names, f"caller {number}"))
+        parts.append((_about(one.charged, functions), f"in {function_text(one.name)}{_source(evidence, one)}"))
+    common = callers[0]
+    is_common = first.text.endswith(common) if common else "caller" not in first.names and first.text.endswith(")")
+    if is_common and len({*callers}) == 1:
+        every = f", {'both' if len(parts) == 1 else 'all'}{common.removeprefix(',')}" if common else ""
+        return join_names([first.text.removesuffix(common), *map(" ".join, parts)]) + every
+    clauses = [first.text, *(f"{share} {verb} {where}{called}" for (share, where), called in zip(parts, callers, strict=True))]
+    return ", and ".join(clauses) if len(clauses) == 2 else f"{'; '.join(clauses[:-1])}; and {clauses[-1]}"
 
 
 def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> _Beginning:

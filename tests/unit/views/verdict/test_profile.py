@@ -124,7 +124,18 @@ def test_two_functions_are_named_together(tmp_path: Path) -> None:
         "60 % of the CPU time is in spin(), called from parse(), and 40 % is in hash(), called from main()."
     ]
     (first,) = texts(tmp_path, *(Stack((f"step{number}",), count) for number, count in enumerate((400, 320, 280))))
-    assert first == "40 % of the CPU time is in step0(); 32 % is in step1(); and 28 % is in step2()."
+    assert first == "40 % of the CPU time is in step0(), 32 % in step1() and 28 % in step2()."
+
+
+def test_the_caller_of_all_named_functions_is_told_once(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, *(Stack((name, "main"), count) for name, count in (("read", 400), ("sort", 320), ("write", 280))))
+    assert first == "40 % of the CPU time is in read(), 32 % in sort() and 28 % in write(), all called from main()."
+
+
+def test_functions_of_about_equal_shares_are_named_together(tmp_path: Path) -> None:
+    rest = [Stack((f"rest{number}", "main"), 4) for number in range(20)]
+    first, *_ = texts(tmp_path, *(Stack((name, "main"), count) for name, count in (("parse", 96), ("find", 92), ("store", 68))), *rest)
+    assert first == "29 % of the CPU time is in parse(), 27 % in find() and 20 % in store(), all called from main()."
 
 
 def test_a_function_that_calls_itself(tmp_path: Path) -> None:

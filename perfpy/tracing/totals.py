@@ -257,8 +257,9 @@ class Totals:
         """Return tid -> the sums of its calls, those with the most time first."""
         threads: dict[int, list[CallTotals]] = {}
         errnos, buckets = _by_index(self._errnos), _by_index(self._buckets)
-        for key, index in self._indexes.items():
-            call = self._call(key & 0xFFFFFFFF, index, errnos.get(index, {}), buckets.get(index, {}))
+        columns = (self._calls, self._errors, self._total, self._least, self._most, self._squares)
+        for (key, index), *sums in zip(self._indexes.items(), *(column.values.tolist() for column in columns), strict=True):
+            call = CallTotals(key & 0xFFFFFFFF, *sums, errnos.get(index, {}), buckets.get(index, {}))
             threads.setdefault(key >> 32, []).append(call)
         return {tid: by_time(calls) for tid, calls in threads.items()}
 
@@ -269,12 +270,6 @@ class Totals:
             for call in of_thread:
                 calls[call.number] = calls[call.number].plus(call) if call.number in calls else call
         return by_time(calls.values())
-
-    def _call(self, number: int, index: int, errnos: dict[int, int], buckets: dict[int, int]) -> CallTotals:
-        calls, errors, total, least, most, squares = (
-            column.values[index].item() for column in (self._calls, self._errors, self._total, self._least, self._most, self._squares)
-        )
-        return CallTotals(number, calls, errors, total, least, most, squares, errnos, buckets)
 
 
 def by_time(calls: Iterable[CallTotals]) -> list[CallTotals]:

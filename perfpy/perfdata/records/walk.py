@@ -4,11 +4,10 @@ Layout: struct perf_event_header { u32 type; u16 misc; u16 size; }; a record's s
 
 Records of one size in a row are proved by one comparison: each begins at the
 end of the one before, and has that size again (2 ns a record). If sizes
-vary, all words that look like the header of a SAMPLE are found at once (of any
-record, if other records are frequent). If the size of one leads exactly to the next,
+vary, all words that look like headers are found at once. If the size of one leads exactly to another,
 the two are linked; every word linked from a true record is a true
-record, whatever else looks like a header (8 to 40 ns a record). The walk goes record by
-record (110 ns each) only at the breaks of runs, and if records are large.
+record, whatever else looks like a header (20 to 50 ns a record). The walk goes record by
+record (110 ns each) only where a record does not look like one of the kernel or of perf, and if records are large.
 """
 
 from __future__ import annotations
@@ -30,13 +29,18 @@ HEADER_SIZE: Final = 8
 #: record type -> bytes of the number after its header: the size of the data after the record
 PAYLOAD_TYPES: Final[dict[int, int]] = {RecordType.AUXTRACE: 8, RecordType.HEADER_TRACING_DATA: 4}
 
-_SAMPLE: Final = int(RecordType.SAMPLE)
-_TYPES: Final = 128  # above all types of records
-_WORTH: Final = 32  # average records in a run from which on linking is faster than walking
+_WORTH: Final = 100  # average records of a series of links from which on linking is faster than walking
 _PATIENCE: Final = 4  # short runs of records of one size before stepping stops
 _PROBE: Final = 1 << 13  # words that are walked first: more than a record of any size
+_BLOCK: Final = 1 << 15  # words that are examined at once, in the processor's cache
 _LARGE: Final = 64  # average words of a record from which on walking is faster than linking
 _WORTH_STEPPING: Final = 400  # average records of one size in a row from which on stepping is faster than linking
+
+# by byte order, in a header as a number: a type of 1, and the bits that no record of the kernel or of perf sets in type - 1 and misc
+_TYPE_AND_MISC: Final = {
+    "<": (np.uint64(1), np.uint64(0xFF8 << 32 | 0xFFFFFF80)),
+    ">": (np.uint64(1 << 32), np.uint64(0xFFFFFF80 << 32 | 0xFF8 << 16)),
+}
 
 
 class Walk(NamedTuple):
@@ -63,7 +67,7 @@ def walk(data: NDArray[np.uint8], endian: str) -> Walk:
     sizes = data[: words << 3].view(endian + "u2")[3::4]
     parts, index = _step_runs(sizes)
     if index < words and index + (int(sizes[index]) >> 3) <= words:
-        linked, index = _link_runs(data, sizes, endian, index)
+        linked, index = _link_records(data, sizes, endian, index)
         parts += linked
     starts = np.concatenate(parts) << 3 if parts else np.zeros(0, np.int64)
     end = index << 3
@@ -109,69 +113,84 @@ def _alike(sizes: NDArray[np.uint16], size: int) -> int:
     return len(sizes)
 
 
-def _link_runs(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, index: int) -> tuple[list[NDArray[np.int64]], int]:
-    """Return runs of records, and their end, from word `index` on, in words."""
-    words = len(sizes)
-    starts, after = _loop(sizes, index, min(words, index + _PROBE))
-    if after - index > _LARGE * len(starts):  # with copies of stacks: fewer records than words to search
-        further, after = _loop(sizes, after, words)
-        return [starts, further], after
-    # The lower half of every word, copied: searching it is twice as fast as searching every other half.
-    types = data[: words << 3].view("<u8").astype(np.uint32) if endian == "<" else data[: words << 3].view(">u4")[0::2]
-    marks = types == _SAMPLE
-    runs = _runs(marks, sizes, index)
-    if runs.are_short:  # many other records between the samples, as in a recording of many processes
-        marks = types - np.uint32(1) < _TYPES
-        runs = _runs(marks, sizes, index)
-    if runs.are_short:
-        starts, index = _loop(sizes, index, words)
-        return [starts], index
-    heads, ends, lasts = runs
-    parts: list[NDArray[np.int64]] = []
-    while index < words:
-        starts, index = _loop(sizes, index, words, marks)
-        parts.append(starts)
-        first = int(heads.searchsorted(index))
-        if first == len(heads) or heads[first] != index:
-            break
-        last = int(lasts[lasts.searchsorted(first)])
-        if ends[last] > words or sizes[heads[last]] & 7:
-            parts.append(heads[first:last])
-            return parts, int(heads[last])
-        parts.append(heads[first : last + 1])
-        index = int(ends[last])
-    return parts, index
+def _link_records(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, index: int) -> tuple[list[NDArray[np.int64]], int]:
+    """Return parts of the records from word `index` on, and the end of the last part, in words."""
+    words, begin = len(sizes), index
+    starts, index = _loop(sizes, index, min(words, index + _PROBE))
+    parts = [starts]
+    if index - begin < _LARGE * len(starts):  # with copies of stacks: fewer records than words to search
+        marks = _marked_words(data[: words << 3].view(endian + "u8"), endian)
+        links = _HeaderLinks(marks, sizes)
+        rounds = count = 0
+        while index < words and rounds * _WORTH <= count + _PATIENCE * _WORTH:
+            starts, index = _loop(sizes, index, words, marks)
+            followed, index = links.follow(index)
+            parts += [starts, followed]
+            if not len(followed):
+                break
+            rounds += 1
+            count += len(followed)
+    starts, index = _loop(sizes, index, words)
+    return [*parts, starts], index
 
 
-class _Runs(NamedTuple):
-    """Words that look like headers.
+def _marked_words(words: NDArray[np.uint64], endian: str) -> NDArray[np.bool_]:
+    """Mark the words with a number from 1 to 128 in the place of a header's type, and no unused bit of its misc field."""
+    one, others = _TYPE_AND_MISC[endian]
+    marks = np.empty(len(words), np.bool_)
+    block = np.empty(min(_BLOCK, len(words)), np.uint64)
+    for first in range(0, len(words), _BLOCK):
+        part = words[first : first + _BLOCK]
+        less = np.subtract(part, one, out=block[: len(part)])
+        np.equal(np.bitwise_and(less, others, out=less), 0, out=marks[first : first + _BLOCK])
+    return marks
 
-    Attributes:
-        heads: their positions, in words.
-        ends: the ends of their records.
-        lasts: the indexes of the last heads of runs.
+
+class _HeaderLinks:
+    """Words that look like headers, each linked to the one where its record ends.
+
+    A run is a sequence of heads that are linked each to the next. At its end, the links lead over words that look like headers by
+    chance.
+
+    Args:
+        marks: the marked words.
+        sizes: uint16[n], where a header at that word has the size.
     """
 
-    heads: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    lasts: NDArray[np.intp]
+    def __init__(self, marks: NDArray[np.bool_], sizes: NDArray[np.uint16]) -> None:
+        heads = rows_where(marks)
+        lengths = sizes.take(heads)
+        is_whole = (lengths >= HEADER_SIZE) & (lengths & 7 == 0) & (heads + (lengths >> 3) <= len(sizes))
+        if not is_whole.all():  # the number 9 in a word of its own is no header
+            heads, lengths = heads[is_whole], lengths[is_whole]
+        self._heads = heads
+        self._ends = heads + (lengths >> 3)
+        lasts = rows_where(self._ends[:-1] != heads[1:])
+        self._lasts = np.append(lasts, len(heads) - 1) if len(heads) else lasts  # of runs
+        self._targets = heads.searchsorted(self._ends[self._lasts])  # the head after each run
+        is_linked = heads.take(self._targets, mode="clip") == self._ends[self._lasts]
+        self._next_run = np.where(is_linked, self._lasts.searchsorted(self._targets), -1).tolist()
 
-    @property
-    def are_short(self) -> bool:
-        """Whether walking record by record is faster."""
-        return len(self.lasts) * _WORTH > len(self.heads)
-
-
-def _runs(marks: NDArray[np.bool_], sizes: NDArray[np.uint16], index: int) -> _Runs:
-    """Return the runs of marked words, from word `index` on."""
-    heads = rows_where(marks[index:]) + index
-    lengths = sizes[heads]
-    plausible = lengths >= HEADER_SIZE  # the number 9 in a word of its own is no header
-    if not plausible.all():
-        heads, lengths = heads[plausible], lengths[plausible]
-    ends = heads + (lengths >> 3)
-    # The end of the last head of a run is not the next head.
-    return _Runs(heads, ends, np.append(rows_where((ends[:-1] != heads[1:]) | (lengths[:-1] & 7 != 0)), len(heads) - 1))
+    def follow(self, index: int) -> tuple[NDArray[np.int64], int]:
+        """Return the records from the head at word `index` on, and the end of the last one; none if there is no head."""
+        first = int(self._heads.searchsorted(index))
+        if first == len(self._heads) or self._heads[first] != index:
+            return self._heads[:0], index
+        run = int(self._lasts.searchsorted(first))
+        runs: list[int] = []
+        while run >= 0:
+            runs.append(run)
+            run = self._next_run[run]
+        lasts = self._lasts[runs]
+        followed = self._heads[first : lasts[-1] + 1]
+        if len(runs) > 1:
+            begins = lasts[:-1] + 1
+            skipped = self._targets[runs[:-1]] - begins
+            before = skipped.cumsum() - skipped
+            is_record = np.ones(len(followed), np.bool_)
+            is_record[np.repeat(begins - first - before, skipped) + np.arange(skipped.sum())] = False
+            followed = followed[is_record]
+        return followed, int(self._ends[lasts[-1]])
 
 
 def _loop(sizes: NDArray[np.uint16], index: int, words: int, marks: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], int]:

@@ -98,10 +98,10 @@ class CallTables:
         yield from _HEAD
         most = self._options.most or len(calls)
         for call in calls[:most]:
-            times = "".join(f" {value / _MILLISECOND:9.3f}" for value in (call.least, call.mean, call.most))
             yield (
-                f"   {self._name_of(call.number):<15s} {call.calls:8d} {call.errors:6d}"
-                f" {call.total / _MILLISECOND:9.3f}{times} {call.relative_error:9.2f}%"
+                f"   {self._name_of(call.number):<15s} {call.calls:8d} {call.errors:6d} {call.total / _MILLISECOND:9.3f}"
+                f" {call.least / _MILLISECOND:9.3f} {call.mean / _MILLISECOND:9.3f} {call.most / _MILLISECOND:9.3f}"
+                f" {call.relative_error:9.2f}%"
             )
             if self._options.errnos:
                 for number, count in sorted(call.errnos.items()):

@@ -11,6 +11,12 @@ import pytest
 from perfpy.perfdata.records.walk import walk, walk_over_payloads
 
 
+@pytest.fixture(autouse=True)
+def _link_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Link records after 512 bytes instead of 64 KiB."""
+    monkeypatch.setattr("perfpy.perfdata.records.walk._PROBE", 64)
+
+
 def followed(data: bytes, endian: str) -> tuple[list[int], int]:
     """Follow the sizes from header to header."""
     result, at = [], 0
@@ -73,6 +79,25 @@ def test_large_records_are_followed_too(endian: str, odd: float) -> None:
         part = data[: len(data) - cut]
         result = walk(np.frombuffer(part, np.uint8), endian)
         assert (result.starts.tolist(), result.end) == followed(part, endian)
+
+
+@pytest.mark.parametrize("endian", "<>")
+def test_damaged_records_are_followed_as_far_as_sizes_lead(endian: str) -> None:
+    rng = random.Random(endian)
+    good = records(rng, 60, endian, 0.3, fakes=0.3)
+    place = struct.Struct(endian + "H")
+    for _ in range(300):
+        data = bytearray(good[: rng.randrange(len(good) // 2, len(good))])
+        for _ in range(rng.randrange(1, 4)):
+            word = rng.randrange(len(data) // 8) * 8
+            place.pack_into(data, word + 6, rng.choice((0, 7, 8, 9, 24, 48, 65535)))
+        if rng.random() < 0.3:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        result = walk(np.frombuffer(bytes(data), np.uint8), endian)
+        starts, end = followed(bytes(data), endian)
+        assert (result.starts.tolist(), result.end) == (starts, end)
+        size = place.unpack_from(data, end + 6)[0] if end + 8 <= len(data) else 8
+        assert result.bad_size == (size if size < 8 else None)
 
 
 @pytest.mark.parametrize("endian", "<>")

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.builders.planted import PLANTED, is_missing, names_cause, verdict_of
+from tests.builders.planted import PLANTED, is_missing, names_cause, recorder, verdict_of
 
 
 def main() -> None:
@@ -22,7 +22,10 @@ def main() -> None:
             sentences = verdict_of(planted, Path(folder))
         hit = bool(sentences) and names_cause(planted, sentences[0])
         hits, total = hits + hit, total + 1
-        print(f"{'ok  ' if hit else 'MISS'} {planted.name}")
+        command = " ".join(
+            word.replace("BUILT", planted.file if planted.command != ("BUILT",) else f"./{planted.name}") for word in planted.command
+        )
+        print(f"{'ok  ' if hit else 'MISS'} {planted.name}: perfpy record {' '.join(recorder(planted))} -- {command}")
         print("".join(f"       {sentence}\n" for sentence in sentences), end="", flush=True)
     print(f"{hits} of {total} first sentences name the cause")
 

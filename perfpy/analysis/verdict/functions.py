@@ -39,6 +39,10 @@ _FAULT: Final = re.compile(
     r"(?:asm_)?exc_page_fault|do_user_addr_fault|(?:do_)?page_fault|do_anonymous_page|handle_mm_fault|el0_da|do_mem_abort"
 )
 _SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)|__(?:do|se)_(?:compat_)?sys_(\w+)|ksys_(\w+)")
+_ENTRY: Final = re.compile(
+    r"entry_SYSCALL_\w+|do_syscall_\w+|x64_sys_call|syscall_(?:enter|exit|return)_?\w*|el0_svc\w*|do_el0_svc\w*|invoke_syscall"
+)
+ONE_CALL: Final = 0.95  # of the time in system calls and faults: the only one that matters
 #: kinds of kernel work that are no system call
 PAGE_FAULTS: Final = "page faults"
 
@@ -325,25 +329,40 @@ class SampledFunctions:
                 work[number] = kinds.setdefault(kind, len(kinds))
         return list(kinds), work
 
+    @cached_property
+    def _are_entries(self) -> NDArray[np.bool_]:
+        """Whether each function is one by which system calls enter or leave the kernel."""
+        are_entries = np.zeros(len(self.category_of), np.bool_)
+        for number in np.flatnonzero(self.category_of == KERNEL).tolist():
+            are_entries[number] = _ENTRY.fullmatch(self.name(number)) is not None
+        return are_entries
+
     def kernel_work(self) -> list[Share]:
         """Return the system calls and page faults of all samples, by share."""
         return self._kernel_work(np.arange(len(self.leaf)))
 
     def _kernel_work(self, rows: Int64) -> list[Share]:
         kinds, work = self._work_of
+        is_entry = self._are_entries
         rows = rows[self.category_of[self.leaf[rows]] == KERNEL]
         outermost = np.full(len(self.leaf), _NONE, np.int64)
         outermost[rows] = work[self.leaf[rows]]
         in_kernel = np.zeros(len(self.leaf), np.bool_)
         in_kernel[rows] = True
+        is_entered = is_entry[self.leaf]
         for reached, functions in self.outwards(rows):
             in_kernel[reached] &= self.category_of[functions] == KERNEL
+            is_entered[reached] |= is_entry[functions]
             hits = in_kernel[reached] & (work[functions] >= 0)
             outermost[reached[hits]] = work[functions[hits]]
             if not in_kernel[reached].any():
                 break
         named_rows = rows[outermost[rows] >= 0]
         totals = sum_by(outermost[named_rows], self.rows.period[named_rows], len(kinds))
+        largest = int(np.argmax(totals)) if len(kinds) else 0
+        if len(kinds) and kinds[largest] != PAGE_FAULTS and totals[largest] >= ONE_CALL * totals.sum() > 0:
+            entering = rows[(outermost[rows] < 0) & is_entered[rows]]  # the kernel's way to the call and back belongs to it
+            totals[largest] += int(self.rows.period[entering].sum())
         return [Share(kinds[kind], self.share(int(totals[kind]))) for kind in np.argsort(-totals, kind="stable").tolist() if totals[kind]]
 
 

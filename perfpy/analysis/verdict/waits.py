@@ -66,6 +66,7 @@ FUNCTIONS: Final = {
     KERNEL_LOCK: r"rwsem_down_(?:read|write)_slowpath|__mutex_lock.*|mutex_lock.*|down_(?:read|write).*",
     FUTEX: r"(?:__)?futex_wait\w*|do_futex|__(?:x64|arm64|ia32)_sys_futex",
 }
+NEARLY_ALL: Final = 0.9  #: of the waits for one reason, in one function
 MATTERS: Final = 0.05  # of the longest waits of a thread: threads that wait for less do not count
 _TIMED: Final = r"_*pthread_cond_(?:timed|clock)wait.*"
 #: reasons of waits in futex()
@@ -160,6 +161,8 @@ class Waits:
             totals = sum_by(charged[is_charged], periods[is_charged], len(self.functions.category_of))
             best = int(np.argmax(totals))
             name, share = self.functions.name(best), int(totals[best]) / period
+            if share >= NEARLY_ALL:  # threads that wait elsewhere, for a moment, do not count
+                rows, periods = rows[charged == best], periods[charged == best]
         tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)
         of_thread = sum_by(thread.ravel(), periods, len(tids))
         matter = of_thread >= MATTERS * of_thread.max()

@@ -69,7 +69,7 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     names = {}
     if wait.function and wait.in_function >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
         names["function"], numbers["in function"] = wait.function, wait.in_function
-        most = "" if wait.in_function >= 0.9 else "mostly "
+        most = "" if wait.in_function >= reasons.NEARLY_ALL else "mostly "
         text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}"
     text += _cause(evidence, wait, numbers, names)
     yield Sentence("longest wait", f"{text}.", numbers, names)

@@ -164,6 +164,25 @@ def test_page_faults_and_system_calls_are_named(tmp_path: Path) -> None:
     assert first == "80 % of the CPU time is in the system call pread64() of ask()."
 
 
+@pytest.mark.parametrize(("others", "share"), [(0, 80), (40, 50)])
+def test_the_way_into_the_kernel_belongs_to_the_only_system_call(others: int, share: int, tmp_path: Path) -> None:
+    way = ("do_syscall_64@kernel", "entry_SYSCALL_64_after_hwframe@kernel")
+    stacks = [
+        Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", *way, "pread@libc.so.6", "ask", "main"), 500),
+        Stack((*way, "pread@libc.so.6", "ask", "main"), 300),
+        Stack(("vfs_write@kernel", "__x64_sys_write@kernel", *way, "write@libc.so.6", "ask", "main"), others),
+        Stack(("ask", "main"), 200 - others),
+    ]
+    assert texts(tmp_path, *stacks)[0] == f"{share} % of the CPU time is in the system call pread64() of ask()."
+
+
+def test_threads_that_wait_elsewhere_do_not_count(tmp_path: Path) -> None:
+    elsewhere = (*LOCK[:4], "start", "main")
+    stacks = [Stack(LOCK, 900, tid=101, state="S"), Stack(LOCK, 800, tid=102, state="S"), Stack(elsewhere, 90, tid=103, state="S")]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *stacks, seconds=1.0)
+    assert first == "Two threads waited 1.7 s in total for a lock, in drain()."
+
+
 def test_a_flat_profile_is_reported(tmp_path: Path) -> None:
     (first,) = texts(tmp_path, *(Stack((f"step{number}", "main"), 50 + (number == 7)) for number in range(20)))
     assert first == "No function stands out: the largest, step7(), has 5 % of the CPU time."

@@ -40,6 +40,7 @@ _PYTHON: Final = re.compile(r"py::.+?:(.+)", re.DOTALL)
 _MARK: Final = "py::["  # no function, but for example [GIL held by FUNCTION, thread TID]
 _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")
 _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|scala)[./]")
+_JAVA_RETURN_TYPE: Final = re.compile(r"[\w$.]+(?:\[\])* (?=[\w$.]+\()")
 _JAVA_METHOD: Final = re.compile(r"L[\w/$]+;|[\w$]+(?:\.[\w$]+)+\(")
 
 
@@ -93,6 +94,7 @@ def _of_generated(name: str) -> int:
         return LIBRARY if python[1].startswith("<frozen") or _PACKAGES.search(python[1]) else OWN
     if _JAVASCRIPT.match(name):
         return INTERPRETER if " node:" in name else LIBRARY if _PACKAGES.search(name) else OWN
-    if _JAVA_METHOD.match(name):
-        return LIBRARY if _JAVA_LIBRARY.match(name) else OWN
+    method = _JAVA_RETURN_TYPE.sub("", name)
+    if _JAVA_METHOD.match(method):
+        return LIBRARY if _JAVA_LIBRARY.match(method) else OWN
     return INTERPRETER

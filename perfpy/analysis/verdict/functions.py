@@ -178,6 +178,10 @@ class SampledFunctions:
         dso = self._dso_number(function)
         return dso >= 0 and bool(self._locations.dsos[dso].made_code)
 
+    def is_inlined(self, function: int) -> bool:
+        """Whether the function is an inlined call, whose code is within another function's."""
+        return function < len(self._locations.symbols) and self._locations.symbols.is_inlined(function)
+
     def samples_of(self, function: int) -> int:
         """Return the number of samples that are charged to a function."""
         return int(self.rows.count[self.charged_functions == function].sum())

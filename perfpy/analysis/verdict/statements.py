@@ -83,7 +83,7 @@ class Statements:
     def _begin(self, function: int) -> SourceLine | None:
         find = self._report.find_begins
         functions = self.functions
-        if find is None or functions is None or functions.is_generated(function):
+        if find is None or functions is None or functions.is_generated(function) or functions.is_inlined(function):
             return None
         return find([function]).get(function)
 

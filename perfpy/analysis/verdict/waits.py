@@ -83,6 +83,7 @@ class Wait(NamedTuple):
         thread: the one that waited longest.
         number, function: own function with most of this time, -1 and "" for none.
         in_function: its share of this time.
+        in_own: the share of all own code.
     """
 
     reason: int
@@ -92,6 +93,7 @@ class Wait(NamedTuple):
     number: int
     function: str
     in_function: float
+    in_own: float
 
 
 class Waits:
@@ -113,11 +115,11 @@ class Waits:
         masks = self._masks()
         mask = masks[functions.leaf]
         inner = functions.leaf.copy()
-        interpreter = functions.category_of == INTERPRETER
+        python = self._are_of_python()
         timed = self._are_timed_waits()
         gil = np.zeros(len(mask), np.bool_)
         for reached, callee in functions.outwards(np.arange(len(mask))):
-            gil[reached] |= timed[inner[reached]] & interpreter[callee]
+            gil[reached] |= timed[inner[reached]] & python[callee]
             mask[reached] |= masks[callee]
             inner[reached] = callee
         reasons = np.full(len(mask), OTHER, np.int64)
@@ -139,6 +141,13 @@ class Waits:
             masks[number] = sum(1 << reason for reason, pattern in patterns.items() if name and pattern.fullmatch(name))
         return masks
 
+    def _are_of_python(self) -> NDArray[np.bool_]:
+        """Return whether each function is one of CPython: other runtimes wait for conditions with a time limit, too."""
+        are_of_python: NDArray[np.bool_] = self.functions.category_of == INTERPRETER
+        for number in np.flatnonzero(are_of_python).tolist():
+            are_of_python[number] = "python" in self.functions.file(number)
+        return are_of_python
+
     def _are_timed_waits(self) -> NDArray[np.bool_]:
         """Return whether each function is a wait for a condition with a time limit, which CPython uses for its lock."""
         timed = np.zeros(len(self.functions.category_of), np.bool_)
@@ -156,15 +165,15 @@ class Waits:
         rows = rows[self.reason[rows] == reason]
         charged, periods = self.functions.charged_functions[rows], self.rows.period[rows]
         is_charged = charged >= 0
-        name, share, best = "", 0.0, -1
+        name, share, best, in_own = "", 0.0, -1, 0.0
         if is_charged.any():
             totals = sum_by(charged[is_charged], periods[is_charged], len(self.functions.category_of))
             best = int(np.argmax(totals))
-            name, share = self.functions.name(best), int(totals[best]) / period
+            name, share, in_own = self.functions.name(best), int(totals[best]) / period, int(totals.sum()) / period
             if share >= NEARLY_ALL:  # threads that wait elsewhere, for a moment, do not count
                 rows, periods = rows[charged == best], periods[charged == best]
         tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)
         of_thread = sum_by(thread.ravel(), periods, len(tids))
         matter = of_thread >= MATTERS * of_thread.max()
         longest = int(np.argmax(of_thread))
-        return Wait(reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), int(tids[longest]), best, name, share)
+        return Wait(reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), int(tids[longest]), best, name, share, in_own)

@@ -13,7 +13,7 @@ from perfpy.abi.waits import UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND
 from perfpy.analysis.samples.wait_reasons import NOTE_SHIFT
-from perfpy.analysis.verdict.waits import CHILD
+from perfpy.analysis.verdict.waits import CHILD, CPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RUNNING: Final = -1  #: in place of a wait's reason
 ONE_WAKER: Final = 0.8  # of the time of waits, which one thread ended
 MOST_OF_IT: Final = 0.5  # of the wait: what the waker did
+MOST_CHILDREN: Final = 100  # processes with more start so many that none of them is the cause
 _DEEPEST: Final = 8  # threads that wait for each other
 
 
@@ -36,6 +37,7 @@ class Waker(NamedTuple):
         reason: of its longest waits; RUNNING: it used the CPU.
         seconds: for which it did so.
         number, function: own function with most of this time, -1 and "" for none.
+        in_queue: seconds of RUNNING in which it waited for a CPU.
         depth: 1 for the thread that ended the waits itself, 2 for the one that ended its waits, and so on.
     """
 
@@ -46,6 +48,7 @@ class Waker(NamedTuple):
     number: int
     function: str
     depth: int = 1
+    in_queue: float = 0.0
 
 
 def find_waker(
@@ -68,7 +71,7 @@ def find_waker(
     least = max(elapsed - of_thread, 0.0) + MOST_OF_IT * of_thread
     for depth in range(1, _DEEPEST):
         reason = wait.reason if best is None else best.reason
-        tid = _child(waits, rows, children_of, least) if reason == CHILD else _one_waker(waits, rows)
+        tid = _child(waits, running, rows, children_of, least) if reason == CHILD else _one_waker(waits, rows)
         waker = _activity(tid, waits, running, depth) if tid > 0 and tid not in seen else None
         if waker is None or waker.seconds < least:
             break
@@ -101,27 +104,32 @@ def _one_waker(waits: Waits, rows: Int64) -> int:
     return int(threads[largest]) if totals[largest] >= ONE_WAKER * totals.sum() else 0
 
 
-def _child(waits: Waits, rows: Int64, children_of: Callable[[int], Sequence[int]], least: float) -> int:
-    """Return the child process that a process waits for: the only one that waits for most of this time itself; 0 for none.
+def _child(
+    all_waits: Waits, running: SampledFunctions | None, rows: Int64, children_of: Callable[[int], Sequence[int]], least: float
+) -> int:
+    """Return the child process that a process waits for: the only one that lives for most of this time; 0 for none.
 
-    The kernel does not record that an ended process wakes its parent. A child that uses CPUs meanwhile makes a busy program.
+    The kernel does not record that an ended process wakes its parent.
     """
-    pids = np.unique(waits.rows.dimensions["pid"][rows])
-    children = np.array(children_of(int(pids[0])) if len(pids) == 1 else [], np.int64)
-    of_children = np.flatnonzero(np.isin(waits.rows.dimensions["tid"], children))
-    tids, number = np.unique(waits.rows.dimensions["tid"][of_children], return_inverse=True)
-    long = np.flatnonzero(sum_by(number.ravel(), waits.rows.period[of_children], len(tids)) >= least * NANOSECONDS_A_SECOND)
-    return int(tids[long[0]]) if len(long) == 1 else 0
+    pids = np.unique(all_waits.rows.dimensions["pid"][rows])
+    children = children_of(int(pids[0])) if len(pids) == 1 else []
+    times = {child: sum(one.seconds for one in _activities(child, all_waits, running, 0)) for child in children[:MOST_CHILDREN]}
+    long = [child for child, seconds in times.items() if seconds >= least]
+    return long[0] if len(long) == 1 and len(children) <= MOST_CHILDREN else 0
 
 
 def _activity(tid: int, waits: Waits, running: SampledFunctions | None, depth: int) -> Waker | None:
     """Return what a thread did for most of the time."""
+    return max(_activities(tid, waits, running, depth), key=lambda one: one.seconds, default=None)
+
+
+def _activities(tid: int, waits: Waits, running: SampledFunctions | None, depth: int) -> list[Waker]:
+    """Return what a thread did: its waits by reason; the time on CPUs includes that in which it waited for one."""
     rows = np.flatnonzero(waits.rows.dimensions["tid"] == tid)
-    longest = next(iter(waits.by_reason(rows)), None)
-    candidates: list[Waker] = []
-    if longest is not None:
-        pid = int(waits.rows.dimensions["pid"][rows[0]])
-        candidates.append(Waker(tid, pid, longest.reason, longest.seconds, longest.number, longest.function, depth))
+    reasons = waits.by_reason(rows)
+    pid = int(waits.rows.dimensions["pid"][rows[0]]) if len(rows) else 0
+    activities = [Waker(tid, pid, one.reason, one.seconds, one.number, one.function, depth) for one in reasons if one.reason != CPU]
+    in_queue = sum(one.seconds for one in reasons if one.reason == CPU)
     rows = np.flatnonzero(running.rows.dimensions["tid"] == tid) if running is not None else rows[:0]
     if running is not None and len(rows):
         charged, periods = running.charged_functions[rows], running.rows.period[rows]
@@ -130,5 +138,6 @@ def _activity(tid: int, waits: Waits, running: SampledFunctions | None, depth: i
             number = int(np.argmax(sum_by(charged[charged >= 0], periods[charged >= 0], len(running.category_of))))
             name = running.name(number)
         pid = int(running.rows.dimensions["pid"][rows[0]])
-        candidates.append(Waker(tid, pid, RUNNING, int(periods.sum()) / NANOSECONDS_A_SECOND, number, name, depth))
-    return max(candidates, key=lambda one: one.seconds, default=None)
+        seconds = int(periods.sum()) / NANOSECONDS_A_SECOND
+        activities.append(Waker(tid, pid, RUNNING, seconds + in_queue, number, name, depth, in_queue))
+    return activities

@@ -123,7 +123,7 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
     elif interval(first.charged, functions.effective).high <= IS_SMALL:
         largest = max(hottest, key=lambda one: one.charged)
         numbers = {"charged": largest.charged, "high": interval(largest.charged, functions.effective).high}
-        file = "" if largest.category == OWN else source("", None, _shown_file(largest))
+        file = "" if largest.category == OWN or functions.is_generated(largest.number) else source("", None, _shown_file(largest))
         name = (
             f"{function_text(largest.name)}{_source(evidence, largest) or file}"
             if largest.name
@@ -187,8 +187,10 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
     if work is not None and work.share >= HALF * hot.charged and _is_named(work.share, functions, IS_SECOND):
         numbers["kernel work"], names["kernel work"] = work.share, work.name
         kind = "page faults" if work.name == PAGE_FAULTS else f"the system call {visible(work.name)}()"
-        where = f"{kind} of {function_text(hot.name)}{_source(evidence, hot, in_kernel=True)}"
-        text = f"{_start(work.share, functions)} of {measure} in {where}"
+        function = f"{function_text(hot.name)}{_source(evidence, hot, in_kernel=True)}"
+        text = f"{_start(work.share, functions)} of {measure} in {kind} of {function}"
+        if work.share < MOSTLY * hot.charged:
+            text = f"{_start(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
         return _Beginning(text, "kernel work", numbers, names)
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
         numbers["callee"], names["callee"] = callee.share, callee.name

@@ -9,6 +9,7 @@ from perfpy.views.readable import at_a_glance, short_path
 
 _PYTHON: Final = re.compile(r"py::([^:(]+):(?!:)(.+)", re.DOTALL)
 _SCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):[~^+*]? (?:file://)?(\S.*?):(\d+:\d+)")
+_JAVA: Final = re.compile(r"[\w$.]+(?:\[\])* ([\w$]+(?:\.[\w$]+)+)\([^()]*\)")
 #: Python's functions without a name of their own
 _NAMELESS: Final = {
     "<genexpr>": "a generator expression",
@@ -42,6 +43,8 @@ def name_in_sentence(name: str) -> str:
         return _of_python(python[1], python[2])
     if script := _SCRIPT.fullmatch(name):
         return f"the top level of {short_path(script[1])}" if script[2] == "1:1" else "an anonymous function"
+    if java := _JAVA.fullmatch(name):
+        return f"{java[1]}()"
     text = at_a_glance(name)
     if text != name and text.endswith(")") and " (" in text and name.partition(":")[0].isalpha():
         text = text.rpartition(" (")[0]
@@ -78,5 +81,5 @@ def without_arguments(name: str) -> str:
     for position in range(len(name) - 1, 0, -1):
         depth += {")": 1, "(": -1}.get(name[position], 0)
         if not depth:
-            return name[:position]
+            return name[:position].rstrip()
     return name

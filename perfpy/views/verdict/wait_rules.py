@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
 LEAST: Final = 0.02  # seconds
 BUSY: Final = 0.5  # of the elapsed time: programs that use CPUs for longer do not mainly wait
+OF_PROGRAM: Final = 0.5  # of the waits for a lock: those of the program's own code
+IN_QUEUE: Final = 0.1  # of the time that a waker used a CPU: waits for one
 IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
 
 #: threads that wait for each other
@@ -101,7 +103,8 @@ def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
 
 def _activity(waker: Waker) -> str:
     if waker.reason == RUNNING:
-        return f"used a CPU for {seconds(waker.seconds)}"
+        is_alone = waker.in_queue < IN_QUEUE * waker.seconds
+        return f"used a CPU{'' if is_alone else ', or waited for one,'} for {seconds(waker.seconds)}"
     if waker.reason == reasons.SLEEP:
         return f"slept {seconds(waker.seconds)}"
     return f"waited {seconds(waker.seconds)} {_WORDS[waker.reason]}"
@@ -115,11 +118,16 @@ def main_wait(evidence: Evidence) -> Wait | None:
     waits = [wait for wait in evidence.waits.by_reason() if wait.seconds >= least]
     used = evidence.seconds or 0.0
     is_busy = used >= BUSY * evidence.elapsed
-    causes = [wait for wait in waits if wait.reason not in FOR_WORK and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))]
+    causes = [wait for wait in waits if not _is_for_work(wait) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))]
     between = [wait for wait in causes if wait.reason in OF_THREADS]
     if between or causes:
         return (between or causes)[0]
     return waits[0] if waits and not is_busy else None
+
+
+def _is_for_work(wait: Wait) -> bool:
+    """Whether threads wait for work: also those of a runtime, which wait for a lock without code of the program."""
+    return wait.reason in FOR_WORK or (wait.reason == reasons.LOCK and wait.in_own < OF_PROGRAM)
 
 
 def waits_first(evidence: Evidence, wait: Wait) -> bool:

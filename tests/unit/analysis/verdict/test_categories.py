@@ -45,6 +45,8 @@ def test_the_path_and_the_name_decide(path: str, name: str, expected: int) -> No
         ("JS:^next node:internal/queue:69:14", INTERPRETER),
         ("Lcom/example/Main;::run", OWN),
         ("Ljava/util/HashMap;::get", LIBRARY),
+        ("java.lang.String Main.join(int)", OWN),
+        ("java.lang.Object jdk.internal.misc.Unsafe.allocateUninitializedArray(java.lang.Class, int)", LIBRARY),
         ("BytecodeHandler:Ldar", INTERPRETER),
     ],
 )

@@ -19,6 +19,8 @@ from perfpy.views.verdict.sentence import function_text
         ("void order<Row>(std::vector<Row, std::allocator<Row> >&)", "order<Row>()"),
         ("Sum::operator()(int) const", "Sum::operator()()"),
         ("std::function<void (int)>::operator()(int) const", "std::function<void (int)>::operator()()"),
+        ("java.lang.String Main.join(int)", "Main.join()"),
+        ("int[] app.Rows.sort(java.util.List, int)", "app.Rows.sort()"),
         ("__memmove_avx_unaligned_erms", "memmove()"),
         ("__strlen_evex", "strlen()"),
         ("__memset_avx512_unaligned_erms", "memset()"),

@@ -109,7 +109,7 @@ def test_the_line_of_a_library_call_is_that_of_the_call(tmp_path: Path) -> None:
 def test_the_line_of_system_calls_is_that_of_the_call(tmp_path: Path) -> None:
     call = Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", "pread@libc.so.6", "ask+48", "main"), 600)
     first, *_ = with_lines(tmp_path, [call, Stack(("ask+16", "main"), 400)], line_of_statement)
-    assert first == "60 % of the CPU time is in the system call pread64() of ask() (a.c:43)."
+    assert first == "100 % of the CPU time is in ask() (a.c:43) and the code it calls, mostly the system call pread64()."
 
 
 def test_the_line_of_a_fault_is_not_that_before(tmp_path: Path) -> None:
@@ -164,8 +164,14 @@ def test_page_faults_and_system_calls_are_named(tmp_path: Path) -> None:
     assert first == "80 % of the CPU time is in the system call pread64() of ask()."
 
 
-@pytest.mark.parametrize(("others", "share"), [(0, 80), (40, 50)])
-def test_the_way_into_the_kernel_belongs_to_the_only_system_call(others: int, share: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [
+        (0, "80 % of the CPU time is in the system call pread64() of ask()."),
+        (40, "100 % of the CPU time is in ask() and the code it calls, mostly the system call pread64()."),
+    ],
+)
+def test_the_way_into_the_kernel_belongs_to_the_only_system_call(others: int, text: str, tmp_path: Path) -> None:
     way = ("do_syscall_64@kernel", "entry_SYSCALL_64_after_hwframe@kernel")
     stacks = [
         Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", *way, "pread@libc.so.6", "ask", "main"), 500),
@@ -173,7 +179,14 @@ def test_the_way_into_the_kernel_belongs_to_the_only_system_call(others: int, sh
         Stack(("vfs_write@kernel", "__x64_sys_write@kernel", *way, "write@libc.so.6", "ask", "main"), others),
         Stack(("ask", "main"), 200 - others),
     ]
-    assert texts(tmp_path, *stacks)[0] == f"{share} % of the CPU time is in the system call pread64() of ask()."
+    assert texts(tmp_path, *stacks)[0] == text
+
+
+def test_locks_of_a_runtimes_own_threads_are_no_cause(tmp_path: Path) -> None:
+    """Nor are waits for a condition with a time limit waits for Python's lock in other runtimes."""
+    idle = [Stack((*FUTEX, "sem_wait@libc.so.6", "start_thread@libc.so.6"), 900, tid=tid, state="S") for tid in (101, 102)]
+    (first,) = texts(tmp_path, Stack(("work", "main"), 900), *idle, seconds=1.0)
+    assert first == "100 % of the CPU time is in work(), called from main()."
 
 
 def test_threads_that_wait_elsewhere_do_not_count(tmp_path: Path) -> None:

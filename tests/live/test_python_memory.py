@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -86,7 +87,9 @@ def test_lines_of_a_program_that_runs(python: str, tmp_path: Path):
         try:
             time.sleep(0.3)
             for seconds in ("1.2", "4", "15", "60"):  # a busy machine gives the program little time
+                process.send_signal(signal.SIGCONT)
                 record("-p", str(process.pid), "--", "sleep", seconds, folder=tmp_path)
+                process.send_signal(signal.SIGSTOP)  # it would spin while its recording is read
                 text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
                 lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)
                 if len(lines) > ENOUGH_SAMPLES:

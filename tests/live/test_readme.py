@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,8 +85,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "loop.py").write_text(
         "import time\ndef busy():\n    return sum(i * i for i in range(20_000))\n\nwhile True:\n    busy()\n    time.sleep(0.003)\n"
     )
-    running = subprocess.Popen([sys.executable, folder / "loop.py"])
-    (folder / "running.pid").write_text(str(running.pid))
     hosts = [
         folder / "before" / "web1.data",
         folder / "before" / "web2.data",
@@ -98,8 +97,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         shell(f"perfpy record -q -g -e cpu-clock -o {name} -- ./program", folder)
     yield folder
     shell(f"perfpy probe -q -d 'probe_{COMPILED_NAME}:*' || true", folder)
-    running.kill()
-    running.wait()
+
+
+@contextmanager
+def running_program(folder: Path) -> Iterator[None]:
+    """Run the Python program; pgrep finds it."""
+    with subprocess.Popen([sys.executable, folder / "loop.py"]) as process:
+        (folder / "running.pid").write_text(str(process.pid))
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def shell(line: str, folder: Path) -> str:
@@ -137,7 +145,8 @@ def test_the_line_answers(wish: str, line: str, folder: Path) -> None:
     data = (folder / "perf.data").read_bytes()
     for endless, ending in ENDING.items():
         line = re.sub(rf"{endless}\b", ending, line)
-    result = shell(line, folder)
+    with running_program(folder) if "pgrep" in line else nullcontext():
+        result = shell(line, folder)
     written = [folder / name for name in re.findall(r"(?:--html|-o) (\S+)", line)]
     assert SHOWS.get(wish, "") in result
     assert result or all(path.stat().st_size for path in written)

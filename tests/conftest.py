@@ -119,9 +119,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cases", choices=CHOICES, help="which cases of slow tests run: one of each (some), the others (rest), or all")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes `-n auto` starts: two more than CPUs, because live tests wait most of their time."""
-    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 2
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many processes `-n auto` starts: two more than CPUs, four if most tests are live ones, which wait half of the time."""
+    cpu_count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cpu_count + (4 if config.option.cases == "rest" else 2)
 
 
 @pytest.hookimpl(tryfirst=True)

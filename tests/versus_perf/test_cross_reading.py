@@ -92,5 +92,5 @@ def test_every_perf_reads_it(about, tmp_path, perf, capfd):
             if not differs:
                 assert lines_of(reading, ours([reading, *more], path, capfd)) == lines_of(reading, theirs), (line, reading)
             if newer:  # without symbols, whose reading takes longest
-                read([newer, reading, *(["-F", "comm,tid,time,event"] if reading == "script" else more)], path)
+                read([newer, reading, *(["-F", "comm,tid,event"] if reading == "script" else more)], path)
     assert "# missing features" in read([perf, "report", "--header-only", "-I"], path)

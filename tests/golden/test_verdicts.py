@@ -15,6 +15,7 @@ from perfpy.errors import PerfError
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.verdict.profile import profile_verdict
+from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +104,18 @@ def errors_of_function(sentence: Sentence, samples: Samples) -> list[str]:
     return [reason for reason, holds in checks.items() if not holds]
 
 
+def errors_of_line(sentence: Sentence, recording: Recording) -> list[str]:
+    """Return the line of a sentence if the function has no samples there: lines of calls are not in samples' own lines."""
+    if sentence.rule != "hot function" or sentence.names["function"].startswith(("py::", "JS:")):
+        return []
+    printed_line = re.search(re.escape(function_text(sentence.names["function"])) + r" \(([^()]+:\d+)\)", sentence.text)
+    if printed_line is None:
+        return []
+    rows = recording.report(by="symbol,srcline")
+    lines = {row.texts["srcline"].strip() for row in rows if sentence.names["function"] in row.texts["symbol"]}
+    return [] if printed_line[1] in lines else [f"line {printed_line[1]}"]
+
+
 def errors_of_category(sentence: Sentence, samples: Samples) -> list[str]:
     """Return what is false in a sentence on a category."""
     if " in the kernel" not in sentence.text:
@@ -114,7 +127,7 @@ def errors_of(sentence: Sentence, recording: Recording, samples: Samples) -> lis
     """Return what is false in a sentence."""
     numbers = sentence.numbers
     if "function" in sentence.names and sentence.rule != "longest wait":
-        return errors_of_function(sentence, samples)
+        return errors_of_function(sentence, samples) + errors_of_line(sentence, recording)
     if sentence.rule == "category":
         return errors_of_category(sentence, samples)
     if sentence.rule == "no symbols":

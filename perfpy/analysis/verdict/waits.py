@@ -80,6 +80,7 @@ class Wait(NamedTuple):
         reason: one of the numbers above.
         seconds: their sum over these threads.
         threads: the number of threads with a share of the waits that matters.
+        processes: the number of their processes.
         thread: the one that waited longest.
         number, function: own function with most of this time, -1 and "" for none.
         in_function: its share of this time.
@@ -89,6 +90,7 @@ class Wait(NamedTuple):
     reason: int
     seconds: float
     threads: int
+    processes: int
     thread: int
     number: int
     function: str
@@ -176,4 +178,6 @@ class Waits:
         of_thread = sum_by(thread.ravel(), periods, len(tids))
         matter = of_thread >= MATTERS * of_thread.max()
         longest = int(np.argmax(of_thread))
-        return Wait(reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), int(tids[longest]), best, name, share, in_own)
+        pids = self.rows.dimensions["pid"][rows[matter[thread.ravel()]]] if "pid" in self.rows.dimensions else tids[:1]
+        processes = len(np.unique(pids))
+        return Wait(reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), processes, int(tids[longest]), best, name, share, in_own)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.verdict.wakers import RUNNING
-from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import Sentence, beginning, function_text, number_word, seconds, source
 
@@ -63,7 +62,7 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
         reason += " that no recorded thread signalled"
     numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
     if wait.threads > 1:
-        who = beginning(f"{number_word(wait.threads)} {plural(wait.threads, 'thread')}")
+        who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
         text = f"{who} {verb} {seconds(wait.seconds)} in total{reason}"
     else:
         who = visible(evidence.comm(wait.thread)) or "The program"
@@ -116,10 +115,13 @@ def main_wait(evidence: Evidence) -> Wait | None:
         return None
     least = max(MATTERS * evidence.elapsed, LEAST)
     waits = [wait for wait in evidence.waits.by_reason() if wait.seconds >= least]
-    used = evidence.seconds or 0.0
-    is_busy = used >= BUSY * evidence.elapsed
+    in_queue = sum(wait.seconds for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU)
+    is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
     causes = [wait for wait in waits if not _is_for_work(wait) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))]
     between = [wait for wait in causes if wait.reason in OF_THREADS]
+    idle = next((wait for wait in waits if _is_for_work(wait) and wait.threads == 1), None)
+    if not between and causes and causes[0].reason == reasons.CPU and idle and idle.seconds > causes[0].seconds and not is_busy:
+        return idle  # the only thread that waits has more to wait for than CPUs
     if between or causes:
         return (between or causes)[0]
     return waits[0] if waits and not is_busy else None

@@ -182,6 +182,27 @@ def test_the_way_into_the_kernel_belongs_to_the_only_system_call(others: int, te
     assert texts(tmp_path, *stacks)[0] == text
 
 
+def test_processes_that_wait_are_no_threads(tmp_path: Path) -> None:
+    waits = [Stack(DISK, 500, tid=pid, pid=pid, state="D") for pid in (100, 200)]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, seconds=1.0)
+    assert first == "Two processes waited 1 s in total for the disk, in save()."
+
+
+def test_children_that_use_cpus_or_wait_for_one_are_no_wait_of_their_parent(tmp_path: Path) -> None:
+    parent = Stack(CHILD, 900, state="S")
+    child = [Stack(("compile", "main"), 300, tid=200, pid=200), Stack(("schedule@kernel", "compile"), 600, tid=200, pid=200, state="R")]
+    first, *_ = texts(tmp_path, parent, *child, seconds=0.95)
+    assert first.startswith("100 % of the CPU time is in compile()")
+
+
+def test_a_wait_for_events_is_not_hidden_by_a_shorter_one_for_a_cpu(tmp_path: Path) -> None:
+    poll = ("schedule@kernel", "do_sys_poll@kernel", "poll@libc.so.6", "receive")
+    first, *_ = texts(
+        tmp_path, Stack(poll, 700, state="S"), Stack(("schedule@kernel", "receive"), 250, state="R"), Stack(("main",), 20), seconds=1.0
+    )
+    assert first == "app waited 0.7 s of 1 s for events, in receive()."
+
+
 def test_locks_of_a_runtimes_own_threads_are_no_cause(tmp_path: Path) -> None:
     """Nor are waits for a condition with a time limit waits for Python's lock in other runtimes."""
     idle = [Stack((*FUTEX, "sem_wait@libc.so.6", "start_thread@libc.so.6"), 900, tid=tid, state="S") for tid in (101, 102)]

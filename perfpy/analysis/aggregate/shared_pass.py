@@ -99,7 +99,10 @@ class _Group:
         plans = [fold.scan.folding for fold in folds]
         self._fingerprints = list(dict.fromkeys(name for plan in plans for name in plan.fingerprints))
         self._names = list(dict.fromkeys(name for plan in plans for name in plan.measures))
-        self._chain_numbers = {plan.by_function: ChainNumbers(by_function=plan.by_function) for plan in plans if plan.chains}
+        kinds_of_chains = {plan.by_function for plan in plans if plan.chains}
+        self._chain_numbers: dict[bool, ChainNumbers] = {}
+        for by_function in sorted(kinds_of_chains):  # those by address first
+            self._chain_numbers[by_function] = ChainNumbers(by_function=by_function, by_address=self._chain_numbers.get(False))
         for fold, plan in zip(folds, plans, strict=True):
             fold.begin(self._chain_numbers[plan.by_function] if plan.chains else None)
         self._begin_kinds()

@@ -8,7 +8,7 @@ calls.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from perfpy.debuginfo.debug_info import DebugInfos
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -107,17 +107,32 @@ class SourceShares(NamedTuple):
     frame_lines: FrameLines | None = None
 
 
+class _Callers(NamedTuple):
+    """The distinct callers in the callchains of consecutive rows.
+
+    Attributes:
+        begin, end: the rows.
+        state: of each caller (_state).
+        row: of each caller, ascending, counted from `begin`.
+    """
+
+    begin: int
+    end: int
+    state: NDArray[np.int32]
+    row: NDArray[np.int32]
+
+
 class _LineRows(NamedTuple):
     """Rows of equal samples: frame, percentage of the event and number of samples of each row.
 
     Attributes:
-        callers: frames of callers, and the row of each; None without callchains.
+        callers: of all rows, some rows at a time; None without callchains.
     """
 
     frame: Int64
     percent: NDArray[np.float64]
     samples: Int64
-    callers: tuple[Int64, Int64] | None
+    callers: list[_Callers] | None
 
 
 def source_scan(data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter) -> SampleScan:
@@ -150,15 +165,15 @@ def source_shares(
     return shares
 
 
-def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[Int64, Int64]:
-    """Return the distinct states (_state) of the callers in each row's callchain, and the row of each."""
+def _callers(chain: Int64, table: ChainSource, locations: Locations) -> list[_Callers]:
+    """Return the distinct states (_state) of the callers in each row's callchain."""
     frames, offsets = table.chains()
     lengths = np.diff(offsets)[chain]
     is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
-    blocks: list[Int64] = [np.zeros(0, np.int64)]
+    blocks, states = [], 2 * len(locations.level)
     for begin, end in row_blocks(np.append(0, np.cumsum(lengths)), _BLOCK):
         index, _ = slices_index(offsets[chain[begin:end]], lengths[begin:end])
-        row = np.repeat(np.arange(begin, end), lengths[begin:end])
+        row = np.repeat(np.arange(end - begin), lengths[begin:end])
         index, row = index[frames[index] >= 0], row[frames[index] >= 0]
         callers = frames[index].astype(np.int64)
         # The first frame of user space and of the kernel is where they were interrupted; other addresses are those after a call.
@@ -167,9 +182,19 @@ def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[In
             of_level = np.flatnonzero(levels == level)
             is_call[of_level[np.diff(row[of_level], prepend=-1) > 0]] = False
         # a recursive function counts once
-        blocks.append(distinct(row << 32 | _state(callers, is_call & ~is_runtime_code[locations.dso[callers]])))
-    pairs = np.concatenate(blocks)
-    return pairs & 0xFFFFFFFF, pairs >> 32
+        row, state = _distinct_pairs(row, _state(callers, is_call & ~is_runtime_code[locations.dso[callers]]), states)
+        blocks.append(_Callers(begin, end, state.astype(np.int32), row.astype(np.int32)))
+    return blocks
+
+
+def _distinct_pairs(first: NDArray[Any], second: NDArray[Any], most: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the distinct pairs of numbers in ascending order; most: above every second number."""
+    most = max(most, 1)
+    pairs = first.astype(np.int64) * most + second
+    if len(pairs) and int(first.max()) < (1 << 31) // most - 1:
+        pairs = pairs.astype(np.int32)  # sorted in half the time
+    pairs = distinct(pairs)
+    return pairs // most, pairs % most
 
 
 def _state(frames: Int64, is_call: NDArray[np.bool_] | bool) -> Int64:
@@ -180,15 +205,26 @@ def _state(frames: Int64, is_call: NDArray[np.bool_] | bool) -> Int64:
 
 def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
     """Return the shares of some rows."""
-    count = len(rows.frame)
-    callers, row = rows.callers or (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    all_states = np.concatenate([_state(rows.frame, False), callers])
-    states = distinct(all_states)
-    which = np.searchsorted(states, all_states)
-    percent = np.bincount(which[:count], rows.percent, len(states)).astype(np.float64)
+    count, own = len(rows.frame), _state(rows.frame, False)
+    callers = [_Callers(0, count, *np.zeros((2, 0), np.int32))] if rows.callers is None else rows.callers
+    is_present = np.zeros(2 * len(symbolizer.frames), np.bool_)
+    is_present[own] = True
+    for block in callers:
+        is_present[block.state] = True
+    states = np.flatnonzero(is_present)
+    position = np.cumsum(is_present) - 1  # of each state among those present
+    which = position[own]
+    percent = np.bincount(which, rows.percent, len(states)).astype(np.float64)
     lines = _Lines(symbolizer, states)
-    within = np.concatenate([np.arange(count), row])
-    files = lines.files(percent, sum_by(which[:count], rows.samples, len(states)), (within, which, rows.percent))
+    blocks = (
+        (
+            np.concatenate([np.arange(block.end - block.begin), block.row]),
+            np.concatenate([which[block.begin : block.end], position[block.state]]),
+            rows.percent[block.begin : block.end],
+        )
+        for block in callers
+    )
+    files = lines.files(percent, sum_by(which, rows.samples, len(states)), blocks)
     return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.callers is not None, lines.of_frames())
 
 
@@ -261,36 +297,38 @@ class _Lines:
             self._paths.append(path)
         return self._paths.index(path)
 
-    def files(self, percent: NDArray[np.float64], samples: Int64, within: tuple[Int64, Int64, NDArray[np.float64]]) -> list[SourceFile]:
+    def files(
+        self, percent: NDArray[np.float64], samples: Int64, within: Iterable[tuple[Int64, Int64, NDArray[np.float64]]]
+    ) -> list[SourceFile]:
         """Return the files, sorted by share.
 
         Args:
             percent: percentage of each frame.
             samples: number of samples of each frame.
-            within: rows, the frames that contain each (its own first), and the percentage of each row.
+            within: for some rows at a time, the rows, the frames that contain each (its own first), and the percentage of each row.
         """
         rows = np.flatnonzero(self._file >= 0)
         key = self._file[rows] << 32 | self._line[rows]
         keys, number = np.unique(key, return_inverse=True)
         number = number.ravel()
-        row, frame, percent_of_row = within
-        begin, end = (np.searchsorted(self._chain[rows], frame, side) for side in ("left", "right"))
-        index, starts = slices_index(begin, end - begin)
-        row = np.repeat(row, np.diff(starts))
-        # a line that occurs twice in a row counts once
-        pairs = distinct(row * len(keys) + number[index])
-        with_inlined = np.bincount(pairs % max(len(keys), 1), percent_of_row[pairs // max(len(keys), 1)], len(keys))
+        with_inlined, inlined_there = np.zeros(len(keys)), np.zeros(len(self._paths))
+        for row, frame, percent_of_row in within:
+            begin, end = (np.searchsorted(self._chain[rows], frame, side) for side in ("left", "right"))
+            index, starts = slices_index(begin, end - begin)
+            row_of_line = np.repeat(row, np.diff(starts))
+            # a line that occurs twice in a row counts once
+            for of_line, sums in ((number, with_inlined), (self._file[rows], inlined_there)):
+                row_of_pair, which = _distinct_pairs(row_of_line, of_line[index], len(sums))
+                np.add.at(sums, which, percent_of_row[row_of_pair])
         innermost = self._first[self._chain[rows]] == rows
         own = np.bincount(number[innermost], percent[self._chain[rows][innermost]], len(keys))
         counts = sum_by(number[innermost], samples[self._chain[rows][innermost]], len(keys))
-        of_file = distinct(row << 32 | self._file[rows][index])
-        inlined_there = np.bincount(of_file & 0xFFFFFFFF, percent_of_row[of_file >> 32], len(self._paths)).tolist()
         lines: dict[int, list[SourceLine]] = {}
         shares: dict[int, float] = {}
         for key_, one, all_, count in zip(keys.tolist(), own.tolist(), with_inlined.tolist(), counts.tolist(), strict=True):
             lines.setdefault(key_ >> 32, []).append(SourceLine(key_ & 0xFFFFFFFF, one, all_, count))
             shares[key_ >> 32] = shares.get(key_ >> 32, 0.0) + one
-        files = [SourceFile(self._paths[file], shares[file], inlined_there[file], its) for file, its in lines.items()]
+        files = [SourceFile(self._paths[file], shares[file], float(inlined_there[file]), its) for file, its in lines.items()]
         return sorted(files, key=lambda file: (-file.with_inlined, -file.percent, file.path))
 
     def of_frames(self) -> FrameLines:

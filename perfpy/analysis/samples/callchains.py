@@ -16,6 +16,8 @@ from perfpy.abi.columns import distinct, rows_where, slices_index
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns, Ragged
@@ -174,6 +176,14 @@ class ChainTable:
             self._frames.append(frames[slices_index(starts[new], lengths)[0]])
             self._stored += self._lengths[-1].nbytes + self._frames[-1].nbytes
         return ids
+
+    def since(self, number: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        """Yield the chains from a number on, in order: frame ids and the number of frames of each, as add() takes them."""
+        for frames, lengths in zip(self._frames, self._lengths, strict=True):
+            known = min(number, len(lengths))
+            number -= known
+            if known < len(lengths):
+                yield frames[int(lengths[:known].sum()) :], lengths[known:]
 
     def _hashes(
         self, frames: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64], counts: NDArray[np.int64]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, RecordType
 from perfpy.plurals import plural
 from perfpy.views.page.packing import packed
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 #: above this number, one of several marks is kept
 MOST_MARKS: Final = 100_000
+_BLOCK: Final = 1 << 16  # samples
 _MOST_RECORDS: Final = 200_000  # read of the side-band
 _TYPES: Final = (RecordType.FORK, RecordType.EXIT, RecordType.COMM, RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE)
 #: software events that happen at moments, without their modifiers
@@ -101,7 +103,10 @@ def make_marks(source: MarkSource, parts: Sequence[Stacks], symbols: SymbolOptio
 def _sampled(parts: Sequence[Stacks]) -> tuple[set[int], int]:
     """Return the tasks with samples, and the time of the last sample."""
     timed = [part.timed for part in parts if part.timed is not None and len(part.timed.time)]
-    tasks = {task for one in timed for task in np.unique(one.pid.astype(np.int64) << 32 | one.tid.astype(np.int64) & 0xFFFFFFFF).tolist()}
+    pairs = (
+        (one.pid[begin : begin + _BLOCK], one.tid[begin : begin + _BLOCK]) for one in timed for begin in range(0, len(one.pid), _BLOCK)
+    )
+    tasks = {task for pid, tid in pairs for task in distinct(pid.astype(np.int64) << 32 | tid.astype(np.int64) & 0xFFFFFFFF).tolist()}
     return tasks, max((int(one.time.max()) for one in timed), default=0)
 
 

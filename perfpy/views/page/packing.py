@@ -30,11 +30,18 @@ def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
         return {"n": rows, "all": values[0].item() if rows else 0}
     if values.dtype.kind == "f" or int(values.max()) >= _WIDEST:
         return {"n": rows, "bytes": 8, "z": _deflated(values.astype("<f8").tobytes())}
-    numbers = np.diff(values, prepend=values[:1] * 0) if ascending else values
+    numbers = _differences(values) if ascending else values.astype("<u4")
     width = max(1, (int(numbers.max()).bit_length() + 7) // 8)
-    planes = numbers.astype("<u4").view(np.uint8).reshape(rows, 4)[:, :width].T
-    column = {"n": rows, "bytes": width, "z": _deflated(planes.tobytes())}
+    column = {"n": rows, "bytes": width, "z": _deflated(numbers.view(np.uint8).reshape(rows, 4)[:, :width].T.tobytes())}
     return {**column, "delta": 1} if ascending else column
+
+
+def _differences(values: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return the differences of numbers below 1 << 32 to those before, without columns of 64 bits."""
+    differences = np.empty(len(values), "<u4")
+    differences[0] = values[0]
+    np.subtract(values[1:], values[:-1], out=differences[1:], casting="unsafe")
+    return differences
 
 
 def _deflated(data: bytes) -> Base64:

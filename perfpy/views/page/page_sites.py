@@ -74,7 +74,7 @@ class PageSites:
         number_of = dict(zip(sorted({site for _, site in spots}), numbers, strict=True))
         return [(line, number_of[site], own) for (line, site), own in spots.items()]
 
-    def of_rows(self, rows: NDArray[np.int32]) -> Int64:
+    def of_rows(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the number of each row's site, 0 for none."""
-        numbers: Int64 = self._number[self.site_of_row][rows]
+        numbers: NDArray[np.int32] = self._number.astype(np.int32)[self.site_of_row][rows]
         return numbers

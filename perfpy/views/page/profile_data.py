@@ -34,7 +34,7 @@ from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.symbols.interning import IdTable
 from perfpy.views.page.marks import mark_data, task_of
 from perfpy.views.page.packing import packed
-from perfpy.views.page.sample_rows import Levels, SampleRows, TasksAndCpus
+from perfpy.views.page.sample_rows import Levels, SampleRows, TasksAndCpus, distinct_of_blocks
 from perfpy.views.page.wait_lanes import wait_lane_data
 from perfpy.views.readable import at_a_glance, source_file
 
@@ -114,6 +114,7 @@ def profile_data(
     rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
     tick = _tick(rows)
     timed = [[one.in_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
+    del rows  # with times in nanoseconds
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
     begin = _begin(columns[0])
     if marks is not None and len(tasks):
@@ -185,8 +186,8 @@ def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
 
 def _distinct(rows: Sequence[Sequence[SampleRows]], name: str) -> NDArray[np.int64]:
     """Return all values of a column, sorted."""
-    values = [distinct(getattr(one, name)) for parts in rows for one in parts]
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *values]))
+    values = [distinct_of_blocks(getattr(one, name)) for parts in rows for one in parts]
+    return distinct(np.concatenate([np.zeros(0, np.int64), *values]))
 
 
 def _with_waits_apart(part: Stacks) -> list[Stacks]:
@@ -304,7 +305,7 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int, sites: PageSites | 
     if timed is None:
         return SampleRows(node, part.weight.view(np.int64), part.count, none, none, none, none)
     count = np.ones(len(node), np.int8) if timed.count is None else timed.count
-    when = timed.time.astype(np.int64) - begin if _is_timed(part) else none
+    when = timed.time.view(np.int64) - begin if _is_timed(part) else none
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
     site = none if sites is None or timed.site is None else sites.of_rows(timed.site)
     return SampleRows(node, timed.weight.view(np.int64), count, when, task, timed.cpu, site)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.symbols.interning import IdTable
@@ -47,10 +48,12 @@ class SampleRows(NamedTuple):
         return SampleRows(*(column[rows] if len(column) else column for column in self))
 
     def in_ticks(self, tick: int) -> SampleRows:
-        """Return the samples in order of time, with times in ticks."""
+        """Return the samples in order of time, with times in ticks, which must be below 1 << 31."""
         is_ordered = bool((self.time[1:] >= self.time[:-1]).all())
         rows = self if is_ordered else self.take(np.argsort(self.time, kind="stable"))
-        return rows._replace(time=rows.time // tick)
+        ticks = np.empty(len(rows.time), np.int32)
+        np.floor_divide(rows.time, tick, out=ticks, casting="unsafe")
+        return rows._replace(time=ticks)
 
     def choose_evenly(self, each: int) -> tuple[SampleRows, NDArray[np.int64]]:
         """Return one of each `each` samples, with the weight of all of them, and its row.
@@ -109,6 +112,20 @@ class Levels(NamedTuple):
         return cls(overview, rows.without_times(), chunks, [*np.searchsorted(chosen, begins).tolist(), len(chosen)])
 
 
+def distinct_of_blocks(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct values in ascending order, without a sorted copy of all of them."""
+    blocks = [distinct(values[begin : begin + _BLOCK]) for begin in range(0, len(values), _BLOCK)]
+    return distinct(np.concatenate([values[:0], *blocks]))
+
+
+def _positions(known: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the position of each value among the known ones."""
+    positions = np.empty(len(values), np.int32)
+    for begin in range(0, len(values), _BLOCK):
+        positions[begin : begin + _BLOCK] = np.searchsorted(known, values[begin : begin + _BLOCK])
+    return positions
+
+
 class TasksAndCpus(NamedTuple):
     """All tasks and CPUs of a page, sorted: samples have their numbers."""
 
@@ -119,8 +136,8 @@ class TasksAndCpus(NamedTuple):
         """Return the columns of some samples."""
         columns = {"node": packed(rows.node), "weight": packed(rows.weight), "count": packed(rows.samples)}
         if len(rows.task):
-            columns["thread"] = packed(np.searchsorted(self.tasks, rows.task))
-            columns["cpu"] = packed(np.searchsorted(self.cpus, rows.cpu))
+            columns["thread"] = packed(_positions(self.tasks, rows.task))
+            columns["cpu"] = packed(_positions(self.cpus, rows.cpu))
         if len(rows.site):
             columns["site"] = packed(rows.site)
         if len(rows.time):

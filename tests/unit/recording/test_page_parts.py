@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.analysis.aggregate import shared_pass
+from perfpy.analysis.aggregate import chain_numbers, shared_pass
 from perfpy.analysis.entries.options import ReportOptions
 from perfpy.analysis.filters.event_switch import EventSwitch
 from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.samples.callchains import frames_of
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records import stream
 from perfpy.recording import Recording
@@ -96,6 +97,24 @@ def test_the_parts_do_not_depend_on_the_size_of_batches(name: str, tmp_path: Pat
     assert fold() == expected
     monkeypatch.setattr(shared_pass, "_KINDS_KEPT", 0)
     assert fold() == expected
+
+
+def test_the_frames_of_callchains_are_looked_up_once_for_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks and verdict need callchains by function, source lines by address."""
+
+    def chains_looked_up(*, code: bool) -> int:
+        counts = []
+
+        def look_up(*args: Any) -> Any:
+            counts.append(len(args[0]))
+            return frames_of(*args)
+
+        monkeypatch.setattr(chain_numbers, "frames_of", look_up)
+        with unpacked("chains", tmp_path) as recording:
+            page_parts(recording, None, SYMBOLS, code=code)
+        return sum(counts)
+
+    assert 0 < chains_looked_up(code=True) == chains_looked_up(code=False)
 
 
 @pytest.mark.parametrize("function", [None, "spin"])

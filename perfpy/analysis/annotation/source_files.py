@@ -317,9 +317,9 @@ class _Lines:
             index, starts = slices_index(begin, end - begin)
             row_of_line = np.repeat(row, np.diff(starts))
             # a line that occurs twice in a row counts once
-            for of_line, sums in ((number, with_inlined), (self._file[rows], inlined_there)):
-                row_of_pair, which = _distinct_pairs(row_of_line, of_line[index], len(sums))
-                np.add.at(sums, which, percent_of_row[row_of_pair])
+            for of_line, shares_within in ((number, with_inlined), (self._file[rows], inlined_there)):
+                row_of_pair, which = _distinct_pairs(row_of_line, of_line[index], len(shares_within))
+                np.add.at(shares_within, which, percent_of_row[row_of_pair])
         innermost = self._first[self._chain[rows]] == rows
         own = np.bincount(number[innermost], percent[self._chain[rows][innermost]], len(keys))
         counts = sum_by(number[innermost], samples[self._chain[rows][innermost]], len(keys))

@@ -111,10 +111,7 @@ def profile_data(
     events = [part.event for part in columns[0]]
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
-    rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
-    tick = _tick(rows)
-    timed = [[one.in_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
-    del rows  # with times in nanoseconds
+    timed, tick = _in_ticks(_rows_of(columns, folded, tree, sites if sites is not None and sites.count else None))
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
     begin = _begin(columns[0])
     if marks is not None and len(tasks):
@@ -309,6 +306,12 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int, sites: PageSites | 
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
     site = none if sites is None or timed.site is None else sites.of_rows(timed.site)
     return SampleRows(node, timed.weight.view(np.int64), count, when, task, timed.cpu, site)
+
+
+def _in_ticks(rows: Sequence[Sequence[SampleRows]]) -> tuple[list[list[SampleRows]], int]:
+    """Return the samples in order of time, with times in ticks, and the tick, ns."""
+    tick = _tick(rows)
+    return [[one.in_ticks(tick) if len(one.time) else one for one in parts] for parts in rows], tick
 
 
 def _tick(rows: Sequence[Sequence[SampleRows]]) -> int:

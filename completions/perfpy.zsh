@@ -271,6 +271,7 @@ _perfpy() {
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--brief[print warnings only, no status lines]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \

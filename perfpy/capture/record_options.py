@@ -177,6 +177,7 @@ class RecordOptions(NamedTuple):
         event_files: a folder with more named events, or ""
         command_line: the command line that the file stores
         notes: whether a person reads advice
+        brief: print warnings only, without status lines and advice; a report follows
     """
 
     target: TargetOptions = TargetOptions()
@@ -196,6 +197,7 @@ class RecordOptions(NamedTuple):
     verbose: int = 0
     quiet: bool = False
     notes: bool = False
+    brief: bool = False
 
     def check(self) -> None:
         """Raise UsageError for options that exclude each other."""

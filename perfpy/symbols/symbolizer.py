@@ -351,6 +351,7 @@ class Symbolizer:
         frames = self.frames
         counts = np.zeros(len(frames), np.int64)
         counts[: len(samples)] = samples
+        counts[frames.ip == 0] = 0  # samples without an address: waits without a stack
         lacks_symbol = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
         totals = np.bincount(frames.dso[lacks_symbol], weights=counts[lacks_symbol], minlength=len(self.dsos)).astype(np.int64)
         missing = [self._missing_of(number, int(totals[number])) for number in rows_where(totals).tolist()]

@@ -59,6 +59,7 @@ class ColumnOptions(NamedTuple):
         parent: whether -p has a pattern.
         latency: whether shares of the wall clock precede those of CPU time.
         hidden: names of keys that are equal in all rows.
+        of_processes: whether the key comm is the process's comm, not the thread's.
     """
 
     sort: str | None = None
@@ -71,6 +72,7 @@ class ColumnOptions(NamedTuple):
     parent: bool = False
     latency: bool = False
     hidden: tuple[str, ...] = ()
+    of_processes: bool = False
 
 
 def make_layout(columns: ColumnOptions, dynamic: Finder = lambda _token: []) -> Layout:
@@ -143,7 +145,10 @@ def _sort_entries(columns: ColumnOptions, strict_fields: bool, dynamic: Finder) 
                 order = f"{name},{order}"
     for token, level in _tokens(order):
         for entry in _find(token, columns.mode, dynamic, "--sort"):
-            yield entry, level
+            if columns.of_processes and isinstance(entry, SortKey) and entry.dimension == "comm":
+                yield entry._replace(dimension="process_comm"), level
+            else:
+                yield entry, level
 
 
 def _tokens(order: str) -> Iterable[tuple[str, int]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.samples.pace import is_sampled_each_time, option_for_fewer
 from perfpy.analysis.samples.locations import ROLE_BITS
+from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.plurals import plural
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
 
 _FEW: Final = 400  # with fewer samples a share of 50 % is accurate to 5 points only
+_NEARLY_ALL: Final = 99.9  # percent
 _MUCH: Final = 5.0  # percent of the period that deserve a note
 _FEWER: Final = {"-F": "a lower frequency (-F)", "-c": "a higher count (-c)", "--filter": "a filter (--filter)", "": ""}
 
@@ -39,20 +41,29 @@ def quality_notes(report: Report, *, few: bool = True) -> Iterator[str]:
         yield f"{report.dropped:,} {plural(report.dropped, 'record was', 'records were')} lost, the buffer was full; {remedy}"
     if not any(attr.sample_type & SampleType.CALLCHAIN or attr.type == PerfType.TRACEPOINT for attr in attrs):
         yield "no callchains recorded; record with -g to see callers"
-    for histogram in report.histograms:
-        samples = histogram.leader.samples
-        if samples:
-            yield from _notes_of(histogram, samples, few=few)
+    sampled = [histogram for histogram in report.histograms if histogram.leader.samples]
+    has_one_event = sum(not is_off_cpu(histogram.leader.event) for histogram in sampled) == 1
+    for histogram in sampled:
+        if lacks_stacks(histogram):
+            yield f"{histogram.leader.event.name}: no stacks; record as root, or with sysctl kernel.perf_event_paranoid=1"
+        else:
+            yield from _notes_of(histogram, histogram.leader.samples, few=few, is_named=not has_one_event)
 
 
-def _notes_of(histogram: Histogram, samples: int, *, few: bool) -> Iterator[str]:
+def lacks_stacks(histogram: Histogram) -> bool:
+    """Whether the rows are waits without stacks: the kernel hides its code from ordinary users, and so where threads wait."""
+    return bool(is_off_cpu(histogram.leader.event) and len(histogram.order) and _unnamed_percent(histogram) > _NEARLY_ALL)
+
+
+def _notes_of(histogram: Histogram, samples: int, *, few: bool, is_named: bool) -> Iterator[str]:
+    """Yield the notes of one event. is_named: whether they begin with its name."""
     event = histogram.leader.event
     name = event.name
     if few and samples < _FEW and not (is_sampled_each_time(event.attr) or event.has_waits):
         points = margin(50, samples)
         more = "raise -F" if event.attr.freq else "lower -c"
         only = f"only {samples} {plural(samples, 'sample')}"
-        yield f"{name}: {only}; a share of 50 % may be {points:.0f} points off; record longer or {more}"
+        yield f"{f'{name}: ' if is_named else ''}{only}; shares are accurate to ±{points:.0f} points; record longer or {more}"
     unnamed = _unnamed_percent(histogram)
     if unnamed >= _MUCH:
         yield f"{name}: {unnamed:.0f} % is in code without symbols"

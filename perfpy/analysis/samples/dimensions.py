@@ -93,6 +93,12 @@ DIMENSIONS: dict[str, Dimension] = {
     "comm": Dimension(
         ("pid", "tid"), ("comm",), lambda samples: samples.timeline.comm_ids(samples.column("tid"), samples.key), dense=True, table="comm"
     ),
+    "process_comm": Dimension(
+        *(("pid", "tid"), ("process_comm",)),
+        lambda samples: samples.timeline.process_comm_ids(samples.column("pid"), samples.column("tid"), samples.key),
+        dense=True,
+        table="comm",
+    ),
     "frame": Dimension(
         ("pid", "tid", "ip", "cpumode"), ("ip", "cpumode", "mode_space"), lambda samples: samples.frames_at("ip"), dense=True, table="frame"
     ),

@@ -26,6 +26,7 @@ def _payload_fingerprints(samples: SampleView) -> NDArray[np.uint64]:
 _OF_TASK: Final = frozenset(("comm", "mode_space", "space"))
 _FINGERPRINTS: Final[dict[str, Callable[[SampleView], NDArray[np.generic]]]] = {
     "comm": lambda samples: samples.tasks.comm(),
+    "process_comm": lambda samples: samples.tasks.process_comm(),
     "mode_space": lambda samples: samples.tasks.mode_space(samples.columns["cpumode"]),
     "space": lambda samples: samples.tasks.space(),
     "callchain": lambda samples: samples.chain_fingerprints,

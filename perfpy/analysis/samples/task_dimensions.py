@@ -65,6 +65,10 @@ class TaskStates:
         """Return numbers that are equal for threads of one comm."""
         return self._comm()[self._of_sample]
 
+    def process_comm(self) -> NDArray[np.int64]:
+        """Return numbers that are equal for threads of processes with one comm."""
+        return self._timeline.process_comm_states(self._pid, self._tid, self._rank)[self._of_sample]
+
     def mode_space(self, cpumode: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return numbers that are equal if addresses in the samples' own modes mean the same."""
         return self._by_mode(cpumode, *self._spaces())

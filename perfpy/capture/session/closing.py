@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MEGABYTE: Final = 1 << 20
 _FEW: Final = 400  # samples: a share of 10 % has an error of 3 points
+_FEW_LOST: Final = 0.01  # of the samples; a brief recording leaves them to the report
 _MOST_PIDS: Final = 20  # in a note
 _SURE: Final = 1.96  # standard deviations: 19 times out of 20
 _LARGER: Final = 4  # times the ring buffer that was too small
@@ -44,7 +45,7 @@ def judgement(file: DataFile, options: RecordOptions, ring: int, procfs: ProcFs 
     samples = file.samples
     if file.hint:
         yield f"note: {file.hint}"
-    if file.lost:
+    if file.lost and not (options.brief and file.lost < _FEW_LOST * (samples or 0)):
         yield _losses(file.lost, samples, options, ring, file.attrs)
     if not options.notes or samples is None or options.sampling.no_samples:
         return
@@ -52,6 +53,13 @@ def judgement(file: DataFile, options: RecordOptions, ring: int, procfs: ProcFs 
         yield "note: this is a Python program; record --python has its functions and lines"
     if samples < _FEW:
         yield from busy_children(options, procfs or ProcFs())
+    if not (options.brief and samples):
+        yield from _accuracy(file, options)
+
+
+def _accuracy(file: DataFile, options: RecordOptions) -> Iterator[str]:
+    """Yield a note on the number of samples; a report has it, too."""
+    samples = file.samples
     if not samples:
         yield "note: no samples; nothing ran on the target, or the events did not occur (-a records the whole machine)"
     elif are_sampled_each_time(file.attrs):

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from perfpy.kernel import Kernel
 
 _DEFAULT_EVENT: Final = "cycles:P"
+_STATUS: Final = "[ perf record: "  # perf's status lines begin with it
 _CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes; with less in the ring buffers, wait for the next wakeup
@@ -186,7 +187,8 @@ class Recorder:
             sampling=self.options.sampling._replace(identifier=True, time=True, cpu_field=True, period_field=True)
         )
         events = configure_sampling(self._parse(), options, target, self._kernel)
-        events, self._waits = add_wait_events(events, options, target, self._kernel, self._note)
+        tell = (lambda _text: None) if options.brief else self._note  # the report has its own note
+        events, self._waits = add_wait_events(events, options, target, self._kernel, tell)
         return target, events
 
     def _open_file(self) -> DataFile:
@@ -196,8 +198,10 @@ class Recorder:
     def _tell(self, text: str) -> None:
         if self._progress:
             self._progress.clear()
-        if not self.options.quiet:
-            print(text, file=sys.stderr)
+        if self.options.quiet or (self.options.brief and text.startswith(_STATUS)):
+            return
+        is_wrapped = not text.startswith(_STATUS) and sys.stderr.isatty()
+        print(_wrap(text) if is_wrapped else text, file=sys.stderr)
 
     def _note(self, text: str) -> None:
         if self.options.notes:
@@ -425,3 +429,15 @@ class Recorder:
         if self._attention.signal:
             code = _KILLED + self._attention.signal
         return RecordSummary(code, self.options.output.path, self._size, self._file.samples, self._file.lost, self._attention.wakeups)
+
+
+def _wrap(text: str) -> str:
+    """Wrap a message at words, to the width of the terminal."""
+    from shutil import get_terminal_size  # only for people
+
+    width = get_terminal_size().columns
+    if len(text) <= width or "\n" in text:
+        return text
+    from textwrap import fill
+
+    return fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import KernelRefusedError, PerfError
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _SECONDS: Final = 10  # of recording a running process
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
+_BRIEF: Final = "--brief"  # not in the printed command: it changes messages only
 #: what to type, and what for
 _WAYS: Final = (
     ("perfpy ./program [ARGS]", "record a program, and show where its time goes"),
@@ -77,6 +79,8 @@ def record_and_report_processes(pids: Sequence[int]) -> int:
     from perfpy.capture.runtimes.attaching import runtime_of_process
 
     stacks = stack_option(runtime_of_process(pids[0]))
+    names = f"{plural(len(pids), 'process', 'processes')} {', '.join(map(str, pids))}"
+    print(f"recording {names} for {_SECONDS} seconds; Ctrl-C shows the report earlier", file=sys.stderr)
     return _record_and_report(stacks, ["-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)])
 
 
@@ -100,7 +104,7 @@ def _record(stacks: str, target: Sequence[str]) -> int:
         print(f"perfpy record{_join_command(arguments)}", file=sys.stderr)
         sys.stderr.flush()
         try:
-            return _command("record").run("record", arguments)
+            return _command("record").run("record", [_BRIEF, *arguments])
         except KernelRefusedError as error:  # the program has not run yet
             refusal = error
     assert refusal is not None

@@ -102,6 +102,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         off_cpu=OffCpuOptions(options.off_cpu, options.off_cpu_thresh, options.off_cpu_limit),
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         notes=notes_are_read(quiet=options.quiet, verbose=options.verbose),
+        brief=options.brief and not options.verbose,
     )
 
 

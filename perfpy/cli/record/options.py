@@ -290,6 +290,7 @@ class FileCommandOptions(CommandOptions):
     dry_run: bool = option("--dry-run", Flag(), "parse the options, then exit")
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
     quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")
+    brief: bool = option("--brief", Flag(), "print warnings only, no status lines")
 
 
 class RecordCommandOptions(

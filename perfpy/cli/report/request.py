@@ -88,6 +88,9 @@ class ReportRequest:
         """Return the columns. Off-CPU recordings get a column of seconds, except perf's text, which has it with --with-off-cpu only."""
         options = self._options
         columns = requested_columns(options, sample_filter, children=children, config=self._config, mode=self._mode())
+        is_default = sort_order(options, self._config, Mode.NORMAL) is None and columns.fields is None and not sample_filter.comms
+        if is_default and not plain and options.json is None:
+            columns = columns._replace(of_processes=True)  # threads with names of their own would split the rows of a function
         says_why = says_why_it_waited(self._recording.events)
         if options.with_off_cpu and says_why and columns.sort is None and columns.fields is None:
             columns = columns._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")

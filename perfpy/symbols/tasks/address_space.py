@@ -100,6 +100,14 @@ class TaskTimeline:
             comms[unknown] = np.array(numbers, np.int32)[which]
         return comms
 
+    def process_comm_ids(self, pid: NDArray[Any], tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the comm of each thread's process, which is that of its main thread; the thread's own if that is unknown."""
+        comms = self._comm_history.find(pid, self.ranks(key), NOBODY)
+        unknown = rows_where(comms < 0)
+        if len(unknown):
+            comms[unknown] = self.comm_ids(tid[unknown], key[unknown])
+        return comms
+
     def last_comm(self, tid: int) -> str:
         """Return the last comm of a thread."""
         number = self._last_comms.get(tid)
@@ -117,6 +125,11 @@ class TaskTimeline:
         """Return numbers that are equal only for threads with the same comm."""
         comms = self._comm_history.find(tid, rank, NOBODY).astype(np.int64)
         return np.where(comms >= 0, comms, -1 - tid.astype(np.uint32).astype(np.int64))
+
+    def process_comm_states(self, pid: NDArray[Any], tid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
+        """Return numbers that are equal only for threads with the same process_comm_ids()."""
+        comms = self._comm_history.find(pid, rank, NOBODY).astype(np.int64)
+        return np.where(comms >= 0, comms, self.comm_states(tid, rank))
 
     def space_states(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
         """Return numbers that are equal only for one process with the same mappings."""

@@ -5,6 +5,7 @@ Widths are in columns of terminals; wide characters take two.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CUT: Final = "…"
+_OMITTED: Final = re.compile(r"<…>|\(…\)| \[clone [^\]]*\]")
 #: share of the beginning in what is kept: C++ names differ at the end, in the function; others at the beginning
 OF_FUNCTIONS: Final = 0.4
 OF_OTHERS: Final = 0.7
@@ -21,9 +23,9 @@ OF_OTHERS: Final = 0.7
 def fit_text(text: str, width: int, head: float = OF_FUNCTIONS) -> str:
     """Shorten text to a number of columns; head: the share of the beginning in what is kept.
 
-    >>> fitted("std::__shared_count<…>::__shared_count(…)", 24)
-    'std::__sh…red_count(…)'
-    >>> fitted("main", 4), fitted("libstdc++.so.6", 1), fitted("main", 0)
+    >>> fit_text("std::__shared_count<…>::__shared_count(…)", 24)
+    'std::__sh…hared_count(…)'
+    >>> fit_text("main", 4), fit_text("libstdc++.so.6", 1), fit_text("main", 0)
     ('main', '…', '')
     """
     if cell_len(text) <= width:
@@ -32,6 +34,17 @@ def fit_text(text: str, width: int, head: float = OF_FUNCTIONS) -> str:
         return CUT[:width]
     first = int((width - 1) * head)
     return f"{_start(text, first)}{CUT}{_start(text[::-1], width - 1 - first)[::-1]}"
+
+
+def fit_function(name: str, width: int) -> str:
+    """Shorten the name of a function: arguments that are omitted anyway, and clones, give way first.
+
+    >>> fit_function("v8::internal::StringTable::LookupKey<…>(…)", 38)
+    'v8::internal::StringTable::LookupKey'
+    >>> fit_function("copy<…>(…) [clone .isra.0]", 20), fit_function("main(…)", 7)
+    ('copy', 'main(…)')
+    """
+    return name if cell_len(name) <= width else fit_text(_OMITTED.sub("", name), width)
 
 
 def _start(text: str, width: int) -> str:

@@ -15,8 +15,9 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from perfpy.analysis.report.quality import quality_notes
+from perfpy.analysis.report.quality import lacks_stacks, quality_notes
 from perfpy.analysis.samples.locations import ROLE_BITS
+from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.functions import sampled_functions
@@ -53,6 +54,7 @@ _USUAL: Final = 22  # lines of an ordinary window below the header
 _TALL: Final = 30
 #: numbers of files and of stretches of the path in low, ordinary and tall windows
 _SIZES: Final = ((2, 3), (3, 4), (5, 8))
+_OF_WAITS: Final = ("longest wait",)  # rules of sentences on waits
 _NEXT: Final = "next: report "
 _MATTERS: Final = 0.5  # percent; smaller shares are omitted
 _ALL_PASS: Final = 90.0  # percent: functions with larger shares distinguish nothing
@@ -119,11 +121,21 @@ def show_report(report: Report, recording: Recorded, console: Console, options: 
     lines = (
         console.height - show_verdict(options.verdict, console) - _show_header(report, recording, console, options) - options.lines_after
     )
-    tables = [histogram for histogram in report.histograms if histogram.leader.samples]
+    tables = _tables(report, options)
     rows = _ALL if options.every_row else None if len(tables) == 1 else _ROWS
     limits = _Limits(lines, rows, *_SIZES[(lines >= _USUAL) + (lines >= _TALL)])
     hidden = [_show_table(report, histogram, console, options, limits) for histogram in tables]
     _show_next(console, options, sum(hidden))
+
+
+def _tables(report: Report, options: ScreenOptions) -> list[Histogram]:
+    """Return the tables with samples: the waits first if the verdict begins with one, and not if they have no stacks."""
+    tables = [histogram for histogram in report.histograms if histogram.leader.samples]
+    if not options.every_row:
+        tables = [histogram for histogram in tables if not lacks_stacks(histogram)] or tables
+    if options.verdict and options.verdict[0].rule in _OF_WAITS:
+        tables.sort(key=lambda histogram: not is_off_cpu(histogram.leader.event))
+    return tables
 
 
 def show_verdict(verdict: Sequence[Sentence], console: Console) -> int:

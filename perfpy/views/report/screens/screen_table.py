@@ -17,7 +17,7 @@ from rich.text import Text
 from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
 from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
-from perfpy.views.report.screens.fitting import OF_FUNCTIONS, OF_OTHERS, fit_text
+from perfpy.views.report.screens.fitting import OF_FUNCTIONS, OF_OTHERS, fit_function, fit_text
 from perfpy.views.report.share_colour import style
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _BAR: Final = 12
 _NARROW: Final = 100  # columns of a window where bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _LAST_KEY: Final = 34  # preferred columns of the last key
+_BESIDE_CALLERS: Final = 30  # least columns of the last key beside callers
 _LEGIBLE: Final = 12  # least columns of the other keys, beside states
 _CAPS: Final = (40, 24, 20, 16, 12, 8)  # limits of the other keys' columns
 _WHOLE: Final = ("state",)  # keys whose names are never shortened
@@ -126,7 +127,7 @@ class ScreenColumns:
             if not every_key and key is not keys[-1] and len(rows) > 1 and len(set(texts)) == 1:
                 self.common.append(f"{header} {texts[0]}")
                 continue
-            width = max([cell_len(header), *map(cell_len, texts)])
+            width = max([cell_len(header.rpartition(" ")[2]), *map(cell_len, texts)])
             self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
         self._number_widths = [max([len(one.header), *(len(self._number(one, entry)) for entry in entries)]) for one in self._numbers]
 
@@ -142,7 +143,7 @@ class ScreenColumns:
     def heading(self, fit: Fit) -> str:
         """Return the names of the columns, on one line."""
         numbers = [f"{header:>{room}}" for header, room in zip(self.headers(fit), fit.numbers, strict=True)]
-        keys = [fit_text(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
+        keys = [_short_header(key.header, room).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
         return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
 
     def line(self, entry: int, fit: Fit, most: float) -> Text:
@@ -169,7 +170,11 @@ class ScreenColumns:
     def key_cells(self, rows: Int64, fit: Fit) -> list[list[str]]:
         """Return the names of some rows, shortened to the columns."""
         columns = [
-            [fit_text(text, room, key.head) for text in self._texts(key.name, rows)] for key, room in zip(self.keys, fit.keys, strict=True)
+            [
+                fit_function(text, room) if key.head == OF_FUNCTIONS else fit_text(text, room, key.head)
+                for text in self._texts(key.name, rows)
+            ]
+            for key, room in zip(self.keys, fit.keys, strict=True)
         ]
         return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in rows]
 
@@ -177,11 +182,19 @@ class ScreenColumns:
         """Return the share shown as the row's bar."""
         return self._histogram.percent(self._measure, entry)
 
-    def fit(self, width: int, reserved: int = 0) -> Fit:
-        """Return the widths of columns in a window of this width; reserved: for further columns."""
-        bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
+    def fit_beside(self, width: int, reserved: int) -> Fit | None:
+        """Return the widths beside further columns; shares that do not sort the rows, and seconds, may give way. None without room."""
+        bar, gap = _bar_and_gap(width)
+        numbers = ([*range(len(self._numbers))], self._needed_numbers(), self._needed_numbers(seconds=False))
+        last_key = min(self.keys[-1].width, _BESIDE_CALLERS) if self.keys else 0
+        fits = [self._fit(width - reserved, gap, bar, positions, last_key) for positions in numbers]
+        with_room = [fit for fit in fits if self._has_room(fit, _BESIDE_CALLERS)]
+        return next((fit for fit in with_room if fit.bar), with_room[0] if with_room else None)
+
+    def fit(self, width: int) -> Fit:
+        """Return the widths of columns in a window of this width."""
+        bar, gap = _bar_and_gap(width)
         every = [*range(len(self._numbers))]
-        width -= reserved
         fit = self._fit(width, gap, bar, every)
         if any(key.is_whole for key in self.keys):
             for narrower in (fit, self._fit(width, gap, 0, every), self._fit(width, gap, 0, self._needed_numbers())):
@@ -190,20 +203,24 @@ class ScreenColumns:
                     break
         return fit
 
-    def _fit(self, width: int, gap: int, bar: int, positions: list[int]) -> Fit:
+    def _fit(self, width: int, gap: int, bar: int, positions: list[int], last_key: int = _LAST_KEY) -> Fit:
         numbers = [self._number_widths[index] for index in positions]
-        if sum(numbers) + gap * len(numbers) + bar + _LAST_KEY > width:
+        if sum(numbers) + gap * len(numbers) + bar + last_key > width:
             bar = 0
         fixed_width = sum(numbers) + bar + gap * (len(numbers) + bool(bar) + len(self.keys))
-        return Fit(gap, bar, positions, numbers, _widths(self.keys, width - fixed_width))
+        return Fit(gap, bar, positions, numbers, _widths(self.keys, width - fixed_width, last_key))
 
-    def _needed_numbers(self) -> list[int]:
+    def _needed_numbers(self, *, seconds: bool = True) -> list[int]:
         """Return the indexes of the numbers without the share that does not sort the rows."""
-        return [index for index, one in enumerate(self._numbers) if one.metric.value not in _SHARES or one.metric.value == self._measure]
+        return [
+            index
+            for index, one in enumerate(self._numbers)
+            if (one.metric.value not in _SHARES or one.metric.value == self._measure) and (seconds or one.metric.unit is not Unit.SECONDS)
+        ]
 
-    def _has_room(self, fit: Fit) -> bool:
+    def _has_room(self, fit: Fit, last_key: int = _LAST_KEY) -> bool:
         """Whether all names are legible: those of the last key nearly in full, some letters of the others."""
-        least = [_LEGIBLE] * (len(self.keys) - 1) + [_LAST_KEY]
+        least = [_LEGIBLE] * (len(self.keys) - 1) + [last_key]
         return all(room >= min(key.width, few) for key, room, few in zip(self.keys, fit.keys, least, strict=True))
 
     def _number(self, number: _Number, entry: int) -> Text:
@@ -232,8 +249,8 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes
     """Return a table of some rows, of at most this width; in wide windows with the callers of their functions."""
     callers = {entry: notes.callers.get(entry, "") for entry in entries}
     widest = max([len(_CALLERS), *map(cell_len, callers.values())]) if any(callers.values()) else 0
-    reserved = min(widest, width // _CALLERS_SHARE) if widest and width >= _NARROW else 0
-    fit = columns.fit(width, reserved and reserved + 2)
+    reserved = min(widest, width // _CALLERS_SHARE)
+    fit = (columns.fit_beside(width, reserved + _bar_and_gap(width)[1]) if reserved else None) or columns.fit(width)
     free = width - fit.width - fit.gap
     of_callers = min(widest, free) if widest and free >= len(_CALLERS) else 0
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, fit.gap, 0, 0))
@@ -242,7 +259,7 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes
     if fit.bar:
         table.add_column("", width=fit.bar, no_wrap=True)
     for key, room in zip(columns.keys, fit.keys, strict=True):
-        table.add_column(key.header, no_wrap=True, width=room, overflow="ellipsis")
+        table.add_column(_short_header(key.header, room), no_wrap=True, width=room, overflow="ellipsis")
     if of_callers:
         table.add_column(_CALLERS, no_wrap=True, width=of_callers, overflow="ellipsis")
     shares = [columns.share(entry) for entry in entries]
@@ -250,7 +267,7 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes
     for entry, share, cells in zip(entries, shares, names, strict=True):
         drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
         last = Text(cells[-1], notes.styles.get(entry, "")) if cells else Text()
-        caller = [Text(fit_text(callers[entry], of_callers), "dim")] if of_callers else []
+        caller = [Text(fit_function(callers[entry], of_callers), "dim")] if of_callers else []
         table.add_row(*columns.number_cells(entry, fit), *drawn, *map(Text, cells[:-1]), *([last] if cells else []), *caller)
     return table
 
@@ -297,17 +314,28 @@ def _numbers(histogram: Histogram) -> list[_Number]:
     return numbers
 
 
-def _widths(keys: Sequence[_Key], room: int) -> list[int]:
-    """Return the width of each key's column; the last one takes the rest."""
+def _widths(keys: Sequence[_Key], room: int, last_key: int) -> list[int]:
+    """Return the width of each key's column; the last one takes the rest, of which the others leave it `last_key`."""
     key_widths = [key.width for key in keys]
     if not key_widths:
         return []
     others = key_widths[:-1]
     for cap in _CAPS:
         others = [key.width if key.is_whole else min(key.width, cap) for key in keys[:-1]]
-        if sum(others) + min(key_widths[-1], _LAST_KEY) <= room:
+        if sum(others) + min(key_widths[-1], last_key) <= room:
             break
     return [*others, max(min(key_widths[-1], room - sum(others)), 1)]
+
+
+def _short_header(header: str, width: int) -> str:
+    """Return the name of a column: its last word if it is too long, as Object for Shared Object."""
+    text = header.strip()
+    return text if cell_len(text) <= width else fit_text(text.rpartition(" ")[2], width, 1)
+
+
+def _bar_and_gap(width: int) -> tuple[int, int]:
+    """Return the columns of a bar, and between columns."""
+    return (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
 
 
 def _bar(percent: float, hottest: float, width: int) -> str:

@@ -146,3 +146,10 @@ def test_uncounted_losses_are_not_judged():
 
 def test_a_hint_on_call_chains_is_not_followed_by_praise():
     assert lines(10_000, hint="call chains end") == ["note: call chains end"]
+
+
+def test_a_brief_recording_leaves_accuracy_and_small_losses_to_the_report():
+    brief = PEOPLE._replace(brief=True)
+    assert lines(10_000, options=brief) == lines(10, options=brief) == lines(10_000, lost=3, options=brief) == []
+    assert lines(10_000, lost=3000, options=brief)[0].startswith("warning: 3000 samples were lost")
+    assert lines(0, options=brief)[0].startswith("note: no samples")

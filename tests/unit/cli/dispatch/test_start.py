@@ -58,14 +58,14 @@ def test_without_arguments_the_first_steps_are_shown(capsys: pytest.CaptureFixtu
 def test_a_program_is_recorded_and_reported(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = started(monkeypatch, Recorded(status=7), program, "-x", "1")
     assert status == 7
-    assert lines == [f"record --unwind --off-cpu -o perf.data -- {program} -x 1", "report"]
-    assert capsys.readouterr().err.splitlines() == [f"perfpy {line}" for line in lines]
+    assert lines == [f"record --brief --unwind --off-cpu -o perf.data -- {program} -x 1", "report"]
+    assert capsys.readouterr().err.splitlines() == [f"perfpy {line.replace('--brief ', '')}" for line in lines]
 
 
 def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     status, lines = started(monkeypatch, Recorded(), str(os.getpid()))
     assert status == 0
-    assert lines == [f"record --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", "report"]
+    assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", "report"]
 
 
 def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_other_words_with_digits_name_no_process(words: list[str]) -> None:
 def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     status, lines = started(monkeypatch, Recorded(refused=2), program)
     assert status == 0
-    assert lines[1:] == [f"record --unwind -o perf.data -- {program}", f"record -g -o perf.data -- {program}", "report"]
+    assert lines[1:] == [f"record --brief --unwind -o perf.data -- {program}", f"record --brief -g -o perf.data -- {program}", "report"]
 
 
 def test_the_last_refusal_is_the_error(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from perfpy.perfdata.container.feature_values import EventDesc
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.views.report.screens.screen import ScreenOptions, show_report
+from perfpy.views.report.screens.screen_table import _short_header
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -89,3 +90,26 @@ def test_sort_keys_stay(tmp_path: Path) -> None:
     heading = lines(tmp_path, 80, own_first=False)[0]
     assert "Children" in heading
     assert "Self" not in heading
+
+
+def table_of_threads(folder: Path, *, of_processes: bool) -> list[list[str]]:
+    """Return the commands and shares of a process with two named threads, and of a thread whose process has no name."""
+    built = PerfDataBuilder([CLOCK], [(1,)])
+    for pid, tid, name in ((7, 7, "server"), (7, 8, "worker-1"), (7, 9, "worker-2"), (20, 21, "alone")):
+        built.record(Comm(0, pid, tid, name))
+        built.sample(0, pid=pid, tid=tid, misc=2, callchain=(0x400010,), ip=0x400010, time=10 + tid, period=1)
+    (folder / "perf.data").write_bytes(built.file())
+    options = ReportOptions(columns=ColumnOptions(sort="comm", of_processes=of_processes))
+    with Recording(str(folder / "perf.data")) as recording:
+        return sorted([row.texts["comm"].strip(), f"{row.percent:.0f}"] for row in recording.report(options=options))
+
+
+def test_threads_with_names_of_their_own_count_for_their_process(tmp_path: Path) -> None:
+    assert table_of_threads(tmp_path, of_processes=True) == [["alone", "25"], ["server", "75"]]
+    assert len(table_of_threads(tmp_path, of_processes=False)) == 4
+
+
+def test_a_long_name_of_a_column_gives_way_to_its_last_word() -> None:
+    assert _short_header("Shared Object", 13) == "Shared Object"
+    assert _short_header("Shared Object", 8) == "Object"
+    assert _short_header("Shared Object", 4) == "Obj…"

@@ -4,7 +4,6 @@ Modules, in the order of the data:
 
 rings         open the events of a live view and read their ring buffers
 reading       the records between two updates, in bounded memory
-tasks         the side-band of running tasks, bounded for days
 python_frames  callchains with Python functions (top --python)
 jit_names     names of code that JVMs have compiled (top --jit)
 containers    names of running containers, from the files of their runtimes

@@ -26,9 +26,9 @@ from perfpy.live.fading_rows import add_window
 from perfpy.live.reading import RingReader
 from perfpy.live.saved_recording import Retained, write_snapshot
 from perfpy.live.symbolizing import LiveSymbols
-from perfpy.live.tasks import LiveTasks
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
+from perfpy.symbols.tasks.live_tasks import LiveTasks
 from perfpy.views.top.rates import WINDOW, Rates
 from perfpy.views.tracepoints.payloads import PayloadTexts
 from perfpy.workers.freed_memory import return_freed_memory
@@ -89,6 +89,7 @@ class LiveMonitor:
         zero: forget earlier windows instead of fading them.
         retain: seconds of samples that save() writes and annotate() counts.
         jit: requests names of code that JVMs have compiled.
+        only_python: with Python frames, unwind the stacks of Python processes only.
 
     Attributes:
         reader: of the ring buffers.
@@ -105,6 +106,7 @@ class LiveMonitor:
         zero: bool = False,
         retain: float = 0,
         jit: LiveJitNames | None = None,
+        only_python: bool = False,
     ) -> None:
         self._rings = rings
         self._options = options
@@ -112,7 +114,7 @@ class LiveMonitor:
         self._jit = jit
         tracing_data = rings.tracing_data()
         tracing = _tracing(tracing_data) if tracing_data else None
-        self._python = self._new_python(rings.events(tracing)) if rings.options.python else None
+        self._python = self._new_python(rings.events(tracing), only_python=only_python) if rings.options.python else None
         self.reader = RingReader(rings, self._python)
         events = rings.events(tracing)
         for event in events if self._python else ():
@@ -124,7 +126,7 @@ class LiveMonitor:
         layout = id_layout(events[0].attr.sample_type)
         has_data_maps = any(event.attr.mmap_data for event in events)
         self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=has_data_maps, namespaces=rings.options.side_band.namespaces)
-        self._tasks = LiveTasks(self._window.table, self._present_maps)
+        self._tasks = LiveTasks(self._window.table, self._present_state)
         self._symbols = LiveSymbols(self._tasks, symbols)
         self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs
         self._history: PortableProfile | None = None
@@ -135,10 +137,10 @@ class LiveMonitor:
         self._trim_at = 0
         self._since = time.monotonic_ns()
 
-    def _new_python(self, events: list[FileEvent]) -> LivePython:
+    def _new_python(self, events: list[FileEvent], *, only_python: bool) -> LivePython:
         from perfpy.live.python_frames import LivePython  # rarely needed
 
-        return LivePython(self._rings, events)
+        return LivePython(self._rings, events, only_python=only_python)
 
     @staticmethod
     def _new_waits(plan: WaitPlan, events: list[FileEvent], own: int) -> LiveWaits:
@@ -197,11 +199,12 @@ class LiveMonitor:
         if data:
             self._tasks.add(self._window.begin(data))
 
-    def _present_maps(self, pid: int) -> RawRecords | None:
-        """Return the mappings that a process has now; None if they cannot be read."""
-        data = b"".join(self._synthesis.maps_of(pid))
-        if not data:
+    def _present_state(self, pid: int) -> RawRecords | None:
+        """Return the name and the mappings that a process has now; None if they cannot be read."""
+        maps = b"".join(self._synthesis.maps_of(pid))
+        if not maps:
             return None
+        data = b"".join(self._synthesis.comm(pid)) + maps
         ordered = self._window.order_records(np.frombuffer(data, np.uint8))
         return RawRecords.of_chunk(ordered, np.ones(len(ordered.chunk.others), np.bool_))
 

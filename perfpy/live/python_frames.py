@@ -37,9 +37,10 @@ class LivePython:
     Args:
         rings: the open, not enabled events.
         events: those of the rings.
+        only_python: whether other processes' callchains need no user part.
     """
 
-    def __init__(self, rings: LiveRings, events: list[FileEvent]) -> None:
+    def __init__(self, rings: LiveRings, events: list[FileEvent], *, only_python: bool = False) -> None:
         with contextlib.ExitStack() as opened:
             counters = rings.counters
             attr = counters.events[0].attr
@@ -54,7 +55,8 @@ class LivePython:
                 with contextlib.suppress(OSError, KernelRefusedError):
                     for own in copier.attach((one.counter for one in counters.opened if has_stacks(one.event.attr)), Counter):
                         opened.callback(own.close)
-            self._unwinder = PieceUnwinder(events, own=self._reader.pid, python=(self._reader.answers, None), is_live=True)
+            frames = self._reader.answers, None
+            self._unwinder = PieceUnwinder(events, own=self._reader.pid, python=frames, is_live=True, only_python=only_python)
             self._functions = 0
             self._opened = opened.pop_all()
 
@@ -89,7 +91,7 @@ class LivePython:
         return _bytes_of(self._unwinder.rest())
 
     def new_images(self) -> dict[str, bytes]:
-        """Return the image of all functions by its path, if there are new ones."""
+        """Return the image of all functions by its path, if there are new ones; another path if earlier functions were forgotten."""
         before, self._functions = self._functions, self._unwinder.function_count
         return dict(self._unwinder.images()) if self._functions > before else {}
 

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfpy.live.tasks import LiveTasks
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbol_table import SymbolTable
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.symbols.tasks.live_tasks import LiveTasks
 
 _KERNEL: Final = "[kernel]"  # perf top's name of the running kernel
 _MOST_DSOS: Final = 10_000
 _MOST_SYMBOLS: Final = 48 << 20  # bytes of tables of programs and libraries
+_MOST_IMAGES: Final = 2
 _LONGEST: Final = 300.0  # seconds until files are searched again: they may have been replaced, and tables of old ones take memory
 
 
@@ -42,8 +43,10 @@ class LiveSymbols:
         self._since = time.monotonic()
 
     def add_images(self, images: dict[str, bytes]) -> None:
-        """Add files, by name, or replace them."""
+        """Add files, by name, or replace them. Only the last ones stay: samples of the last minute may refer to the one before."""
         self.images.update(images)
+        for name in list(self.images)[:-_MOST_IMAGES]:
+            del self.images[name]
         if self._loader is not None and images:
             self._loader.forget(images)
 

@@ -59,6 +59,11 @@ class PythonFunctions:
     def __len__(self) -> int:
         return len(self._functions)
 
+    @property
+    def memory(self) -> int:
+        """The bytes of the code objects."""
+        return self._memory
+
     def addresses_of(self, code: FoundCode, version: tuple[int, int]) -> PlacedFunction | None:
         """Return a function's addresses, and allocate them for a new function; None if no addresses are left."""
         key = (code.filename, code.name, code.first_line, code.end - code.begin, code.lines, version)

@@ -52,6 +52,9 @@ _PATIENCE: Final = 0.5  # seconds to wait for the reader to reach the samples
 _READ: Final = 1 << 18
 _MOST_WAITING: Final = 1 << 20  # frames that wait for their samples
 _MOST_CODE: Final = 512 << 20  # bytes of the code objects of all processes
+_MOST_LIVE_CODE: Final = 48 << 20  # bytes of the code objects of all processes, and of the functions of one image, in a live view
+_MOST_REFUSED: Final = 1024  # processes
+_WORTH_SWEEPING: Final = 4096  # samples whose frames wait
 _MOST_THREADS: Final = 256  # of a process whose callers are kept
 _SIZE_OF_GIL: Final = 256  # bytes of struct _gil_runtime_state from the holder on, at most
 _MOST_LAGS: Final = 1 << 16  # the last ones, for the median; live views run for days
@@ -64,7 +67,8 @@ _FIRST_ARGUMENT: Final = 5  # rdi, by DWARF's numbers
 class _Process:
     """A Python process: its code objects, and the addresses of its functions by the code objects' numbers."""
 
-    def __init__(self, python_process: FoundProcess, slots: HomeSlots) -> None:
+    def __init__(self, python_process: FoundProcess, slots: HomeSlots, found_at: int) -> None:
+        self.found_at = found_at  # the time of the samples that the reader had seen
         self.version = python_process.version
         self.gil = python_process.gil
         self.slots = slots
@@ -73,6 +77,7 @@ class _Process:
         self.callers: dict[int, SeenCallers] = {}
         self.calls = KnownCalls()
         self.is_mapped = False
+        self.is_over = False  # whether its end was recorded before the last piece
         self.placed: dict[int, PlacedFunction | None] = {}
 
     def are_loops(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -115,7 +120,8 @@ class PythonFrames:
     Args:
         event: the first event of the recording.
         answers: the descriptor of the reader's pipe.
-        cache: the build-id cache ("": perf's default); None: write no image.
+        cache: the build-id cache ("": perf's default); None: write no image, because a live view has it in memory. A live view runs
+            for days, so it drops ended processes, and all functions if they become too many.
 
     Attributes:
         counts: samples by grade (see merging).
@@ -131,6 +137,8 @@ class PythonFrames:
         self._processes: dict[int, _Process] = {}
         self._chains: dict[tuple[int, int], tuple[_Process, FoundChain]] = {}
         self._waiting = 0  # frames in them
+        self._swept_at = _WORTH_SWEEPING  # samples with waiting frames
+        self._most_code = _MOST_LIVE_CODE if cache is None else _MOST_CODE
         self._done_up_to = 0  # time of the latest samples that have their frames
         self._none_before = 0  # no frames of an earlier time wait
         self._code_memory = 0
@@ -144,6 +152,9 @@ class PythonFrames:
         self._comms = b""
         self._cache = cache
         self._path = ""
+        self._image_number = 0
+        self._forgotten_functions = 0
+        self._last_image: tuple[str, bytes] | None = None  # an image whose functions were forgotten, until it is taken
         self.counts = [0] * (merging.UNKNOWN + 1)
         self.blocked_loops = BlockedLoops()
         self._lags: deque[int] = deque(maxlen=_MOST_LAGS)
@@ -180,8 +191,8 @@ class PythonFrames:
         elif isinstance(answer, FoundProcess):
             self._drop_process(answer.pid)
             build = (answer.version, *(end - begin for begin, end in answer.loops))
-            self._processes[answer.pid] = _Process(answer, self._slots.setdefault(build, HomeSlots()))
-        elif isinstance(answer, Refused):
+            self._processes[answer.pid] = _Process(answer, self._slots.setdefault(build, HomeSlots()), self._read_up_to)
+        elif len(self._refused) < _MOST_REFUSED:
             self._refused[answer.pid] = answer.reason
 
     def _process_of(self, pid: int) -> _Process | None:
@@ -202,7 +213,7 @@ class PythonFrames:
             return
         process.ranges.add(code)
         self._code_memory += code.memory
-        while self._code_memory > _MOST_CODE and len(self._processes) > 1:
+        while self._code_memory > self._most_code and len(self._processes) > 1:
             self._drop_process(next(iter(self._processes)))
 
     def _add_chain(self, chain: FoundChain) -> None:
@@ -218,13 +229,53 @@ class PythonFrames:
             self._waiting += size
 
     def _has_room(self, size: int) -> bool:
-        """Drop the frames of samples that were lost, which would already have been unwound; return whether that is enough."""
+        """Drop the frames of lost samples; return whether that is enough."""
+        self._drop_lost()
+        return self._waiting + size <= _MOST_WAITING
+
+    def _drop_lost(self) -> None:
+        """Drop the frames of samples that were lost, which would already have been unwound."""
         lost_before = self._done_up_to - _LATEST
         if lost_before > self._none_before:
             self._none_before = lost_before
             for key in [key for key in self._chains if key[1] < lost_before]:
                 self._take_chain(key)
-        return self._waiting + size <= _MOST_WAITING
+
+    def pids(self) -> NDArray[np.uint32]:
+        """Return the processes with Python frames."""
+        return np.array(list(self._processes), np.uint32)
+
+    def finish(self, latest: int, ends: Iterable[tuple[int, int]]) -> None:
+        """Forget what belongs to samples that were lost, and in a live view to ended processes, after a piece of samples.
+
+        Args:
+            latest: the time of the last sample.
+            ends: process and time of each EXIT that came with the next piece, whose samples may be from before it.
+        """
+        self._done_up_to = max(self._done_up_to, latest)
+        if len(self._chains) >= self._swept_at:
+            self._drop_lost()
+            self._swept_at = max(2 * len(self._chains), _WORTH_SWEEPING)
+        if self._cache is not None:
+            return
+        for pid in [pid for pid, process in self._processes.items() if process.is_over]:
+            self._drop_process(pid)
+        for pid, moment in ends:
+            process = self._processes.get(pid)
+            if process is not None and process.found_at <= moment:  # otherwise the pid was reused
+                process.is_over = True
+        if self._functions.memory > self._most_code:
+            self._begin_image()
+
+    def _begin_image(self) -> None:
+        """Forget all functions. Those of the next samples get addresses in another image."""
+        self._last_image = self.image_path, self._functions.image()
+        self._forgotten_functions += len(self._functions)
+        self._functions, self._image_number = PythonFunctions(), self._image_number + 1
+        self._path = ""
+        for process in self._processes.values():
+            process.placed.clear()
+            process.is_mapped = False
 
     def _take_chain(self, key: tuple[int, int]) -> None:
         _, chain = self._chains.pop(key, (None, None))
@@ -398,17 +449,21 @@ class PythonFrames:
         """The path of the image, in a new folder."""
         if not self._path:
             cache = self._cache or paths.build_id_cache()
-            folder = paths.below(cache, "jit") if self._cache is None else new_folder(cache)
+            jit = f"jit/{self._image_number}" if self._image_number else "jit"
+            folder = paths.below(cache, jit) if self._cache is None else new_folder(cache)
             self._path = paths.below(folder, paths.PYTHON_IMAGE)
         return self._path
 
     @property
     def function_count(self) -> int:
         """The number of functions so far."""
-        return len(self._functions)
+        return self._forgotten_functions + len(self._functions)
 
     def write_images(self) -> Iterator[tuple[str, bytes]]:
-        """Write the image, and yield its path and bytes; nothing without functions."""
+        """Write the image, and yield its path and bytes; nothing without functions. An image with forgotten functions comes first."""
+        if self._last_image is not None:
+            yield self._last_image
+            self._last_image = None
         if not len(self._functions):
             return
         image = self._functions.image()

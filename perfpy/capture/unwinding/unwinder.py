@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, slices_index
+from perfpy.abi.columns import Ragged, distinct, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
 from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.metadata.build_id_table import build_ids_in_mappings
@@ -77,6 +77,7 @@ class PieceUnwinder:
         python: the descriptor of Python frames and the image's folder, as in PythonFrames.
         is_live: no file is written, so that neither its files nor their build-ids are of interest; and files are opened only when samples
             hit them (opens_files of Replay).
+        only_python: unwind the stacks of Python processes only; those of others cost far more than they tell.
     """
 
     def __init__(
@@ -90,12 +91,14 @@ class PieceUnwinder:
         jit: bool = False,
         python: tuple[int, str | None] | None = None,
         is_live: bool = False,
+        only_python: bool = False,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
         self._unwound_events = [event.index for event in events if has_stacks(event.attr) and (only is None or event.index in only)]
         self._replay = Replay(self._table, opens_files=not is_live)
         self._is_live = is_live
+        self._only_python = only_python
         self._own = os.getpid() if own is None else own
         self._plan = plan
         self._waits = self._new_waits(events)
@@ -137,7 +140,10 @@ class PieceUnwinder:
             self._python.receive()
         self._look(self._held)
         self._get_ready(0 if held is None or not len(held.keys) else int(held.keys.min()))
-        return None if held is None else self._unwound(held)
+        piece = None if held is None else self._unwound(held)
+        if self._python and held is not None:
+            self._python.finish(int(held.times[held.rows].max(initial=0)), _ends(self._held))
+        return piece
 
     def rest(self) -> UnwoundPiece | None:
         """Return the records of the last piece."""
@@ -230,7 +236,34 @@ class PieceUnwinder:
 
     def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> tuple[Ragged, NDArray[np.uint64] | None]:
         """Return complete callchains of one event's samples; and the sampled addresses if they change."""
-        callchains = self._callchains(int(keys.min()))
+        pids = self._pids(number, samples)
+        if self._only_python and self._python:
+            self._python.wait(int(self._table.layouts[number].decode(samples.data, samples.starts, ["time"])["time"].max()))
+            is_python = np.isin(pids, self._python.pids())
+            if not is_python.all():
+                return self._chains_of_python(number, samples, keys, is_python), None
+        return self._unwound_chains(number, samples, keys, pids)
+
+    def _pids(self, number: int, samples: Chunk) -> NDArray[np.uint32]:
+        pids: NDArray[np.uint32] = self._table.layouts[number].decode(samples.data, samples.starts, ["pid"])["pid"].astype(np.uint32)
+        return pids
+
+    def _chains_of_python(self, number: int, samples: Chunk, keys: NDArray[np.uint64], is_python: NDArray[np.bool_]) -> Ragged:
+        """Return complete callchains of Python processes, and the kernel's of others."""
+        of_python, others = np.flatnonzero(is_python), np.flatnonzero(~is_python)
+        rows = samples.rows(others)
+        columns = self._table.layouts[number].decode(rows.data, rows.starts, ["callchain", "ip", "cpumode"])
+        chains = recordable(columns["callchain"].gather(), columns["ip"], columns["cpumode"] == MISC_USER)
+        if not len(of_python):
+            return chains
+        chosen = samples.rows(of_python)
+        unwound, _ = self._unwound_chains(number, chosen, keys[of_python], self._pids(number, chosen))
+        return Ragged.concat([unwound, chains]).take(np.argsort(np.concatenate([of_python, others])))
+
+    def _unwound_chains(
+        self, number: int, samples: Chunk, keys: NDArray[np.uint64], pids: NDArray[np.uint32]
+    ) -> tuple[Ragged, NDArray[np.uint64] | None]:
+        callchains = self._callchains(int(keys.min()), distinct(pids) if self._is_live else None)
         fields = {*callchains.fields, "ip", "cpumode", *(("tid", "time") if self._python else ())}
         columns = self._table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
         extended: Ragged = callchains.extend(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gather()
@@ -252,9 +285,9 @@ class PieceUnwinder:
         if self._python:
             yield from self._python.write_images()
 
-    def _callchains(self, before: int) -> UserCallchains:
-        """Return the unwinder for the current mappings. No later sample has a key below `before`."""
-        symbolizer = self._replay.symbolizer(before)
+    def _callchains(self, before: int, pids: NDArray[np.uint32] | None) -> UserCallchains:
+        """Return the unwinder for the current mappings of processes. No later sample has a key below `before`."""
+        symbolizer = self._replay.symbolizer(before, pids)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_truncated()
             self._current = (
@@ -320,6 +353,15 @@ def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.boo
     values[slices_index(offsets[:-1], lengths)[0]] = chains.values
     values[offsets[1:][rows] - 1] = ip[rows]
     return Ragged(values, offsets)
+
+
+def _ends(held: _Held) -> list[tuple[int, int]]:
+    """Return process and time of each process that ended in a piece."""
+    others = held.chunk.others
+    rows = others[held.chunk.types[others] == RecordType.EXIT]
+    words = held.chunk.data[: len(held.chunk.data) & ~3].view(np.uint32)
+    pid, _, tid = (words.take((held.chunk.starts[rows] >> 2) + 2 + number, mode="clip").tolist() for number in range(3))
+    return [(one, moment) for one, thread, moment in zip(pid, tid, held.times[rows].tolist(), strict=True) if one == thread]
 
 
 def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:

@@ -72,6 +72,7 @@ class TopRun:
                 zero=options.zero,
                 retain=options.keep if self._is_screen or options.sym_annotate else 0,
                 jit=self._jit_names(stack),
+                only_python=not options.callchains and options.call_graph is None,
             )
             stack.callback(monitor.close)
             if options.dump_symtab:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.metadata.synthesis import Synthesis, id_layout
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.symbolizing import LiveSymbols
-from perfpy.live.tasks import LiveTasks
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+from perfpy.symbols.tasks.live_tasks import LiveTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,6 +7,8 @@ task_replay         tasks and mappings of a recording, by columns
 address_space       comms and address spaces of samples
 mapping_intervals   mappings over time, split where they overlap
 mapping_index       the mapping of an address at a time
+live_tasks          the records of running tasks, in memory that days do not fill
+outdated_records    which records of tasks no later sample needs
 fork_lines          chains of forked address spaces
 value_history       values of owners over time
 task_tree           the thread tree of report --tasks

@@ -148,13 +148,13 @@ def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
     exits = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 50))) for pid in (1, 2)]
     forked = encoded(records.Fork(0, 3, 2, 3, 2, 0, SampleId(2, 2, 40)))
     one.learn(chunk_of(array(b"".join(mapped(1, pid) for pid in (1, 2, 2, 2, 1, 1, 1, 1)) + forked + b"".join(exits))))
-    monkeypatch.setattr(one._replay, "_forgotten_at", 20)
+    monkeypatch.setattr(one._replay._tasks, "_forgotten_at", 20)
     one.take(chunk_of(array(sample(100, 3) + sample(101, 4))))
-    assert len(one._replay._records) == 19
+    assert len(one._replay._tasks.records()) == 19
     piece = one.take(chunk_of(array(mapped(102, 5))))
     assert piece is not None
     assert chains(b"".join(piece.parts)) == [WHOLE, ALONE]  # 3 has its mappings from 2, which is gone
-    actual_records = one._replay._records
+    actual_records = one._replay._tasks.records()
     assert {int.from_bytes(record.body[:4], "little") for record in actual_records} == {2, 3, 5}
 
 
@@ -176,7 +176,7 @@ def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch
     assert one._replay._files[key] is result
     exits = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 4))) for pid in (1, 2)]
     one.take(chunk_of(array(b"".join(exits) + sample(9, 3))))
-    monkeypatch.setattr(one._replay, "_forgotten_at", 1)
+    monkeypatch.setattr(one._replay._tasks, "_forgotten_at", 1)
     one.take(chunk_of(array(encoded(records.Comm(0, 3, 3, "x", SampleId(3, 3, 10))))))
     one.rest()
     assert one._replay._files == {}

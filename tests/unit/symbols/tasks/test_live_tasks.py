@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
+from perfpy.abi.flags import MISC_COMM_EXEC
 from perfpy.abi.records import Comm, Exit, Fork, Mmap2
 from perfpy.abi.sample_id import SampleId
-from perfpy.live.tasks import LiveTasks
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.symbols.dso import DsoTable
+from perfpy.symbols.tasks import live_tasks
+from perfpy.symbols.tasks.live_tasks import LiveTasks
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from perfpy.perfdata.records.raw_records import RawRecords
 
@@ -150,3 +153,102 @@ def test_few_records_are_left_alone() -> None:
     tasks = tasks_of(builder)
     tasks.forget(5000)
     assert len(tasks) == 3
+
+
+def sizes_of(generations: Callable[[int], PerfDataBuilder], count: int = 12, alive: Collection[int] = ()) -> list[int]:
+    """The number of records after each generation of ten seconds. A generation's samples are read before the next one begins."""
+    live = window()
+    tasks = LiveTasks(live.table, lambda _pid: None, lambda tid: tid in alive)
+    sizes = []
+    for number in range(count):
+        tasks.add(live.begin(bytes(generations(number).body)))
+        tasks.forget(10 * number)
+        sizes.append(len(tasks))
+    return sizes
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few records be worth forgetting."""
+    monkeypatch.setattr(live_tasks, "_WORTH_FORGETTING", 200)
+    monkeypatch.setattr(live_tasks, "_MOST_ANCESTORS", 100)
+
+
+def is_level(sizes: list[int]) -> bool:
+    return max(sizes[6:]) <= max(sizes[:6])
+
+
+@pytest.mark.usefixtures("few")
+def test_processes_whose_end_was_lost_are_forgotten() -> None:
+    def generation(number: int) -> PerfDataBuilder:
+        builder = PerfDataBuilder()
+        for pid in range(50):
+            exec_(builder, 100 + 50 * number + pid, 10 * number + 1)
+        return builder
+
+    assert is_level(sizes_of(generation))
+
+
+@pytest.mark.usefixtures("few")
+def test_a_process_that_executes_one_program_after_the_other_has_the_last_one() -> None:
+    def generation(number: int) -> PerfDataBuilder:
+        builder = PerfDataBuilder()
+        for time in range(40):
+            at_exec = at(10, 10, 10 * number)
+            builder.record(Comm(MISC_COMM_EXEC, 10, 10, f"program{time}", at_exec))
+            builder.record(Mmap2(USER, 10, 10, 0x400000, 0x1000, 0, 8, 1, 77, 0, READ_EXECUTE, 2, f"/bin/p{time}", b"", at_exec))
+        return builder
+
+    assert is_level(sizes_of(generation, alive={10}))
+
+
+@pytest.mark.usefixtures("few")
+def test_a_thread_that_renames_itself_all_the_time_has_its_last_name() -> None:
+    def generation(number: int) -> PerfDataBuilder:
+        builder = PerfDataBuilder()
+        for name in range(90):
+            builder.record(Comm(0, 10, 11, f"job {name}", at(10, 11, 10 * number)))
+        return builder
+
+    assert is_level(sizes_of(generation, alive={10, 11}))
+
+
+def test_what_a_child_inherited_survives_its_parents_next_program() -> None:
+    builder = PerfDataBuilder()
+    exec_(builder, 10, 1)
+    fork(builder, 11, 10, 2)
+    builder.record(Comm(MISC_COMM_EXEC, 10, 10, "next", at(10, 10, 3)))
+    for pid in range(100, 3100):
+        exec_(builder, pid, 10)
+        end(builder, pid, pid, 11)
+    tasks = tasks_of(builder, alive={10, 11})
+    tasks.forget(5000)
+    assert mapped(tasks, 11) == ["/bin/p10-0"]
+
+
+def test_a_program_needs_nothing_from_the_ended_process_that_started_it() -> None:
+    builder = PerfDataBuilder()
+    exec_(builder, 10, 1)
+    fork(builder, 11, 10, 2)
+    builder.record(Comm(MISC_COMM_EXEC, 11, 11, "program", at(11, 11, 3)))
+    end(builder, 10, 10, 4)
+    for pid in range(100, 3100):
+        exec_(builder, pid, 10)
+        end(builder, pid, pid, 11)
+    tasks = tasks_of(builder, alive={11})
+    tasks.forget(5000)
+    assert len(tasks) == 1
+
+
+@pytest.mark.usefixtures("few")
+def test_a_process_of_the_hundredth_generation_has_its_present_mappings() -> None:
+    builder, now = PerfDataBuilder(), PerfDataBuilder()
+    exec_(builder, 10, 1)
+    for pid in range(11, 311):
+        fork(builder, pid, pid - 1, pid)
+        end(builder, pid - 1, pid - 1, pid)
+    exec_(now, 310, 1)
+    tasks = tasks_of(builder, alive={310}, maps=tasks_of(now).records())
+    tasks.forget(5000)
+    assert len(tasks) == 2
+    assert mapped(tasks, 310) == ["/bin/p310-0"]

@@ -1,0 +1,165 @@
+"""The side-band of running tasks: address spaces and names of the tasks that samples hit, in memory that days do not fill.
+
+Records that no later sample needs are dropped (outdated_records). The mappings of a process that maps and unmaps code all the time are
+replaced by those that it has now, and so is what a process has inherited through very many generations.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.abi.flags import RecordType
+from perfpy.abi.task_columns import TASK_TYPES
+from perfpy.perfdata.records.raw_records import RawRecords
+from perfpy.perfdata.records.side_band import SideBand
+from perfpy.symbols.tasks.address_space import TaskTimeline
+from perfpy.symbols.tasks.outdated_records import Inheritance, outdated, task_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.records.delivery.keys import OrderedChunk
+    from perfpy.perfdata.records.event_table import EventTable
+    from perfpy.symbols.dso import DsoTable
+    from perfpy.symbols.tasks.outdated_records import TaskNumbers
+
+_WORTH_FORGETTING: Final = 4096  # records
+_MOST_MAPS: Final = 4096  # mappings recorded for one process before they are compared with its present ones
+_MOST_ANCESTORS: Final = 1024  # ended processes whose mappings others have inherited
+_NO_PID: Final = 0xFFFFFFFF  # of the kernel's mappings
+
+
+class LiveTasks:
+    """The records of tasks and mappings.
+
+    Args:
+        table: the events of the records.
+        state_of: synthesizes the present name and mappings of a process.
+        is_alive: whether a process or thread runs.
+        types: of the records.
+    """
+
+    def __init__(
+        self,
+        table: EventTable,
+        state_of: Callable[[int], RawRecords | None] = lambda _pid: None,
+        is_alive: Callable[[int], bool] = lambda tid: os.path.exists(f"/proc/{tid}"),
+        types: Collection[int] = TASK_TYPES,
+    ) -> None:
+        self._table = table
+        self._state_of = state_of
+        self._is_alive = is_alive
+        self._types = sorted(types)
+        self._parts: list[RawRecords] = []
+        self._forgotten_at = _WORTH_FORGETTING
+        self._size = 0
+        self._offset = 0
+        self._missing: dict[int, int] = {}  # tasks without an EXIT that do not run -> the latest key then
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, ordered: OrderedChunk) -> bool:
+        """Add the side-band of a chunk; return whether there are records of tasks."""
+        chunk = ordered.chunk
+        chosen = np.isin(chunk.types[chunk.others], self._types)
+        if not chosen.any():
+            return False
+        records = RawRecords.of_chunk(ordered, chosen)
+        records.rows["offset"] += self._offset
+        self._offset += len(chunk.data)
+        self._append(records)
+        return True
+
+    def _append(self, records: RawRecords) -> None:
+        self._parts.append(records)
+        self._size += len(records)
+
+    def records(self) -> RawRecords:
+        """Return all records, in order."""
+        if len(self._parts) != 1:
+            self._parts = [RawRecords.concat(self._parts).in_order()]
+        return self._parts[0]
+
+    def timeline(self, pids: NDArray[np.uint32] | None, dso_table: DsoTable, *, keep_exited: bool = True) -> TaskTimeline:
+        """Return the comms and address spaces of some processes, None for all; parents count for what was inherited from them."""
+        records = self.records()
+        if pids is not None:
+            numbers = task_numbers(records)
+            chosen = numbers.is_kernel | np.isin(numbers.pid, _with_parents(records, numbers, pids)) | (numbers.pid == _NO_PID)
+            records = RawRecords(records.rows[chosen], records.bodies)
+        band = SideBand(records, lambda _types: iter(()), self._table, lambda _text: None, None)
+        return TaskTimeline(band.tasks(), keep_exited=keep_exited, dso_table=dso_table)
+
+    def forget(self, before: int) -> None:
+        """Drop the records that no later sample needs, if there are many. No later sample has a key below `before`."""
+        if self._size < self._forgotten_at:
+            return
+        records = self.records()
+        numbers = task_numbers(records)
+        ended = self._ended(records, numbers, before)
+        inheritance = Inheritance(records, numbers, ended, before)
+        states = self._present_states(inheritance)
+        if states:
+            is_fork = (records.rows["type"] == RecordType.FORK) & (numbers.tid == numbers.pid)
+            kept = ~(is_fork & np.isin(numbers.pid, np.array(list(states), np.uint32)))
+            records = RawRecords(records.rows[kept], records.bodies)
+            numbers = task_numbers(records)
+            inheritance = Inheritance(records, numbers, ended, before)
+        dropped = outdated(records, numbers, inheritance, ended, before)
+        self._parts = [RawRecords(records.rows[~dropped], records.bodies).compact(), *states.values()]
+        self._refresh_maps()
+        self._size = sum(map(len, self._parts))
+        self._forgotten_at = max(_WORTH_FORGETTING, 2 * self._size)
+
+    def _ended(self, records: RawRecords, numbers: TaskNumbers, before: int) -> NDArray[np.uint32]:
+        """Return the processes and threads that have ended, also those whose EXIT was lost. Those count from the second call on."""
+        rows = records.rows
+        exits = (rows["type"] == RecordType.EXIT) & (rows["key"] < np.uint64(before))
+        recorded = distinct(numbers.tid[exits])
+        present = distinct(np.concatenate([numbers.pid[~numbers.is_kernel], numbers.tid[numbers.is_thread]]))
+        dead = [one for one in present.tolist() if not self._is_alive(one)]
+        latest = int(rows["key"].max(initial=0))
+        waiting = self._missing
+        has_exit = set(numbers.tid[rows["type"] == RecordType.EXIT].tolist())
+        self._missing = {one: waiting.get(one, latest) for one in dead if one not in has_exit}
+        lost = [one for one, key in self._missing.items() if one in waiting and key < before]
+        return distinct(np.concatenate([recorded[np.isin(recorded, np.array(dead, np.uint32))], np.array(lost, np.uint32)]))
+
+    def _present_states(self, inheritance: Inheritance) -> dict[int, RawRecords]:
+        """Return the present state of processes that have inherited theirs from ended ones; empty if few have ended."""
+        if int(np.count_nonzero(inheritance.is_needed & inheritance.is_ended)) <= _MOST_ANCESTORS:
+            return {}
+        return {one: state for one in inheritance.orphans().tolist() if (state := self._state_of(one)) is not None}
+
+    def _refresh_maps(self) -> None:
+        """Replace the mappings of processes that have mapped far more than they have mapped now."""
+        records = self._parts[0]
+        numbers = task_numbers(records)
+        of_user = numbers.is_map & ~numbers.is_kernel
+        present, counts = np.unique(numbers.pid[of_user], return_counts=True)
+        for one in present[counts > _MOST_MAPS].tolist():
+            now = self._state_of(one)
+            if now is not None and 2 * len(now) < int(counts[present == one][0]):
+                numbers = task_numbers(records)
+                dropped = numbers.is_map & ~numbers.is_kernel & (numbers.pid == one)
+                self._parts[0] = records = RawRecords(records.rows[~dropped], records.bodies).compact()
+                self._parts.append(now)
+
+
+def _with_parents(records: RawRecords, numbers: TaskNumbers, pids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return processes, and those that they were forked from."""
+    forks = records.rows["type"] == RecordType.FORK
+    children, parents = numbers.pid[forks], numbers.parent[forks]
+    chosen = distinct(pids)
+    while True:
+        larger = distinct(np.concatenate([chosen, parents[np.isin(children, chosen)]]))
+        if len(larger) == len(chosen):
+            return larger
+        chosen = larger

@@ -19,7 +19,7 @@ from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
 from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
 from perfpy.abi.sample_id import IdLayout
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, IncomingAnswers, ReadUpTo, Refused
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, IncomingAnswers, ReadUpTo
 from perfpy.capture.python_frames.blocked_loops import AWAITED, MARK, BlockedLoops
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.image_file import write_image

@@ -68,7 +68,9 @@ def find_waker(
     rows = np.flatnonzero(waits.reason == wait.reason)
     seen, best = {*np.unique(waits.rows.dimensions["tid"][rows]).tolist()}, None
     of_thread = wait.seconds / max(wait.threads, 1)
-    least = max(elapsed - of_thread, 0.0) + MOST_OF_IT * of_thread
+    least = MOST_OF_IT * of_thread
+    if wait.reason != CHILD:  # a child process lives while its parent waits; others might have done so at another time
+        least += max(elapsed - of_thread, 0.0)
     for depth in range(1, _DEEPEST):
         reason = wait.reason if best is None else best.reason
         tid = _child(waits, running, rows, children_of, least) if reason == CHILD else _one_waker(waits, rows)

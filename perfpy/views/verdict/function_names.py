@@ -25,6 +25,8 @@ _VARIANT: Final = re.compile(
     r"__(rawmemchr|w?mem[a-z]+|str[a-z]+|stp[a-z]+|wcs[a-z]+)(?:_chk)?_(?:avx|sse|ssse|evex|erms|unaligned|sve|generic|neon|asimd)\w*"
 )
 _ALLOCATOR: Final = re.compile(r"(?:_int_|__libc_|__GI___libc_)(malloc|free|calloc|realloc|memalign)(?:_\w+)?")
+_SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)")
+_OF_SORT: Final = "std::__introsort_loop<"  # the loop of libstdc++'s std::sort, and of no other function
 _OTHER_NAMES: Final = {"cfree": "free", "__libc_fork": "fork", "__GI___fork": "fork"}
 _CLONE: Final = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|llvm)(?:\.\d+)*)+$")
 
@@ -63,9 +65,11 @@ def _of_python(qualified: str, path: str) -> str:
 
 
 def _as_documented(name: str) -> str:
-    """Return the documented name of a function of the C library."""
-    if match := _VARIANT.fullmatch(name) or _ALLOCATOR.fullmatch(name):
+    """Return the documented name of a function of the C library or of C++'s, or of a system call."""
+    if match := _VARIANT.fullmatch(name) or _ALLOCATOR.fullmatch(name) or _SYSTEM_CALL.fullmatch(name):
         return match[1]
+    if name.startswith(_OF_SORT):
+        return "std::sort"
     return _OTHER_NAMES.get(name, name)
 
 

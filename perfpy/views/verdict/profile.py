@@ -60,7 +60,8 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     rarely = [*cpu_rules.rarely_runs(evidence)]
     whole += idle
     if main_wait is not None and wait_rules.waits_first(evidence, main_wait):
-        sentences = [*whole, *loops, *waiting, *cpu, *(few if cpu else ())]  # waits are measured: the note is on shares alone
+        hot = [one for one in cpu if one.rule != "busiest command" and evidence.functions.samples >= cpu_rules.VERY_FEW_SAMPLES]
+        sentences = [*whole, *loops, *waiting, *hot, *(few if hot else ())]  # waits are measured: the note is on shares alone
     elif idle and not cpu:
         sentences = [*whole, *loops, *rarely, *waiting]
     elif evidence.functions.samples < cpu_rules.VERY_FEW_SAMPLES or not cpu:

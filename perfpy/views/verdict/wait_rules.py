@@ -20,6 +20,7 @@ MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
 LEAST: Final = 0.02  # seconds
 BUSY: Final = 0.5  # of the elapsed time: programs that use CPUs for longer do not mainly wait
 OF_PROGRAM: Final = 0.5  # of the waits for a lock: those of the program's own code
+SLEEPS: Final = 0.9  # the weight of sleeps: a thread that waits as long for the one that sleeps tells more
 IN_QUEUE: Final = 0.1  # of the time that a waker used a CPU: waits for one
 IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
 
@@ -118,6 +119,7 @@ def main_wait(evidence: Evidence) -> Wait | None:
     in_queue = sum(wait.seconds for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU)
     is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
     causes = [wait for wait in waits if not _is_for_work(wait) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))]
+    causes.sort(key=lambda wait: -wait.seconds * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
     between = [wait for wait in causes if wait.reason in OF_THREADS]
     idle = next((wait for wait in waits if _is_for_work(wait) and wait.threads == 1), None)
     if not between and causes and causes[0].reason == reasons.CPU and idle and idle.seconds > causes[0].seconds and not is_busy:

@@ -23,6 +23,8 @@ from perfpy.views.verdict.sentence import function_text
         ("int[] app.Rows.sort(java.util.List, int)", "app.Rows.sort()"),
         ("__memmove_avx_unaligned_erms", "memmove()"),
         ("__strlen_evex", "strlen()"),
+        ("void std::__introsort_loop<int*, long, Less>(int*, int*, long, Less)", "std::sort()"),
+        ("__x64_sys_clock_nanosleep", "clock_nanosleep()"),
         ("__memset_avx512_unaligned_erms", "memset()"),
         ("_int_malloc", "malloc()"),
         ("_int_free", "free()"),

@@ -39,6 +39,7 @@ _SCHEDULER: Final = ("__schedule", "schedule")  # functions of waiting threads
 _OF_FUNCTION: Final = ("dso", "symbol")
 _COMM: Final = 15  # characters of a command that the kernel keeps
 _PYTHON_CODE: Final = ("Python", PYTHON_IMAGE)  # dsos of Python functions: their source files are shown instead
+_SMALL_PROGRAM: Final = 5.0  # percent, with callees
 _SMALL: Final = 0.1  # of the path's first share: smaller shares are not followed
 
 
@@ -129,7 +130,8 @@ def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tupl
     """Return the program's file, named like its command, and its functions, including callees, sorted by share.
 
     Functions of the language's own library, which compilers put into the same file, are skipped. If there are several programs, the one
-    with the largest share. Nothing for reports without callers, files or commands.
+    with the largest share, unless that is small, as of a shell that only starts the program. Nothing for reports without callers, files
+    or commands.
     """
     if "comm" not in histogram.keys:
         return "", []
@@ -140,6 +142,8 @@ def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tupl
         if text.strip().rpartition("/")[2][:_COMM] in commands
     ]
     file, shares = max(by_file, key=lambda item: item[1][:1], default=("", []))
+    if not shares or shares[0].share < _SMALL_PROGRAM:
+        return "", []
     return file_name(file), [function._replace(name=visible(name(function.name))) for function in shares]
 
 

@@ -16,11 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.analysis.report.quality import lacks_stacks, quality_notes
-from perfpy.analysis.samples.locations import ROLE_BITS
 from perfpy.analysis.samples.wait_events import is_off_cpu
-from perfpy.analysis.sortkeys.sort_key import Mode
-from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, NAMES, OWN, RUNTIME
-from perfpy.analysis.verdict.functions import sampled_functions
+from perfpy.analysis.verdict.categories import NAMES
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
@@ -28,7 +25,8 @@ from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.screens.call_lines import call_lines
 from perfpy.views.report.screens.fitting import OF_FUNCTIONS, OF_OTHERS, fit_text
 from perfpy.views.report.screens.hottest import HottestPath, NamedShare, hottest_by, hottest_made, hottest_of_program, hottest_path
-from perfpy.views.report.screens.screen_table import NO_NOTES, RowNotes, ScreenColumns, rows_table, shares_table
+from perfpy.views.report.screens.row_functions import functions_of, row_lines, row_notes
+from perfpy.views.report.screens.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
 from perfpy.views.verdict.sentence import FEW_SAMPLES
@@ -185,7 +183,8 @@ def _show_table(report: Report, histogram: Histogram, console: Console, options:
     parts = limits.fitting(_parts(histogram, functions, with_samples[:1].tolist(), console.width, options, limits))
     displayed = with_samples[: limits.rows_beside(parts)].tolist()
     without_callees = options.own_first and not _has_one_command(_commands(histogram))
-    columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first, without_callees=without_callees)
+    lines = row_lines(report, histogram, functions, displayed)
+    columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first, without_callees=without_callees, lines=lines)
     samples = sum(event.samples for event in histogram.events)
     title = f"  {samples:,} {plural(samples, 'sample')}"
     name = fit_text(visible(event_title(histogram, skip_empty=True)), console.width)
@@ -301,30 +300,7 @@ def _show_next(console: Console, options: ScreenOptions, hidden: int) -> None:
     console.print(Text(_NEXT + ", ".join(ways)), style="dim")
 
 
-#: styles that are legible on dark and on light terminals
-_STYLES: Final = {OWN: "bold", LIBRARY: "", INTERPRETER: "dim", RUNTIME: "dim", KERNEL: "dim"}
-
-
-def functions_of(report: Report, histogram: Histogram) -> SampledFunctions | None:
-    """Return the functions of a table's samples; None for reports without functions, or of branches or memory accesses."""
-    is_ordinary = report.options.columns.mode is Mode.NORMAL and "frame" in report.folded.dimensions
-    return sampled_functions(report, histogram) if is_ordinary and "symbol" in histogram.keys else None
-
-
 def hottest_categories(functions: SampledFunctions) -> list[tuple[float, str]]:
     """Return the share of each kind of code in percent, sorted by share."""
     shares = zip(functions.by_category(), NAMES, strict=True)
     return sorted(((100 * share, name) for share, name in shares if share), reverse=True)
-
-
-def row_notes(histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int], name: Callable[[str], str]) -> RowNotes:
-    """Return the styles and the hottest callers of the functions in some rows."""
-    if functions is None:
-        return NO_NOTES
-    symbols = histogram.locations.symbol[histogram.entries.location[entries] >> ROLE_BITS].tolist()
-    callers = functions.hottest_callers()
-    styles = {
-        entry: _STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in zip(entries, symbols, strict=True) if symbol >= 0
-    }
-    notes = {entry: visible(name(callers[symbol].name)) for entry, symbol in zip(entries, symbols, strict=True) if symbol in callers}
-    return RowNotes(styles, notes)

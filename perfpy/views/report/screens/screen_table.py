@@ -16,6 +16,7 @@ from rich.text import Text
 
 from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import short_path
 from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
 from perfpy.views.report.screens.fitting import OF_FUNCTIONS, OF_OTHERS, fit_function, fit_text
 from perfpy.views.report.share_colour import style
@@ -35,6 +36,7 @@ _LAST_KEY: Final = 34  # preferred columns of the last key
 _BESIDE_CALLERS: Final = 30  # least columns of the last key beside callers
 _LEGIBLE: Final = 12  # least columns of the other keys, beside states
 _CAPS: Final = (40, 24, 20, 16, 12, 8)  # limits of the other keys' columns
+_SYMBOL: Final = "symbol"
 _WHOLE: Final = ("state",)  # keys whose names are never shortened
 _SHARES: Final = ("period", "children")
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
@@ -95,6 +97,7 @@ class ScreenColumns:
         own_first: whether own shares come first.
         every_key: keep columns that are equal in all entries.
         without_callees: leave out shares with callees.
+        lines: entry -> path and line of its function, which its name gets as a suffix.
     """
 
     def __init__(
@@ -107,9 +110,11 @@ class ScreenColumns:
         own_first: bool = False,
         every_key: bool = False,
         without_callees: bool = False,
+        lines: Mapping[int, tuple[str, int]] | None = None,
     ) -> None:
         self._histogram = histogram
         self._options = options
+        self._lines = lines or {}
         self._measure = measure
         self._numbers = _numbers(histogram)
         if without_callees:
@@ -132,8 +137,10 @@ class ScreenColumns:
         self._number_widths = [max([len(one.header), *(len(self._number(one, entry)) for entry in entries)]) for one in self._numbers]
 
     def _texts(self, key: str, rows: Int64) -> list[str]:
-        beside_file = self._beside_file
-        return [_as_shown(text, beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
+        texts = [_as_shown(text, self._beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
+        if key == _SYMBOL and self._lines:
+            return [_with_line(text, self._lines.get(entry)) for text, entry in zip(texts, rows.tolist(), strict=True)]
+        return texts
 
     @property
     def names(self) -> list[str]:
@@ -297,6 +304,19 @@ def file_name(text: str) -> str:
 def _as_shown(text: str, beside_file: bool) -> str:
     name = file_name(text)
     return name[len(_LEVELS[0]) :] if beside_file and name.startswith(_LEVELS) else name
+
+
+def _with_line(text: str, line: tuple[str, int] | None) -> str:
+    """Return the name of a function with its hottest line.
+
+    >>> _with_line("parse (app.py)", ("/srv/app.py", 14)), _with_line("audit", ("/src/prog.cpp", 41)), _with_line("main", None)
+    ('parse (app.py:14)', 'audit (prog.cpp:41)', 'main')
+    """
+    if line is None:
+        return text
+    place = f"{visible(short_path(line[0]))}:{line[1]}"
+    name, separator, file = text.removesuffix(")").rpartition(" (")
+    return f"{name} ({place})" if separator and place.startswith(f"{file}:") else f"{text} ({place})"
 
 
 def _numbers(histogram: Histogram) -> list[_Number]:

@@ -258,8 +258,8 @@ class Totals:
         threads: dict[int, list[CallTotals]] = {}
         errnos, buckets = _by_index(self._errnos), _by_index(self._buckets)
         columns = (self._calls, self._errors, self._total, self._least, self._most, self._squares)
-        for (key, index), *sums in zip(self._indexes.items(), *(column.values.tolist() for column in columns), strict=True):
-            call = CallTotals(key & 0xFFFFFFFF, *sums, errnos.get(index, {}), buckets.get(index, {}))
+        for (key, index), *totals in zip(self._indexes.items(), *(column.values.tolist() for column in columns), strict=True):
+            call = CallTotals(key & 0xFFFFFFFF, *totals, errnos.get(index, {}), buckets.get(index, {}))
             threads.setdefault(key >> 32, []).append(call)
         return {tid: by_time(calls) for tid, calls in threads.items()}
 

@@ -314,9 +314,9 @@ def _with_line(text: str, line: tuple[str, int] | None) -> str:
     """
     if line is None:
         return text
-    place = f"{visible(short_path(line[0]))}:{line[1]}"
+    location = f"{visible(short_path(line[0]))}:{line[1]}"
     name, separator, file = text.removesuffix(")").rpartition(" (")
-    return f"{name} ({place})" if separator and place.startswith(f"{file}:") else f"{text} ({place})"
+    return f"{name} ({location})" if separator and location.startswith(f"{file}:") else f"{text} ({location})"
 
 
 def _numbers(histogram: Histogram) -> list[_Number]:

@@ -131,6 +131,7 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
             return start.record_and_report_program(command)
         if pids := start.processes_of(args):
             return start.record_and_report_processes(pids)
+        start.refuse_file(args[0])
     from perfpy.cli.dispatch import group  # click: 30 ms
 
     return group.run([*args])  # the attribute `list` may be the command's module

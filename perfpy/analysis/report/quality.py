@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
 
 _FEW: Final = 400  # with fewer samples a share of 50 % is accurate to 5 points only
-_NEARLY_ALL: Final = 99.9  # percent
 _MUCH: Final = 5.0  # percent of the period that deserve a note
 _FEWER: Final = {"-F": "a lower frequency (-F)", "-c": "a higher count (-c)", "--filter": "a filter (--filter)", "": ""}
 
@@ -52,7 +51,10 @@ def quality_notes(report: Report, *, few: bool = True) -> Iterator[str]:
 
 def lacks_stacks(histogram: Histogram) -> bool:
     """Whether the rows are waits without stacks: the kernel hides its code from ordinary users, and so where threads wait."""
-    return bool(is_off_cpu(histogram.leader.event) and len(histogram.order) and _unnamed_percent(histogram) > _NEARLY_ALL)
+    if not is_off_cpu(histogram.leader.event) or not any(key.of_location for key in histogram.layout.keys):
+        return False
+    frames = histogram.entries.location[histogram.order] >> ROLE_BITS
+    return bool(len(frames) and not histogram.locations.ip[frames].any())
 
 
 def _notes_of(histogram: Histogram, samples: int, *, few: bool, is_named: bool) -> Iterator[str]:

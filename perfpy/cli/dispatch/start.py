@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.errors import KernelRefusedError, PerfError
+from perfpy.errors import KernelRefusedError, PerfError, UsageError
 from perfpy.plurals import plural
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SECONDS: Final = 10  # of recording a running process
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
+_MAGIC: Final = b"PERFILE2"  # the beginning of a perf.data
 _BRIEF: Final = "--brief"  # not in the printed command: it changes messages only
 #: what to type, and what for
 _WAYS: Final = (
@@ -55,6 +56,30 @@ def program_of(args: Sequence[str]) -> list[str]:
     return ["python3", *args] if word.endswith(".py") and os.path.isfile(word) and shutil.which("python3") else []
 
 
+def refuse_file(word: str) -> None:
+    """Raise UsageError if the first word is a path, but of no program."""
+    if os.path.isdir(word):
+        raise UsageError(f"{word} is a directory; perfpy {os.path.join(word, 'PROGRAM')} records a program in it")
+    if os.path.isfile(word):
+        if "/" not in word and os.access(word, os.X_OK):
+            raise UsageError(f"{word} is not in PATH; perfpy ./{word} records the program in this folder")
+        if _is_recording(word):
+            raise UsageError(f"{word} is a recording; perfpy report -i {word} shows it")
+        raise UsageError(f"{word} is not executable; run chmod +x {word}, or name its interpreter: perfpy INTERPRETER {word}")
+    if "/" in word or word.endswith(".py"):
+        raise UsageError(f"{word}: no such file; perfpy ./program records a program")
+
+
+def _is_recording(path: str) -> bool:
+    from perfpy.untrusted.files import open_regular
+
+    try:
+        with open_regular(path, limit=sys.maxsize) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
 def processes_of(args: Sequence[str]) -> list[int]:
     """Return the processes that the arguments name by their numbers (12 or 12,13). Raises PerfError if one does not run."""
     words = args[0].split(",") if len(args) == 1 else [""]
@@ -86,7 +111,8 @@ def record_and_report_processes(pids: Sequence[int]) -> int:
 
 def _record_and_report(stacks: str, target: Sequence[str]) -> int:
     status = _record(stacks, target)
-    arguments: list[str] = []
+    # without -i, report reads a standard input that is a pipe
+    arguments = [] if sys.stdin is not None and sys.stdin.isatty() else ["-i", FILE]
     print(f"perfpy report{_join_command(arguments)}", file=sys.stderr)
     if sys.stdout.isatty():
         from perfpy.cli.line.pager import page

@@ -1,11 +1,13 @@
 """annotate --by-line: source files, line by line.
 
-Each file has a heading, and its lines with samples, with some around them; code without lines comes last.
+Each file has a heading, and its lines with samples, with some around them. The program's own files come before those of libraries and
+runtimes, which nearly all calls pass through; code without lines comes last.
 Source text is read if the files exist here. The output is the same for pipes and terminals.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.plurals import plural
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.annotation.source_files import SourceFile, SourceLine, SourceShares
 
+#: relative paths are those of distributions' builds; <frozen runpy> and node:internal are built in
+_OF_OTHERS: Final = re.compile(
+    r"^(?:\.{1,2}/|<|node:|/usr/(?:src|include|lib|share)|/rustc/|/build/|/opt/hostedtoolcache/)"
+    r"|/(?:lib/python[\d.]+t?|(?:site|dist)-packages|node_modules|\.cargo|go/pkg/mod|go[\d.-]*/src/(?:runtime|internal)|\.rustup)/"
+)
 _FILE_MOST: Final = 16 << 20
 _TABS: Final = 4
 _NAMED_MOST: Final = 5  # files without lines
@@ -41,13 +48,22 @@ class SourceStyle(NamedTuple):
 def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
     """Yield all lines of one event."""
     yield f"{shares.event}: {shares.samples:,} {plural(shares.samples, 'sample')}"
-    for file in shares.files:
+    for file in sorted(shares.files, key=lambda file: not is_own_source(file.path)):  # stable: by share among each kind
         lines = [line for line in file.lines if max(line.percent, line.with_inlined) >= style.limit]
         if lines:
             yield from _file(file, lines, style, with_calls=shares.with_calls)
     if shares.without_lines:
         yield ""
         yield _without_lines(shares.without_lines)
+
+
+def is_own_source(path: str) -> bool:
+    """Whether a source file seems to be the program's own: not of the C library, a runtime or an installed package.
+
+    >>> [is_own_source(path) for path in ("/home/a/work.c", "app.py", "./nptl/pthread_create.c", "/usr/lib/python3.11/runpy.py")]
+    [True, True, False, False]
+    """
+    return not _OF_OTHERS.search(path)
 
 
 def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle, *, with_calls: bool) -> Iterator[str]:

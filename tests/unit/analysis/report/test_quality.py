@@ -26,13 +26,13 @@ TRACEPOINT = FREQUENCY.copy(type=PerfType.TRACEPOINT, sample_period=1, freq=0)
 WAITS = FREQUENCY.copy(type=PerfType.SOFTWARE, config=SoftwareId.BPF_OUTPUT, sample_period=1, freq=0)
 
 
-def notes(folder: Path, *attrs: EventAttr, samples: int = 13, lost: int = 0, merged: bool = False) -> str:
+def notes(folder: Path, *attrs: EventAttr, samples: int = 13, lost: int = 0, merged: bool = False, ip: int = 1) -> str:
     """The lines on a recording of these events, each with so many samples."""
     built = PerfDataBuilder(attrs=[attr.copy(sample_type=attr.sample_type | SampleType.IDENTIFIER) for attr in attrs])
     built.ids = [(number + 1,) for number in range(len(attrs))]
     for number in range(len(attrs)):
         for moment in range(samples):
-            built.sample(number, ip=1, pid=7, tid=7, time=5 + moment, period=1, callchain=[1])
+            built.sample(number, ip=ip, pid=7, tid=7, time=5 + moment, period=1, callchain=[ip] * bool(ip))
     if lost:
         built.record(Lost(0, 1, lost, SampleId(pid=7, tid=7, time=99, id=1)))
     path = folder / "perf.data"
@@ -78,6 +78,7 @@ def test_losses_have_the_remedy_that_lowers_the_number_of_samples(attr: EventAtt
 
 def test_waits_without_stacks_have_one_note_with_a_remedy(tmp_path: Path) -> None:
     """The kernel hides its code from ordinary users, and with it the place of each wait: no symbols are missing."""
-    text = notes(tmp_path, FREQUENCY, WAITS)
+    text = notes(tmp_path, FREQUENCY, WAITS, ip=0)
     assert "offcpu-time: no stacks; record as root" in text
     assert "offcpu-time: 100 % is in code without symbols" not in text
+    assert "offcpu-time: 100 % is in code without symbols" in notes(tmp_path, FREQUENCY, WAITS)

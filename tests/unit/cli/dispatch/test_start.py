@@ -58,14 +58,14 @@ def test_without_arguments_the_first_steps_are_shown(capsys: pytest.CaptureFixtu
 def test_a_program_is_recorded_and_reported(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = started(monkeypatch, Recorded(status=7), program, "-x", "1")
     assert status == 7
-    assert lines == [f"record --brief --unwind --off-cpu -o perf.data -- {program} -x 1", "report"]
+    assert lines == [f"record --brief --unwind --off-cpu -o perf.data -- {program} -x 1", "report -i perf.data"]
     assert capsys.readouterr().err.splitlines() == [f"perfpy {line.replace('--brief ', '')}" for line in lines]
 
 
 def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     status, lines = started(monkeypatch, Recorded(), str(os.getpid()))
     assert status == 0
-    assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", "report"]
+    assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", "report -i perf.data"]
 
 
 def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,13 +86,17 @@ def test_other_words_with_digits_name_no_process(words: list[str]) -> None:
 def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     status, lines = started(monkeypatch, Recorded(refused=2), program)
     assert status == 0
-    assert lines[1:] == [f"record --brief --unwind -o perf.data -- {program}", f"record --brief -g -o perf.data -- {program}", "report"]
+    assert lines[1:] == [
+        f"record --brief --unwind -o perf.data -- {program}",
+        f"record --brief -g -o perf.data -- {program}",
+        "report -i perf.data",
+    ]
 
 
 def test_the_last_refusal_is_the_error(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = started(monkeypatch, Recorded(refused=3), program)
     assert status == 255
-    assert "report" not in lines
+    assert not any(line.startswith("report") for line in lines)
     assert "not allowed" in capsys.readouterr().err
 
 
@@ -154,3 +158,35 @@ def test_a_workload_that_fails_to_start_is_not_tried_again(program: str, monkeyp
     status, lines = started(monkeypatch, Failing(), program)
     assert status != 0
     assert len(lines) == 1
+
+
+def test_words_that_name_files_have_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.txt").write_text("")
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(100))
+    (tmp_path / "work").write_text("#!/bin/sh")
+    (tmp_path / "work").chmod(0o755)
+    remedies = {
+        "./absent": "no such file",
+        "absent.py": "no such file",
+        ".": "is a directory",
+        "data.txt": "chmod +x data.txt",
+        "perf.data": "perfpy report -i perf.data",
+        "work": "perfpy ./work",
+    }
+    for word, remedy in remedies.items():
+        assert run([word]) == 129
+        text = capsys.readouterr().err
+        assert remedy in text
+        assert text.count("\n") == 1
+
+
+def test_a_report_does_not_read_the_standard_input_of_its_program(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """report without -i reads a standard input that is a pipe, which the program has read."""
+    reading, writing = os.openpty()
+    with open(reading, closefd=True) as terminal, open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert started(monkeypatch, Recorded(), program)[1][-1] == "report -i perf.data"
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert started(monkeypatch, Recorded(), program)[1][-1] == "report"
+    os.close(writing)

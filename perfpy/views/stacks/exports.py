@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.stacks.stacks import Function, Stacks
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.stacks.code_sites import Source
     from perfpy.views.stacks.time_order import ThreadOrder
+
+#: events of a thread, which take less than 0.1 MB
+_FEW_EVENTS: Final = 2000
+#: room for an event, and for the weight of a stack, in numbers of frames
+_EVENT: Final = 10
+_WEIGHT: Final = 3
 
 
 def folded_lines(part: Stacks) -> Iterator[str]:
@@ -37,7 +43,7 @@ def folded_lines(part: Stacks) -> Iterator[str]:
 def speedscope(parts: Sequence[Stacks], name: str) -> str:
     """Return speedscope's JSON, with the command as root and the first line of functions.
 
-    For each event: an evented profile of each thread if the single samples are known and few, then a sampled profile of all stacks.
+    For each event: a profile of each thread in order of time if the single samples are known and few, then a sampled profile of all stacks.
     """
     frames: dict[Function, int] = {}
     sources: dict[Function, Source] = {}
@@ -48,7 +54,7 @@ def speedscope(parts: Sequence[Stacks], name: str) -> str:
         function_ids = [frames.setdefault(function, len(frames)) for function in part.functions]
         comm_ids = [frames.setdefault(Function(comm, ""), len(frames)) for comm in part.comms]
         rows = zip(part.comm.tolist(), part.chain.tolist(), strict=True)
-        profiles += [_evented(part.event, thread) for thread in threads_in_order(part, function_ids, comm_ids)]
+        profiles += [_in_order(part.event, thread) for thread in threads_in_order(part, function_ids, comm_ids)]
         profiles.append(
             {
                 "type": "sampled",
@@ -62,14 +68,21 @@ def speedscope(parts: Sequence[Stacks], name: str) -> str:
         )
     shared = {"frames": [_speedscope_frame(function, sources.get(function)) for function in frames]}
     schema = "https://www.speedscope.app/file-format-schema.json"
-    return json.dumps({"$schema": schema, "name": name, "exporter": "perfpy", "shared": shared, "profiles": profiles})
+    data = {"$schema": schema, "name": name, "exporter": "perfpy", "shared": shared, "profiles": profiles}
+    return json.dumps(data, separators=(",", ":"))
 
 
-def _evented(event: str, thread: ThreadOrder) -> dict[str, Any]:
-    """Return speedscope's profile of one thread in order of time."""
+def _in_order(event: str, thread: ThreadOrder) -> dict[str, Any]:
+    """Return speedscope's profile of one thread in order of time.
+
+    It has the begins and ends of frames, or whole stacks if there are many events and stacks take less room. Both look the same.
+    """
+    profile = {"name": f"{thread.name}: {event}", "unit": "nanoseconds", "startValue": thread.first, "endValue": thread.last}
     events = [{"type": "O" if edge.is_begin else "C", "frame": edge.frame, "at": edge.time} for edge in thread.edges]
-    times = {"startValue": thread.first, "endValue": thread.last}
-    return {"type": "evented", "name": f"{thread.name}: {event}", "unit": "nanoseconds", **times, "events": events}
+    if len(events) <= max(_FEW_EVENTS, sum(_WEIGHT + len(steady.path) for steady in thread.steady_stacks) // _EVENT):
+        return {"type": "evented", **profile, "events": events}
+    weights = [steady.end - steady.begin for steady in thread.steady_stacks]
+    return {"type": "sampled", **profile, "samples": [steady.path for steady in thread.steady_stacks], "weights": weights}
 
 
 def _speedscope_frame(function: Function, begins: Source | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stacks in order of time: the begins and ends of a thread's frames, for formats with a time order (speedscope's evented profiles).
+"""Stacks in order of time: the times at which a thread's stack is the same, or the begins and ends of its frames, for speedscope.
 
 A sample stands for the time before it, as long as its weight. A thread goes on from one sample to the next if the time between them is at
 most twice the weight of the later one.
@@ -31,19 +31,49 @@ class Edge(NamedTuple):
     time: int
 
 
+class SteadyStack(NamedTuple):
+    """A time during which a stack does not change.
+
+    Attributes:
+        path: the frames from the outermost in; empty between samples.
+        begin, end: ns since the first sample begins.
+    """
+
+    path: list[int]
+    begin: int
+    end: int
+
+
 class ThreadOrder(NamedTuple):
-    """A thread and the edges of its frames.
+    """A thread and its stacks.
 
     Attributes:
         name: command and number of the thread.
-        first, last: of its times, ns since the first sample begins.
-        edges: in order of time; frames nest.
+        steady_stacks: in order of time, each from the end of the one before; neighbours have different stacks.
     """
 
     name: str
-    first: int
-    last: int
-    edges: list[Edge]
+    steady_stacks: list[SteadyStack]
+
+    @property
+    def first(self) -> int:
+        """The time of its begin, ns since the first sample begins."""
+        return self.steady_stacks[0].begin
+
+    @property
+    def last(self) -> int:
+        """The time of its end, ns since the first sample begins."""
+        return self.steady_stacks[-1].end
+
+    @property
+    def edges(self) -> Iterator[Edge]:
+        """The begins and ends of frames, in order of time; frames nest."""
+        path: list[int] = []
+        for following, begin, _ in [*self.steady_stacks, SteadyStack([], self.last, self.last)]:
+            shared = _shared(path, following)
+            yield from (Edge(is_begin=False, frame=frame, time=begin) for frame in reversed(path[shared:]))
+            yield from (Edge(is_begin=True, frame=frame, time=begin) for frame in following[shared:])
+            path = following
 
 
 def threads_in_order(part: Stacks, function_ids: Sequence[int], comm_ids: Sequence[int]) -> list[ThreadOrder]:
@@ -89,25 +119,23 @@ def _thread(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], ends: ND
     pid, tid = int(timed.pid[rows[0]]), int(timed.tid[rows[0]])
     name = f"{part.comms[int(timed.comm[rows[-1]])]} {tid if pid == tid else f'{pid}/{tid}'}"
     samples = zip(timed.comm[rows].tolist(), timed.chain[rows].tolist(), timed.weight[rows].tolist(), ends.tolist(), strict=True)
-    edges = list(_edges((paths.of(comm, chain), weight, end) for comm, chain, weight, end in samples))
-    return ThreadOrder(name, edges[0].time, edges[-1].time, edges)
+    return ThreadOrder(name, _steady_stacks((paths.of(comm, chain), weight, end) for comm, chain, weight, end in samples))
 
 
-def _edges(samples: Iterator[tuple[list[int], int, int]]) -> Iterator[Edge]:
-    """Yield the edges of one thread's samples: path, weight and end of each."""
-    path: list[int] = []
-    now = 0
-    for following, weight, end in samples:
+def _steady_stacks(samples: Iterator[tuple[list[int], int, int]]) -> list[SteadyStack]:
+    """Return the steady stacks of one thread's samples: path, weight and end of each."""
+    steady_stacks: list[SteadyStack] = []
+    for path, weight, end in samples:
         begin = end - weight
-        if path and begin - now > weight:
-            yield from (Edge(is_begin=False, frame=frame, time=now) for frame in reversed(path))
-            path = []
-        begin = now if path else max(begin, now)
-        shared = _shared(path, following)
-        yield from (Edge(is_begin=False, frame=frame, time=begin) for frame in reversed(path[shared:]))
-        yield from (Edge(is_begin=True, frame=frame, time=begin) for frame in following[shared:])
-        path, now = following, max(end, begin)
-    yield from (Edge(is_begin=False, frame=frame, time=now) for frame in reversed(path))
+        now = steady_stacks[-1].end if steady_stacks else begin
+        if begin - now > weight:
+            steady_stacks.append(SteadyStack([], now, begin))
+            now = begin
+        if steady_stacks and steady_stacks[-1].path == path:
+            steady_stacks[-1] = steady_stacks[-1]._replace(end=max(end, now))
+        else:
+            steady_stacks.append(SteadyStack(path, now, max(end, now)))
+    return steady_stacks
 
 
 def _shared(path: Sequence[int], other: Sequence[int]) -> int:

@@ -81,6 +81,8 @@ def test_frames_of_any_samples_nest(samples: list[tuple[str, int, int]]) -> None
     part = timed_stacks([At(stack, 100 + time, weight) for stack, time, weight in sorted(samples, key=lambda sample: sample[1])])
     for order in in_order(part):
         spans(part, order)
+        assert [span.begin for span in order.steady_stacks[1:]] == [span.end for span in order.steady_stacks[:-1]]
+        assert all(one.path != other.path for one, other in zip(order.steady_stacks, order.steady_stacks[1:], strict=False))
 
 
 def test_speedscope_opens_with_the_busiest_thread_in_order_of_time(tmp_path: Path) -> None:
@@ -90,6 +92,19 @@ def test_speedscope_opens_with_the_busiest_thread_in_order_of_time(tmp_path: Pat
     assert (evented["type"], evented["name"], evented["unit"]) == ("evented", f"a 7: {part.event}", "nanoseconds")
     assert (evented["startValue"], evented["endValue"], len(evented["events"])) == (0, 20, 8)
     assert (sampled["type"], sampled["endValue"]) == ("sampled", 20)
+    (tmp_path / "speedscope.json").write_text(text)
+    assert consumed(SPEEDSCOPE, tmp_path / "speedscope.json") == [True, None]
+
+
+def test_whole_stacks_replace_many_events_and_have_the_same_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = timed_stacks([At("a;main;run", 10, 10), At("a;main;run", 20, 10), At("a;main;walk", 30, 10), At("b;main", 90, 10)])
+    (order,) = in_order(part)
+    monkeypatch.setattr(exports, "_FEW_EVENTS", 0)
+    text = exports.speedscope([part], "perf.data")
+    in_time, _ = json.loads(text)["profiles"]
+    assert (in_time["type"], in_time["startValue"], in_time["endValue"]) == ("sampled", order.first, order.last)
+    assert in_time["weights"] == [20, 10, 50, 10]
+    assert [len(stack) for stack in in_time["samples"]] == [3, 3, 0, 2]
     (tmp_path / "speedscope.json").write_text(text)
     assert consumed(SPEEDSCOPE, tmp_path / "speedscope.json") == [True, None]
 

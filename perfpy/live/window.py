@@ -18,10 +18,11 @@ from perfpy.perfdata.records.side_band import SideBand
 from perfpy.perfdata.records.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from perfpy.abi.samples.decoding import SampleLayout
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.perfdata.thread_rates import ThreadRates
@@ -219,6 +220,20 @@ class LiveWindow:
                 columns.pop(name, None)
             batch = batch._replace(columns=columns)
         yield batch
+
+    def sample_chunks(self) -> Iterator[KeyedSamples]:
+        """Yield the samples, undecoded."""
+        if len(self.samples.keys):
+            yield self.samples
+
+    def decode_samples(self, samples: KeyedSamples, fields: Collection[str]) -> StoredBatch:
+        """Return columns of samples."""
+        return decode_chunk(samples, self.table, fields, self._warn, late=True)
+
+    @property
+    def layouts(self) -> Sequence[SampleLayout]:
+        """The layout of each event's samples."""
+        return self.table.layouts
 
     def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
         """Return the delivery keys of samples: their times."""

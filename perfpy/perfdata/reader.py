@@ -22,7 +22,7 @@ from perfpy.perfdata.recording_folder import MAIN_FILE, main_file
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
+    from perfpy.abi.samples.decoding import SampleLayout
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
+    from perfpy.perfdata.records.delivery.keys import KeyedSamples
     from perfpy.perfdata.records.delivery.order import EqualTimes
     from perfpy.perfdata.records.delivery.spans import Span
     from perfpy.perfdata.records.raw_records import RawRecord
@@ -324,6 +326,23 @@ class PerfData:
             more: as for batches().
         """
         return self.records.stored_batches(self._read(fields, more), parts, self._change(fields, more))
+
+    def sample_chunks(self) -> Iterator[KeyedSamples]:
+        """Yield all samples in the order of the file, undecoded: like stored_batches(), but without a pass of its own before.
+
+        The keys are not settled (settled_keys). Each chunk's buffer is valid until the next. Deferred callchains can be decoded only
+        after a first pass.
+        """
+        return self.records.sample_chunks()
+
+    def decode_samples(self, samples: KeyedSamples, fields: Collection[str]) -> StoredBatch:
+        """Return columns of samples of sample_chunks(), as stored_batches() does."""
+        return self.records.decode(samples, self._read(fields, None), self._change(fields, None))
+
+    @property
+    def layouts(self) -> Sequence[SampleLayout]:
+        """The layout of each event's samples."""
+        return self.records.table.layouts
 
     def _read(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
         """Return the fields to decode."""

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
+    from perfpy.abi.samples.decoding import SampleLayout
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns, StoredBatch
+    from perfpy.perfdata.records.delivery.keys import KeyedSamples
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.thread_rates import ThreadRates
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
@@ -104,6 +106,16 @@ class SampleSource(SourceHeader, Protocol):
             parts: indexes below `part_count`, one batch for each; None for all.
             more: computes further columns.
         """
+
+    def sample_chunks(self) -> Iterator[KeyedSamples]:
+        """Yield all samples in the order of the source, undecoded; valid until the next ones. Needs no pass before."""
+
+    def decode_samples(self, samples: KeyedSamples, fields: Collection[str]) -> StoredBatch:
+        """Return columns of samples of sample_chunks()."""
+
+    @property
+    def layouts(self) -> Sequence[SampleLayout]:
+        """The layout of each event's samples."""
 
     def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
         """Return the delivery keys of samples, ordered among side-band records of the same time."""

@@ -1,8 +1,8 @@
 """Selected fields of several tracepoints as columns, read in one pass over the samples.
 
 `read_tracepoints` takes only the fields that a command needs, in place, from the buffer that the file was read into: raw data are never
-copied. Samples are read in the order of the file and sorted once at the end. Rows come in order of delivery; `order` is the position among
-all these rows, by which the rows of several tracepoints can be merged.
+copied. If there was no first pass over the recording before, both happen in one. Samples are read in the order of the file and sorted once
+at the end. Rows come in order of delivery; `order` is the position among all samples, by which rows of several tracepoints can be merged.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, Ragged, Slices, rows_where
+from perfpy.abi.columns import Ragged, Slices, rows_where
 from perfpy.abi.flags import PerfType
-from perfpy.perfdata.records.delivery.order import delivery_order
+from perfpy.perfdata.records.delivery.sample_order import OrderCollector
+from perfpy.perfdata.records.raw_data import raw_in_place, raw_of_column
 from perfpy.perfdata.tracepoints.field_columns import bytes_at, field_column
 
 if TYPE_CHECKING:
@@ -21,21 +22,26 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.abi.samples.decoding import SampleLayout
     from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.records.batches import StoredBatch
+    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.perfdata.records.delivery.keys import KeyedSamples
+    from perfpy.perfdata.records.delivery.sample_order import SampleOrder
+    from perfpy.perfdata.records.raw_data import RawData
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.perfdata.tracepoints.event_format import TraceField
 
 TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
 _LONGEST_TEXT: Final = 64
+_INT32_END: Final = 1 << 31
 
 
 class TracepointRows(NamedTuple):
     """The samples of one tracepoint, in order of delivery.
 
     Attributes:
-        order: int64[n], positions among the rows of all tracepoints that were read.
+        order: int64[n], positions among all samples of the source.
         key: uint64[n], delivery keys.
         time: int64[n], nanoseconds.
         pid, tid, cpu: int32[n], of the sample; zeros if they were not asked for.
@@ -99,39 +105,45 @@ def read_tracepoints(
     """
     if source.tracing is None:
         return {}
+    readers = _readers(source, fields_of, with_chains, columns)
+    if any(reader.has_chains for reader in readers) and any(event.attr.defer_callchain for event in source.events):
+        _ = source.sample_counts  # the first pass finds the deferred parts of callchains
+    parts: dict[str, list[_EventPart]] = {reader.name: [] for reader in readers}
+    collector = OrderCollector()
+    for samples in source.sample_chunks():
+        for reader in readers:
+            if part := reader.part(source, samples, collector.count):
+                parts[reader.name].append(part)
+        collector.add(samples)
+    order = collector.order(source.settled_keys)
+    tables = {name: _joined(parts.pop(name), list(fields_of[name]), with_chains=name in with_chains) for name in list(parts)}
+    return _in_order(tables, order)
+
+
+def _readers(
+    source: SampleSource, fields_of: Mapping[str, Sequence[str]], with_chains: Collection[str], columns: Collection[str]
+) -> list[_FieldReader]:
+    """Return a reader for each event whose tracepoint is read; one tracepoint may be recorded by several events."""
     present = tracepoints_of(source)
-    readers = {}
-    for event in source.events:  # one tracepoint may be recorded by several events
+    readers = []
+    for event in source.events:
         name = ":".join(event.tracepoint) if event.tracepoint else ""
-        if name in fields_of and name in present:
+        if name in fields_of and name in present and source.tracing is not None:
             form = source.tracing.formats[event.attr.config]
             fields = [field for one in fields_of[name] if (field := form.field(one))]
-            readers[event.index] = _FieldReader(name, fields, source.tracing.endian, name in with_chains)
-    parts: dict[str, list[_EventPart]] = {reader.name: [] for reader in readers.values()}
-    names = {*columns, "tid", "time", "raw", *(("callchain",) if set(with_chains) & set(parts) else ())}
-    count = 0
-    for batch in source.stored_batches(names):
-        key = source.settled_keys(batch)
-        for index, reader in readers.items():
-            if part := reader.part(batch, key, index, count, columns):
-                parts[reader.name].append(part)
-        count += len(batch.event)
-    tables = {name: _joined(parts.pop(name), list(fields_of[name]), with_chains=name in with_chains) for name in list(parts)}
-    return _in_order(tables)
+            layout = source.layouts[event.index]
+            readers.append(_FieldReader(name, event.index, layout, fields, source.tracing.endian, tuple(columns), name in with_chains))
+    return readers
 
 
 class _EventPart(NamedTuple):
-    """The rows of one event in one batch, or all rows of one tracepoint in the order of the file; see TracepointRows.
+    """The rows of one event in one chunk, or all rows of one tracepoint in the order of the source; see TracepointRows.
 
     Attributes:
-        arrival: int64[n], positions in the file.
-        stored: uint64[n], keys by which rows are sorted.
+        arrival: int32[n] or int64[n], positions among all samples.
     """
 
-    arrival: NDArray[np.int64]
-    stored: NDArray[np.uint64]
-    key: NDArray[np.uint64]
-    time: NDArray[np.int64]
+    arrival: NDArray[np.integer[Any]]
     pid: NDArray[np.int32]
     tid: NDArray[np.int32]
     cpu: NDArray[np.int32]
@@ -140,150 +152,155 @@ class _EventPart(NamedTuple):
 
 
 class _FieldReader(NamedTuple):
-    """The requested fields of one event."""
+    """The requested fields and columns of one event."""
 
     name: str
+    event: int
+    layout: SampleLayout
     fields: list[TraceField]
     endian: str
+    columns: tuple[str, ...]
     has_chains: bool
 
-    def part(self, batch: StoredBatch, key: NDArray[np.uint64], index: int, count: int, names: Collection[str]) -> _EventPart | None:
-        """Return the event's rows of a batch; None if there are none.
+    def part(self, source: SampleSource, samples: KeyedSamples, count: int) -> _EventPart | None:
+        """Return the event's rows of a chunk; None if there are none. count: the samples before the chunk."""
+        rows = rows_where(samples.events == self.event)
+        if not len(rows) or self.layout.word_of("tid") is None:
+            return None
+        chunk = samples.chunk.rows(rows)
+        raw = raw_in_place(chunk, self.layout) if not self.has_chains else None
+        if raw is None:
+            return self._decoded_part(source, samples.rows(rows), rows, count)
+        return _EventPart(_arrivals(rows, count), *(self._task_column(chunk, name) for name in TASK_COLUMNS), self._columns(raw), None)
 
-        Args:
-            batch: in the order of the file.
-            key: settled delivery keys.
-            index: of the event.
-            count: the samples before the batch.
-            names: which of pid, tid and cpu to read.
-        """
+    def _task_column(self, chunk: Chunk, name: str) -> NDArray[np.int32]:
+        place = self.layout.half_of(name) if name in self.columns else None
+        if place is None:
+            return _zeros(len(chunk))
+        return chunk.column("u4", place).astype(np.uint32, copy=False).view(np.int32)
+
+    def _columns(self, raw: RawData) -> dict[str, Any]:
+        """Return the fields of some rows; see TracepointRows."""
+        copied: Ragged | None = None
+        columns = {}
+        for field in self.fields:
+            if raw.has(field):
+                columns[field.name] = raw.numbers(field)
+            else:
+                copied = raw.gather() if copied is None else copied
+                columns[field.name] = _other_column(field, copied, self.endian)
+        return columns
+
+    def _decoded_part(self, source: SampleSource, samples: KeyedSamples, rows: NDArray[np.intp], count: int) -> _EventPart | None:
+        """Return the rows of samples whose raw data have no fixed position, or some of which are damaged."""
+        batch = source.decode_samples(samples, {*self.columns, "tid", "time", "raw", *(("callchain",) if self.has_chains else ())})
         columns = batch.columns
-        if "raw" not in columns or "tid" not in columns:
+        if len(batch.key) < len(rows):  # damaged ones are skipped
+            rows = rows[np.isin(samples.chunk.offsets, batch.offset)]
+        if "raw" not in columns or not len(rows):
             return None
-        rows = rows_where(batch.event == index)
-        if not len(rows):
-            return None
-        raw = columns["raw"].take(rows)
-        stored, time = batch.key[rows], batch.time[rows].view(np.int64)
-        same = key is batch.key
-        pid, tid, cpu = (_task_column(columns, name, rows, fields=name in names) for name in TASK_COLUMNS)
         chains = None
         if self.has_chains:
-            chains = _gathered(columns["callchain"].take(rows)) if "callchain" in columns else Ragged.empty(len(rows), np.uint64)
-        words = _Words(raw)
-        fields = {field.name: self._column(field, words, raw) for field in self.fields}
-        return _EventPart(count + rows.astype(np.int64), stored, stored if same else key[rows], time, pid, tid, cpu, fields, chains)
-
-    def _column(self, field: TraceField, words: _Words, raw: Ragged | Slices) -> Any:
-        """Return a field of some rows; see TracepointRows."""
-        if not field.is_array and not field.is_dynamic and field.size in (_HALF, 2 * _HALF) and words.fits and not field.offset % _HALF:
-            return words.numbers(field, self.endian)
-        copied = _gathered(raw)
-        if field.is_string and not field.is_dynamic and 0 < field.size <= _LONGEST_TEXT:
-            return bytes_at(copied, field.offset, field.size).copy().view(f"S{field.size}").ravel()
-        column = field_column(field, copied, self.endian)
-        if field.is_array or field.is_dynamic or field.size not in (1, 2, _HALF) or column.ndim != 1:
-            return column
-        return column.astype(np.int32 if field.size < _HALF or field.is_signed else np.int64)
-
-
-class _Words:
-    """Raw data as 32-bit words, which is how the kernel aligns it."""
-
-    def __init__(self, raw: Ragged | Slices) -> None:
-        if isinstance(raw, Slices):
-            self._words, self._begins, self._lengths = raw.words, raw.starts, raw.lengths
+            chains = _gathered(columns["callchain"]) if "callchain" in columns else Ragged.empty(len(rows), np.uint64)
+        raw = raw_of_column(columns["raw"], self.endian)
+        if raw is None:
+            copied = _gathered(columns["raw"])
+            fields = {field.name: _other_column(field, copied, self.endian) for field in self.fields}
         else:
-            self._words, self._begins, self._lengths = raw.values, raw.offsets[:-1], raw.lengths
-        self._words = self._words[: len(self._words) & -_HALF]
-        self.fits = self._words.itemsize == 1 and not int(np.bitwise_or.reduce(self._begins, initial=0)) & (_HALF - 1)
-
-    def numbers(self, field: TraceField, endian: str) -> NDArray[Any]:
-        """Return a number of each row; 0 where the row is too short."""
-        is_inside = self._lengths >= field.offset + field.size
-        index = (self._begins + field.offset) >> 2
-        if not is_inside.all():
-            if not len(self._words):
-                return np.zeros(len(index), np.int32)
-            index = np.where(is_inside, index, 0)
-        words = self._words.view(f"{endian}u4")
-        index = np.minimum(index, len(words) - 1)
-        if field.size == _HALF:
-            column = words.take(index).astype(np.uint32, copy=False)
-            values = column.view(np.int32) if field.is_signed else column.astype(np.int64)
-        else:
-            following = np.minimum(index + 1, len(words) - 1)
-            low, high = (index, following) if endian == "<" else (following, index)
-            unsigned = words.take(low).astype(np.uint64) | words.take(high).astype(np.uint64) << np.uint64(32)
-            values = unsigned.view(np.int64) if field.is_signed else unsigned
-        numbers: NDArray[Any] = values if is_inside.all() else np.where(is_inside, values, values.dtype.type(0))
-        return numbers
+            fields = self._columns(raw)
+        task = [columns[name] if name in self.columns and name in columns else _zeros(len(rows)) for name in TASK_COLUMNS]
+        return _EventPart(_arrivals(rows, count), *task, fields, chains)
 
 
-def _task_column(columns: Columns, name: str, rows: NDArray[np.intp], *, fields: bool) -> NDArray[np.int32]:
-    if not fields or name not in columns:
-        return np.broadcast_to(np.int32(0), len(rows))
-    column: NDArray[np.int32] = columns[name][rows]
-    return column
+def _other_column(field: TraceField, raw: Ragged, endian: str) -> Any:
+    """Return a field that is no aligned number of 32 or 64 bits; see TracepointRows."""
+    if field.is_string and not field.is_dynamic and 0 < field.size <= _LONGEST_TEXT:
+        return bytes_at(raw, field.offset, field.size).copy().view(f"S{field.size}").ravel()
+    column = field_column(field, raw, endian)
+    if field.is_array or field.is_dynamic or field.size not in (1, 2, _HALF) or column.ndim != 1:
+        return column
+    return column.astype(np.int32 if field.size < _HALF or field.is_signed else np.int64)
+
+
+def _arrivals(rows: NDArray[np.intp], count: int) -> NDArray[np.integer[Any]]:
+    """Return the positions of rows of a chunk among all samples, as 32-bit numbers if they fit."""
+    positions = rows + count
+    return positions.astype(np.int32) if int(positions[-1]) < _INT32_END else positions
+
+
+def _zeros(count: int) -> NDArray[np.int32]:
+    """Return zeros that need no memory."""
+    return np.broadcast_to(np.int32(0), count)
 
 
 def _gathered(rows: Ragged | Slices) -> Ragged:
     return rows.gather() if isinstance(rows, Slices) else rows
 
 
-def _joined(parts: Sequence[_EventPart], fields: Iterable[str], *, with_chains: bool) -> _EventPart:
-    """Return the rows of one tracepoint in the order of the file."""
+def _joined(parts: list[_EventPart], fields: Iterable[str], *, with_chains: bool) -> _EventPart:
+    """Return the rows of one tracepoint in the order of the source. Frees the parts, one column after the other."""
     if not parts:
-        none = np.zeros(0, np.int64)
-        some, keys = none.astype(np.int32), none.astype(np.uint64)
+        some = np.zeros(0, np.int32)
         chains = Ragged.empty(0, np.uint64) if with_chains else None
-        return _EventPart(none, keys, keys, none, some, some, some, dict.fromkeys(fields, some), chains)
+        return _EventPart(some, some, some, some, dict.fromkeys(fields, some), chains)
     if len(parts) == 1:
         return parts[0]
-    stored = np.concatenate([part.stored for part in parts])
-    key = stored if all(part.key is part.stored for part in parts) else np.concatenate([part.key for part in parts])
-    time = np.concatenate([part.time for part in parts])
-    if bool((time == stored.view(np.int64)).all()):
-        time = stored.view(np.int64)
-    columns = [_joined_column([part[number] for part in parts]) for number in (4, 5, 6)]
-    read = {name: _joined_column([part.fields[name] for part in parts]) for name in parts[0].fields}
+    columns = [_joined_column([part[number] for part in parts]) for number in range(4)]
     chains = None if parts[0].chains is None else Ragged.concat([part.chains for part in parts if part.chains is not None])
-    return _EventPart(np.concatenate([part.arrival for part in parts]), stored, key, time, columns[0], columns[1], columns[2], read, chains)
+    of_parts = [part.fields for part in parts]
+    parts.clear()
+    read = {name: _joined_column([part.pop(name) for part in of_parts]) for name in list(of_parts[0])}
+    return _EventPart(*columns, read, chains)
 
 
 def _joined_column(columns: Sequence[Any]) -> Any:
     if isinstance(columns[0], Ragged):
         return Ragged.concat(columns)
-    if columns[0].strides == (0,):  # zeros that need no memory
-        return np.broadcast_to(np.int32(0), sum(map(len, columns)))
+    if columns[0].strides == (0,):
+        return _zeros(sum(map(len, columns)))
     return np.concatenate(columns)
 
 
-def _in_order(tables: dict[str, _EventPart]) -> dict[str, TracepointRows]:
+def _in_order(tables: dict[str, _EventPart], order: SampleOrder) -> dict[str, TracepointRows]:
     """Return the tables in order of delivery. Empties `tables`, so that of one table only there are two copies in memory."""
-    orders = _orders([table for table in tables.values() if len(table.arrival)])
+    places = _Places.of(list(tables.values()), order)
     rows = {}
-    for name in list(tables):
-        arrival, _, key, time, pid, tid, cpu, fields, chains = tables.pop(name)
-        order = orders.pop(0) if len(arrival) else arrival
-        unsorted = TracepointRows(order, key, time, pid, tid, cpu, fields, chains)
-        is_sorted = not len(order) or bool((order[1:] > order[:-1]).all())
-        rows[name] = unsorted if is_sorted else unsorted.take(np.argsort(order, kind="stable"))
+    for number, name in enumerate(list(tables), 1):
+        _, pid, tid, cpu, fields, chains = tables.pop(name)
+        positions = rows_where(places.table == number)
+        key = order.key[positions]
+        time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time[positions]
+        of_table = places.row[positions]
+        if bool((of_table[1:] > of_table[:-1]).all()):
+            rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
+            continue
+        for field in fields:
+            fields[field] = _taken(fields[field], of_table)
+        chains = None if chains is None else chains.take(of_table)
+        rows[name] = TracepointRows(positions, key, time, *(_taken(column, of_table) for column in (pid, tid, cpu)), fields, chains)
     return rows
 
 
-def _orders(tables: Sequence[_EventPart]) -> list[NDArray[np.int64]]:
-    """Return for each table the position of its rows among those of all tables, in order of delivery."""
-    if not tables:
-        return []
-    by_arrival = np.argsort(np.concatenate([table.arrival for table in tables]), kind="stable")
-    keys = np.concatenate([table.stored for table in tables])[by_arrival]
-    same = all(np.may_share_memory(table.time, table.stored) for table in tables)
-    times = keys if same else np.concatenate([table.time for table in tables]).view(np.uint64)[by_arrival]
-    delivered = delivery_order(keys, times)
-    del keys, times
-    rows = by_arrival if delivered is None else by_arrival[delivered]
-    del by_arrival, delivered
-    positions = np.empty(len(rows), np.int64)
-    positions[rows] = np.arange(len(rows))
-    return np.split(positions, np.cumsum([len(table.arrival) for table in tables])[:-1])
+class _Places(NamedTuple):
+    """The table and the row in it of each sample, in order of delivery; table 0: none."""
+
+    table: NDArray[np.integer[Any]]
+    row: NDArray[np.integer[Any]]
+
+    @classmethod
+    def of(cls, tables: Sequence[_EventPart], order: SampleOrder) -> _Places:
+        """Return the places of the rows of these tables, the first of which is number 1."""
+        count = len(order.key)
+        table = np.zeros(count, np.min_scalar_type(len(tables)))
+        row = np.zeros(count, np.int32 if count < _INT32_END else np.int64)
+        for number, part in enumerate(tables, 1):
+            table[part.arrival] = number
+            row[part.arrival] = np.arange(len(part.arrival))
+        return cls(table, row) if order.arrival is None else cls(table.take(order.arrival), row.take(order.arrival))
+
+
+def _taken(column: Any, rows: NDArray[np.integer[Any]]) -> Any:
+    """Return rows of a column."""
+    if isinstance(column, Ragged):
+        return column.take(rows)
+    return _zeros(len(rows)) if column.ndim == 1 and column.strides == (0,) else column[rows]

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns
-from perfpy.abi.flags import MISC_CPUMODE_MASK
+from perfpy.abi.flags import MISC_CPUMODE_MASK, SampleType
 from perfpy.abi.samples.branches import BRANCH_DTYPE
 from perfpy.abi.samples.cursor import Cursor, realign_records
 from perfpy.abi.samples.fields import READ_DTYPE, variable_decoders
@@ -47,6 +47,7 @@ __all__ = ["BRANCH_DTYPE", "READ_DTYPE", "SampleLayout"]
 
 
 _INT: Final = np.int32
+_BEFORE_RAW: Final = SampleType.READ | SampleType.CALLCHAIN  # variable fields
 
 
 class SampleLayout:
@@ -65,6 +66,8 @@ class SampleLayout:
                     self._fixed.extend((name, word, half) for half, name in enumerate(names) if name)
                 word += 1
         self._fixed_words = word
+        #: the word that begins with the size of raw data; None without raw data, or if their position varies
+        self.raw_word = word if sample_type & SampleType.RAW and not sample_type & _BEFORE_RAW else None
         self._decoders = variable_decoders(attr, endian)
         self.names: tuple[str, ...] = (
             "misc",
@@ -81,6 +84,10 @@ class SampleLayout:
     def word_of(self, name: str) -> int | None:
         """Return the 8-byte word of a fixed field, counted from the record's start; None if samples lack it."""
         return next((word for field, word, _ in self._fixed if field == name), None)
+
+    def half_of(self, name: str) -> int | None:
+        """Return the byte of a fixed field of 32 bits, counted from the record's start; None if samples lack it."""
+        return next(((word << 3) + (half << 2) for field, word, half in self._fixed if field == name and half >= 0), None)
 
     def decode(
         self,

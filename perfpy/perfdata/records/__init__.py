@@ -11,6 +11,7 @@ delivery             the order of delivery, and parts that can be read independe
 record_index         the first pass: side-band, counts, and the order to read chunks in
 raw_records          records before they are decoded
 side_band            records other than samples, decoded in order
+raw_data             the raw data of samples where they lie in the buffer
 batches              samples as columns, in order of delivery
 scans                all passes over the records of a recording
 group_reads          samples with counter readings -> one row per counter

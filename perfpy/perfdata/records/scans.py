@@ -132,6 +132,10 @@ class RecordScans:
         for number, chunks in enumerate(self.chunks()):
             for ordered in chunks:
                 indexer.add(number, ordered)
+        return self._index(indexer)
+
+    def _index(self, indexer: RecordIndexer) -> RecordIndex:
+        """Return the index after the first pass; warn of what is not read."""
         index = indexer.index(stream.unpacked for stream in self.streams)
         for kind, count in sorted(index.type_counts.items()):
             if kind >= _FIRST_FOREIGN_TYPE:
@@ -201,6 +205,27 @@ class RecordScans:
             return None
         samples = StoredBatch.concat(parts).sort()
         return Batch(samples.columns, samples.event, samples.key, samples.offset)
+
+    def sample_chunks(self) -> Iterator[KeyedSamples]:
+        """Yield all samples in the order of the file. Each chunk's buffer is valid until the next.
+
+        If there was no first pass yet, both happen in one.
+        """
+        if len(self.streams) > 1 or "record_index" in self.__dict__:
+            streams = self._samples()
+            for stream, _ in self.record_index.chunk_reads:
+                if samples := next(streams[stream], None):  # None: the file was truncated since the first pass
+                    yield samples
+            return
+        indexer = RecordIndexer(1)
+        for ordered in self._chunks(0):
+            indexer.add(0, ordered)
+            yield ordered.keyed_samples
+        self.record_index = self._index(indexer)
+
+    def decode(self, samples: KeyedSamples, fields: Collection[str] | None, change: Change | None = None) -> StoredBatch:
+        """Decode samples; callchains, raw data and user stacks are Slices, valid as long as their buffer."""
+        return self._decoder(fields, change).decode_in_buffer(samples)
 
     def stored_batches(
         self, fields: Collection[str] | None, parts: range | None = None, change: Change | None = None

@@ -4,5 +4,6 @@ Modules:
 
 order            the order of delivery, as one key per record
 keys             chunks with events, times and keys
+sample_order     the order of delivery of all samples
 spans            parts of a recording that can be read independently
 """

@@ -171,7 +171,8 @@ class _FieldReader(NamedTuple):
         raw = raw_in_place(chunk, self.layout) if not self.has_chains else None
         if raw is None:
             return self._decoded_part(source, samples.rows(rows), rows, count)
-        return _EventPart(_arrivals(rows, count), *(self._task_column(chunk, name) for name in TASK_COLUMNS), self._columns(raw), None)
+        pid, tid, cpu = (self._task_column(chunk, name) for name in TASK_COLUMNS)
+        return _EventPart(_arrivals(rows, count), pid, tid, cpu, self._columns(raw), None)
 
     def _task_column(self, chunk: Chunk, name: str) -> NDArray[np.int32]:
         place = self.layout.half_of(name) if name in self.columns else None
@@ -208,8 +209,8 @@ class _FieldReader(NamedTuple):
             fields = {field.name: _other_column(field, copied, self.endian) for field in self.fields}
         else:
             fields = self._columns(raw)
-        task = [columns[name] if name in self.columns and name in columns else _zeros(len(rows)) for name in TASK_COLUMNS]
-        return _EventPart(_arrivals(rows, count), *task, fields, chains)
+        pid, tid, cpu = (columns[name] if name in self.columns and name in columns else _zeros(len(rows)) for name in TASK_COLUMNS)
+        return _EventPart(_arrivals(rows, count), pid, tid, cpu, fields, chains)
 
 
 def _other_column(field: TraceField, raw: Ragged, endian: str) -> Any:
@@ -245,12 +246,12 @@ def _joined(parts: list[_EventPart], fields: Iterable[str], *, with_chains: bool
         return _EventPart(some, some, some, some, dict.fromkeys(fields, some), chains)
     if len(parts) == 1:
         return parts[0]
-    columns = [_joined_column([part[number] for part in parts]) for number in range(4)]
+    arrival, pid, tid, cpu = (_joined_column([part[number] for part in parts]) for number in range(4))
     chains = None if parts[0].chains is None else Ragged.concat([part.chains for part in parts if part.chains is not None])
     of_parts = [part.fields for part in parts]
     parts.clear()
     read = {name: _joined_column([part.pop(name) for part in of_parts]) for name in list(of_parts[0])}
-    return _EventPart(*columns, read, chains)
+    return _EventPart(arrival, pid, tid, cpu, read, chains)
 
 
 def _joined_column(columns: Sequence[Any]) -> Any:
@@ -277,15 +278,16 @@ def _in_order(tables: dict[str, _EventPart], order: SampleOrder) -> dict[str, Tr
         for field in fields:
             fields[field] = _taken(fields[field], of_table)
         chains = None if chains is None else chains.take(of_table)
-        rows[name] = TracepointRows(positions, key, time, *(_taken(column, of_table) for column in (pid, tid, cpu)), fields, chains)
+        pid, tid, cpu = (_taken(column, of_table) for column in (pid, tid, cpu))
+        rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
     return rows
 
 
 class _Places(NamedTuple):
     """The table and the row in it of each sample, in order of delivery; table 0: none."""
 
-    table: NDArray[np.integer[Any]]
-    row: NDArray[np.integer[Any]]
+    table: NDArray[Any]
+    row: NDArray[Any]
 
     @classmethod
     def of(cls, tables: Sequence[_EventPart], order: SampleOrder) -> _Places:

@@ -1,6 +1,6 @@
 """Selected fields of several tracepoints as columns, read in one pass over the samples.
 
-`read_tracepoints` takes only the fields that a command needs, in place, from the buffer that the file was read into: raw data are never
+`read_tracepoints` takes only the fields that a command needs, in offset, from the buffer that the file was read into: raw data are never
 copied. If there was no first pass over the recording before, both happen in one. Samples are read in the order of the file and sorted once
 at the end. Rows come in order of delivery; `order` is the position among all samples, by which rows of several tracepoints can be merged.
 """
@@ -175,10 +175,10 @@ class _FieldReader(NamedTuple):
         return _EventPart(_arrivals(rows, count), pid, tid, cpu, self._columns(raw), None)
 
     def _task_column(self, chunk: Chunk, name: str) -> NDArray[np.int32]:
-        place = self.layout.half_of(name) if name in self.columns else None
-        if place is None:
+        offset = self.layout.half_of(name) if name in self.columns else None
+        if offset is None:
             return _zeros(len(chunk))
-        return chunk.column("u4", place).astype(np.uint32, copy=False).view(np.int32)
+        return chunk.column("u4", offset).astype(np.uint32, copy=False).view(np.int32)
 
     def _columns(self, raw: RawData) -> dict[str, Any]:
         """Return the fields of some rows; see TracepointRows."""
@@ -194,10 +194,12 @@ class _FieldReader(NamedTuple):
 
     def _decoded_part(self, source: SampleSource, samples: KeyedSamples, rows: NDArray[np.intp], count: int) -> _EventPart | None:
         """Return the rows of samples whose raw data have no fixed position, or some of which are damaged."""
-        batch = source.decode_samples(samples, {*self.columns, "tid", "time", "raw", *(("callchain",) if self.has_chains else ())})
+        names = {*self.columns, "tid", "time", "raw", *(("callchain",) if self.has_chains else ())}
+        batch = source.decode_samples(samples, names)
         columns = batch.columns
-        if len(batch.key) < len(rows):  # damaged ones are skipped
-            rows = rows[np.isin(samples.chunk.offsets, batch.offset)]
+        if len(batch.key) < len(rows):
+            damaged = self.layout.decode(samples.chunk.data, samples.chunk.starts, names, late=True).damaged
+            rows = rows if damaged is None else rows[~damaged]
         if "raw" not in columns or not len(rows):
             return None
         chains = None
@@ -264,14 +266,14 @@ def _joined_column(columns: Sequence[Any]) -> Any:
 
 def _in_order(tables: dict[str, _EventPart], order: SampleOrder) -> dict[str, TracepointRows]:
     """Return the tables in order of delivery. Empties `tables`, so that of one table only there are two copies in memory."""
-    places = _Places.of(list(tables.values()), order)
+    table_rows = _TableRows.of(list(tables.values()), order)
     rows = {}
     for number, name in enumerate(list(tables), 1):
         _, pid, tid, cpu, fields, chains = tables.pop(name)
-        positions = rows_where(places.table == number)
+        positions = rows_where(table_rows.table == number)
         key = order.key[positions]
         time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time[positions]
-        of_table = places.row[positions]
+        of_table = table_rows.row[positions]
         if bool((of_table[1:] > of_table[:-1]).all()):
             rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
             continue
@@ -283,15 +285,15 @@ def _in_order(tables: dict[str, _EventPart], order: SampleOrder) -> dict[str, Tr
     return rows
 
 
-class _Places(NamedTuple):
+class _TableRows(NamedTuple):
     """The table and the row in it of each sample, in order of delivery; table 0: none."""
 
     table: NDArray[Any]
     row: NDArray[Any]
 
     @classmethod
-    def of(cls, tables: Sequence[_EventPart], order: SampleOrder) -> _Places:
-        """Return the places of the rows of these tables, the first of which is number 1."""
+    def of(cls, tables: Sequence[_EventPart], order: SampleOrder) -> _TableRows:
+        """Return the tables and rows of these tables, the first of which is number 1."""
         count = len(order.key)
         table = np.zeros(count, np.min_scalar_type(len(tables)))
         row = np.zeros(count, np.int32 if count < _INT32_END else np.int64)

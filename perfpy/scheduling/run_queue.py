@@ -35,27 +35,27 @@ class QueueTransitions(NamedTuple):
     """QueueTransitions of all threads, in any order.
 
     Attributes:
-        tid: int64[n].
+        tid: int32[n] or int64[n].
         kind: uint8[n], a constant of this module.
         time: int64[n], nanoseconds.
-        order: int64[n], distinct; sorts the transitions of a thread.
+        order: int32[n] or int64[n], distinct; sorts the transitions of a thread.
     """
 
-    tid: NDArray[np.int64]
+    tid: NDArray[np.integer[Any]]
     kind: NDArray[np.uint8]
     time: NDArray[np.int64]
-    order: NDArray[np.int64]
+    order: NDArray[np.integer[Any]]
 
 
 class Delays(NamedTuple):
     """The delays of all threads, sorted by thread and time. Times are nanoseconds."""
 
-    tid: NDArray[np.int64]
+    tid: NDArray[np.integer[Any]]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
 
 
-def thread_order(tid: NDArray[np.integer[Any]], order: NDArray[np.int64]) -> NDArray[np.int64]:
+def thread_order(tid: NDArray[np.integer[Any]], order: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """Return the indexes that sort rows by thread, then by order (distinct, below 2**32)."""
     if not len(tid):
         return np.zeros(0, np.int64)
@@ -65,22 +65,22 @@ def thread_order(tid: NDArray[np.integer[Any]], order: NDArray[np.int64]) -> NDA
         is_present[tid] = True
         rank = np.cumsum(is_present, dtype=np.int32)
         if int(rank[-1]) <= _SHORT:  # sorting 16-bit numbers is a radix sort
-            return rows[np.argsort((rank - 1).astype(np.uint16)[tid[rows]], kind="stable")]
+            return rows.take(np.argsort((rank - 1).astype(np.uint16).take(tid.take(rows)), kind="stable"))
     keys = tid.astype(np.uint32).astype(np.uint64) << _THREAD_BITS | order.astype(np.uint64)
     return np.argsort(keys)
 
 
-def _by_slot(order: NDArray[np.int64]) -> NDArray[np.int64]:
+def _by_slot(order: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
     """Return the indexes that sort distinct numbers that are not far apart."""
-    slots: NDArray[np.int64] = np.full(int(order.max()) + 1, -1, np.int64)
-    slots[order] = np.arange(len(order))
+    slots: NDArray[np.int32] = np.full(int(order.max()) + 1, -1, np.int32)
+    slots[order] = np.arange(len(order), dtype=np.int32)
     return slots[slots >= 0]
 
 
 def sorted_by_thread(transitions: QueueTransitions) -> QueueTransitions:
     """Return the transitions sorted by thread, then by order."""
     rows = thread_order(transitions.tid, transitions.order)
-    return QueueTransitions._make(column[rows] for column in transitions)
+    return QueueTransitions._make(column.take(rows) for column in transitions)
 
 
 def run_queue_delays(transitions: QueueTransitions, *, one_cpu: bool = False) -> Delays:
@@ -139,7 +139,7 @@ def _waits_since(
     woken = kind == WOKEN
     is_first = before == first_row[ends]
     kind_before = kind[before]
-    starts_ready = (kind_before == LEFT_READY) | (is_first & np.isin(kind_before, (RAN, MIGRATED))) | (before == ends)
+    starts_ready = (kind_before == LEFT_READY) | (is_first & ((kind_before == RAN) | (kind_before == MIGRATED))) | (before == ends)
     if one_cpu:
         moves = woken | (kind == MIGRATED)
         last_move = np.maximum.accumulate(np.where(moves, position, _NONE))[np.maximum(ends - 1, 0)]

@@ -27,6 +27,9 @@ _FIRST_BITS = 12
 _EMPTY = -1
 _WAITS = -2
 _ROOM = 3  # minimum slots per id
+_WORTH_TABLE = 4096  # values
+_TABLE_ITEM = 4
+_NEAR = 2
 
 
 def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
@@ -58,9 +61,28 @@ def number_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids]:
     >>> distinct.tolist(), numbers.tolist()
     ([7, -5], [0, 1, 0])
     """
+    if (near := _number_near_values(values)) is not None:
+        return near
     table = IdTable()
     numbers = table.ids(values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64))
     return table.keys.view(np.int64 if values.dtype.kind == "i" else np.uint64), numbers
+
+
+def _number_near_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids] | None:
+    """Number values by a table of all numbers up to the highest; None if it would be large, or if some are negative."""
+    if (
+        len(values) < _WORTH_TABLE
+        or values.dtype.itemsize < _TABLE_ITEM
+        or int(values.min()) < 0
+        or int(values.max()) > _NEAR * len(values)
+    ):
+        return None
+    first = np.full(int(values.max()) + 1, _EMPTY, np.int32)
+    first[values[::-1]] = np.arange(len(values), dtype=np.int32)[::-1]  # the last write counts: the first occurrence
+    present = rows_where(first >= 0)
+    found = present[np.argsort(first[present])]
+    first[found] = np.arange(len(found), dtype=np.int32)
+    return found.astype(np.int64 if values.dtype.kind == "i" else np.uint64), first.take(values)
 
 
 def first_rows(values: NDArray[Any]) -> NDArray[np.int64]:

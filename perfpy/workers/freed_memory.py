@@ -20,6 +20,16 @@ _KEPT: Final = 256 << 20
 _LARGEST: Final = 32 << 20  # glibc refuses more
 
 
+def keep_freed_memory() -> None:
+    """Keep freed memory in this process until its end, for commands that are short. The next columns then need no new pages."""
+    libc = ctypes.CDLL(None)
+    try:
+        libc.mallopt(_TRIM_THRESHOLD, _KEPT)
+        libc.mallopt(_MMAP_THRESHOLD, _LARGEST)
+    except AttributeError:  # another C library
+        return
+
+
 @contextmanager
 def keeping_freed_memory() -> Iterator[None]:
     """Keep freed memory in this process during the context, and return it at the end."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SORT_KEYS: Final = ("runtime", "switch", "avg", "max")
 DEFAULT_SORT: Final = ("avg", "max", "switch", "runtime")
 _STATE_BITS: Final = 0xFF  # of prev_state; higher bits mean preemption
+_INT32_END: Final = 1 << 31
+_EXACT_IN_DOUBLES: Final = 1 << 53
 
 
 class TaskDelays(NamedTuple):
@@ -152,25 +154,36 @@ def transitions_of(events: SchedEvents, *, one_cpu: bool = False) -> QueueTransi
     switches, wakeups, runtimes, migrations = events
     left = np.where(switches.fields["prev_state"] & _STATE_BITS, np.uint8(LEFT_BLOCKED), np.uint8(LEFT_READY))
     # Accounted time tells only that a thread without an earlier transition was ready to run.
-    ran = runtimes.take(first_rows(runtimes.fields["pid"]))
+    first = first_rows(runtimes.fields["pid"])
     parts = [
-        (switches.fields["prev_pid"], left, switches.time, 2 * switches.order),
-        (switches.fields["next_pid"], np.full(len(switches.order), CAME, np.uint8), switches.time, 2 * switches.order + 1),
-        (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN, np.uint8), wakeups.time, 2 * wakeups.order),
-        (ran.fields["pid"], np.full(len(ran.order), RAN, np.uint8), ran.time, 2 * ran.order),
+        (switches.fields["prev_pid"], left, switches.time, _twice(switches.order)),
+        (switches.fields["next_pid"], np.full(len(left), CAME, np.uint8), switches.time, _twice(switches.order) + 1),
+        (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN, np.uint8), wakeups.time, _twice(wakeups.order)),
+        (runtimes.fields["pid"][first], np.full(len(first), RAN, np.uint8), runtimes.time[first], _twice(runtimes.order[first])),
     ]
     if one_cpu:
-        parts.append((migrations.fields["pid"], np.full(len(migrations.order), MIGRATED, np.uint8), migrations.time, 2 * migrations.order))
+        kinds = np.full(len(migrations.order), MIGRATED, np.uint8)
+        parts.append((migrations.fields["pid"], kinds, migrations.time, _twice(migrations.order)))
     tid, kind, time, order = (np.concatenate([part[i] for part in parts]) for i in range(4))
     del parts, left
     return sorted_by_thread(QueueTransitions(tid, kind, time, order))
 
 
-def _runtimes(tids: NDArray[np.int64], tid: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of the values of each thread."""
-    threads, numbers = number_values(tid)
+def _twice(order: NDArray[np.int64]) -> NDArray[np.integer[Any]]:
+    """Return even numbers, 32-bit ones if they fit."""
+    fits = not len(order) or int(order[-1]) < _INT32_END // 2 - 1
+    return order.astype(np.int32) * 2 if fits else order * 2
+
+
+def _runtimes(tids: NDArray[np.integer[Any]], tid: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sum of the values of each thread. tids: ascending, with all threads."""
     totals = np.zeros(len(tids), np.int64)
-    np.add.at(totals, np.searchsorted(tids, threads)[numbers], values)
+    threads, numbers = number_values(tid)
+    rows = np.searchsorted(tids, threads)
+    if not len(values) or int(values.min()) < 0 or int(values.max()) * len(values) >= _EXACT_IN_DOUBLES:
+        np.add.at(totals, rows[numbers], values)
+    else:
+        totals[rows] = np.bincount(numbers, values).astype(np.int64)
     return totals
 
 
@@ -187,7 +200,7 @@ class _ThreadDelays(NamedTuple):
     longest: NDArray[np.int64]
 
     @classmethod
-    def of(cls, tids: NDArray[np.int64], tid: NDArray[np.int64], lengths: NDArray[np.int64]) -> _ThreadDelays:
+    def of(cls, tids: NDArray[np.integer[Any]], tid: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> _ThreadDelays:
         """Return the sums. Delays are sorted by thread."""
         count, total, longest = np.zeros(len(tids), np.int64), np.zeros(len(tids), np.int64), np.full(len(tids), -1, np.int64)
         if len(tid):

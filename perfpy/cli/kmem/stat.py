@@ -28,7 +28,7 @@ _Row = TypeVar("_Row")
 
 def run(options: KmemOptions) -> int:
     """Show what the kernel allocated."""
-    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
         shown = _Allocations(recording, options)
         texts = [shown.slab] if options.has_slab else []
         texts += [shown.pages] if options.page else []

@@ -22,7 +22,7 @@ def report(options: KworkReportOptions) -> int:
     """Show how long the kernel worked."""
     keys = sort_keys(options.sort, ("runtime", "max", "count"), "runtime")
     kinds = _kinds(options)
-    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
         from perfpy.analysis.kernel_work.events import ENTRY, EXIT
         from perfpy.analysis.kernel_work.works import find_intervals, make_rows, sorted_rows, total_of
         from perfpy.views.kernel_work.work_tables import runtime_lines, skipped_lines
@@ -41,7 +41,7 @@ def latency(options: KworkLatencyOptions) -> int:
     """Show how long work waited until it began."""
     keys = sort_keys(options.sort, ("avg", "max", "count"), "avg")
     kinds = _kinds(options)
-    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
         from perfpy.analysis.kernel_work.events import ENTRY, RAISE
         from perfpy.analysis.kernel_work.works import find_intervals, make_rows, sorted_rows
         from perfpy.views.kernel_work.work_tables import delay_lines, skipped_lines
@@ -58,7 +58,7 @@ def latency(options: KworkLatencyOptions) -> int:
 def timehist(options: KworkTimehistOptions) -> int:
     """Show each run of work with its times."""
     kinds = _kinds(options)
-    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
         from perfpy.analysis.kernel_work.events import ENTRY, EXIT, RAISE
         from perfpy.views.kernel_work.history_lines import history_lines
 

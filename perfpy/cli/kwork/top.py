@@ -21,7 +21,7 @@ def run(options: KworkTopOptions) -> int:
     """Show the CPU time that each task used, without interrupts."""
     keys = sort_keys(options.sort, ("rate", "runtime", "tid"), "rate,runtime")
     kinds = kinds_of(options.kwork, KINDS)
-    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
         from perfpy.analysis.kernel_work.cpu_usage import sorted_tasks
         from perfpy.views.kernel_work.usage_lines import usage_lines
 

@@ -16,7 +16,9 @@ _DEFAULT_FILE = "perf.data"
 _PIPE = "-"
 
 
-def open_recording(path: str, *, force: bool, quiet: bool = False, verbose: int = 0, as_stored: bool = False) -> OpenRecording:
+def open_recording(
+    path: str, *, force: bool, quiet: bool = False, verbose: int = 0, as_stored: bool = False, keeps_memory: bool = False
+) -> OpenRecording:
     """Open the recording at a path; "" is the default input.
 
     The `with` statement raises BadPerfDataError if the file is unreadable, or belongs to another user without `force`.
@@ -26,27 +28,33 @@ def open_recording(path: str, *, force: bool, quiet: bool = False, verbose: int 
         quiet: print no warnings.
         verbose: print build-ids, as perf's -v does.
         as_stored: keep the records in file order instead of sorting them by time.
+        keeps_memory: keep freed memory in this process, which is faster for many columns that are used briefly.
     """
-    return OpenRecording(path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored)
+    return OpenRecording(path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored, keeps_memory=keeps_memory)
 
 
 class OpenRecording:
     """A context manager for a recording. (contextlib's is too slow to import, see perfpy.cli.)"""
 
-    __slots__ = ("_as_stored", "_force", "_path", "_quiet", "_recording", "_verbose")
+    __slots__ = ("_as_stored", "_force", "_keeps_memory", "_path", "_quiet", "_recording", "_verbose")
 
-    def __init__(self, path: str, *, force: bool, quiet: bool, verbose: int, as_stored: bool) -> None:
+    def __init__(self, path: str, *, force: bool, quiet: bool, verbose: int, as_stored: bool, keeps_memory: bool) -> None:
         self._path = path
         self._force = force
         self._quiet = quiet
         self._verbose = verbose
         self._as_stored = as_stored
+        self._keeps_memory = keeps_memory
 
     def __enter__(self) -> Recording:
         # --help does not read recordings.
         from perfpy.recording import Recording
 
         prepare_numpy()
+        if self._keeps_memory:
+            from perfpy.workers.freed_memory import keep_freed_memory
+
+            keep_freed_memory()
         self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
         self._recording.data.watch_cuts()
         if self._verbose and not self._quiet:

@@ -37,7 +37,7 @@ def run(options: LockContentionOptions) -> int:
         fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")
     if options.threads + options.lock_addr + options.lock_owner > 1:
         fail("-t, -l and -o exclude each other")
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
         needs_chains = bool(options.callstack_filter) or not (options.threads or options.lock_addr or options.lock_owner)
         if options.lock_owner:
             _warn_without_wakeups(recording)

@@ -20,7 +20,7 @@ def report(options: LockReportOptions) -> int:
 
     check_key(options.key, REPORT_FIELDS)
     fields = chosen_fields(options.field, REPORT_FIELDS, REPORT_FIELDS)
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
         from perfpy.analysis.locks.lock_table import sorted_rows
         from perfpy.views.locks.lock_lines import report_lines
 
@@ -51,7 +51,7 @@ def _rows(read: LockInput, options: LockReportOptions) -> tuple[list[LockRow], C
 
 def info(options: LockInfoOptions) -> int:
     """List the threads and the locks of a recording."""
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
         from perfpy.views.locks.lock_lines import address_lines, thread_lines
 
         read = LockInput(recording, options)

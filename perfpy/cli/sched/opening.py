@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def open_sched(options: SchedOptions) -> OpenRecording:
     """Return the context manager for the input."""
-    return open_recording(options.input, force=options.force, verbose=options.verbose)
+    return open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True)
 
 
 def dump_records(recording: Recording, options: SchedOptions) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.symbols.interning import IdTable, first_occurrences
+from perfpy.symbols.interning import IdTable, first_occurrences, first_rows, number_values
 
 KEYS = st.lists(st.integers(0, (1 << 64) - 1) | st.integers(0, 7), max_size=200)
 
@@ -75,3 +75,13 @@ def test_keys_take_little_more_memory_than_themselves() -> None:
         tracemalloc.stop()
     assert len(table) == count
     assert used < 32 * count
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64])
+def test_many_small_numbers_are_numbered_as_few(dtype):
+    values = np.array([7, 0, 7, 3, 5000] * 1000, dtype)
+    numbers, ids = number_values(values)
+    assert numbers.tolist() == [7, 0, 3, 5000]
+    assert numbers.dtype == (np.uint64 if dtype == np.uint64 else np.int64)
+    assert ids.tolist() == [0, 1, 0, 2, 3] * 1000
+    assert first_rows(values).tolist() == [0, 1, 3, 4]

@@ -5,6 +5,7 @@ One thread reads the ring buffers, another computes. RingRecords are all that pa
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from perfpy.live.rings import LiveRings
 
 _MOST_WAITING: Final = 64 << 20  # bytes of records that wait for an update
+_WAITING_PER_CPU: Final = 8 << 20  # of these; 4,000 samples a second with callchains are 1 MB
+_LEAST_WAITING: Final = 4 << 20  # however slow updates are
 _FIRST_SPOOLED: Final = 2 << 20  # bytes of records to convert, before it is known how long that takes
 _LEAST_SPOOLED: Final = 1 << 20
 
@@ -60,14 +63,17 @@ class RingReader:
     Args:
         rings: the open events.
         spooled: the process that looks at the records, None for none.
-        most: bytes beyond which samples are dropped; the side-band is kept.
+        most: bytes beyond which samples are dropped; the side-band is kept. None: by the number of CPUs.
     """
 
-    def __init__(self, rings: LiveRings, spooled: Spooled | None = None, most: int = _MOST_WAITING) -> None:
+    def __init__(self, rings: LiveRings, spooled: Spooled | None = None, most: int | None = None) -> None:
         self._rings = rings
         self._spooled = spooled
+        if most is None:
+            most = min(max(2, os.cpu_count() or 1) * _WAITING_PER_CPU, _MOST_WAITING)
         self._most = _FIRST_SPOOLED if spooled is not None else most
-        self._limit = most
+        self._least = _LEAST_SPOOLED if spooled is not None else min(_LEAST_WAITING, most)
+        self._limit = most if spooled is None else _MOST_WAITING
         self._pieces: list[bytes] = []
         self._size = 0
         self._dropped = 0
@@ -91,16 +97,16 @@ class RingReader:
         self._pieces, self._size, self._dropped = kept, sum(map(len, kept)), 0
 
     def adapt(self, size: int, seconds: float, interval: float) -> None:
-        """Let no more records wait for conversion than one takes in an interval.
+        """Let no more records wait than an update takes in an interval, so that updates and their memory do not grow on a busy machine.
 
         Args:
-            size: bytes that were converted.
+            size: bytes of the records of an update.
             seconds: that it took.
             interval: seconds between two updates.
         """
-        if self._spooled is not None and size >= _LEAST_SPOOLED // 4:
+        if size >= self._least // 4:
             most = int(size / max(seconds, 1e-3) * interval)
-            self._most = max(_LEAST_SPOOLED, min(most, 2 * self._most, self._limit))
+            self._most = max(self._least, min(most, 2 * self._most, self._limit))
 
     def take(self, *, last: bool = False) -> RingRecords:
         """Read the ring buffers, and return all records since the last call. last: nothing follows."""

@@ -6,6 +6,7 @@ what everybody waits for now has rows while they wait.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
 
 
+_CHECK_EVERY: Final = 10_000_000_000  # nanoseconds
 _WITHOUT_WORK: Final = (ord("S"), ord("I"))  # states of kernel threads
 
 
@@ -49,6 +51,8 @@ class LiveWaits:
         self._ident = events[plan.time].ids[0] if events[plan.time].ids else 0
         self._pairing = IntervalPairing(sums_running=False)
         self._counted_until = 0
+        self._check_at = 0  # nanoseconds
+        self._missing: set[int] = set()  # waiting threads that did not exist at the last check
 
     def begin(self, threads: Iterable[tuple[int, int]], now: int) -> None:
         """Learn what threads wait for already. threads: process and thread of each; now: nanoseconds."""
@@ -67,8 +71,18 @@ class LiveWaits:
         arguments = ordered.keyed_samples.chunk, events, side_band, ordered.other_events, ordered.times[chunk.others]
         ended = self._pairing.take_ended(until, self._pieces.transitions(*arguments, None))
         begin, self._counted_until = self._counted_until, until
+        if until >= self._check_at:
+            self._check_at = until + _CHECK_EVERY
+            self._forget_missing()
         parts = (without_idle(clip(waits, begin)) for waits in (ended, self._pairing.unfinished(until)))
         return b"".join(records(sum_short_waits(waits, self._plan.threshold), self._ident) for waits in parts if len(waits.rows))
+
+    def _forget_missing(self) -> None:
+        """Forget threads whose ends were lost: they did not exist at the last check, either, so that no record of them follows."""
+        waiting = self._pairing.waiting_threads().tolist()
+        missing = {tid for tid in waiting if tid and not os.path.exists(f"/proc/{tid}")}
+        self._pairing.forget(np.array(sorted(missing & self._missing), np.int32))
+        self._missing = missing
 
 
 def waiting_threads(threads: Iterable[tuple[int, int]], now: int, own: int) -> Transitions:

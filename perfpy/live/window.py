@@ -33,6 +33,8 @@ _EXACT: Final = 1 << 14  # PERF_RECORD_MISC_EXACT_IP
 _OF_WINDOW: Final = (RecordType.LOST, RecordType.LOST_SAMPLES)
 #: records that later windows refer to, too
 _LASTING: Final = (RecordType.CGROUP, RecordType.NAMESPACES)
+_WORTH_FORGETTING: Final = 4096  # records of cgroups and namespaces
+_MOST_LASTING: Final = 1 << 16
 
 
 class WindowCounts:
@@ -86,6 +88,7 @@ class LiveWindow:
         self._dropped = sorted(dropped)
         self._late = b""  # samples that are newer than the last read
         self._others = RawRecords.concat([])
+        self._forgotten_at = _WORTH_FORGETTING
         self.counts = WindowCounts()
         self.samples = self._no_samples()
 
@@ -150,7 +153,10 @@ class LiveWindow:
 
     def _keep_others(self, ordered: OrderedChunk) -> None:
         lasting = self._others.of_types(_LASTING)
-        self._others = RawRecords.concat([lasting, self._raw(ordered, (*_OF_WINDOW, *_LASTING))])
+        self._others = RawRecords.concat([lasting.compact(), self._raw(ordered, (*_OF_WINDOW, *_LASTING))])
+        if len(self._others) > self._forgotten_at:
+            self._others = without_repetitions(self._others)
+            self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._others))
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
@@ -247,3 +253,15 @@ class LiveWindow:
     def join(self, event: FileEvent, into: FileEvent, rates: ThreadRates | None = None) -> None:
         """Raise NotImplementedError: live events stay separate."""
         raise NotImplementedError
+
+
+def without_repetitions(others: RawRecords) -> RawRecords:
+    """Return records with the last one of each cgroup and each process's namespaces, the newest ones if there are very many."""
+    kinds = others.rows["type"]
+    words = np.frombuffer(others.bodies, np.uint64, len(others.bodies) >> 3)
+    first = words.take(others.rows["start"] >> 3, mode="clip")  # of a cgroup its id, of namespaces pid and tid
+    last = {key: number for number, key in enumerate(zip(kinds.tolist(), first.tolist(), strict=True))}
+    lasting = np.isin(kinds, _LASTING)
+    chosen = np.zeros(len(others), np.bool_)
+    chosen[sorted(last.values())[-_MOST_LASTING:]] = True
+    return RawRecords(others.rows[chosen | ~lasting], others.bodies).compact()

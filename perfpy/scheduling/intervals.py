@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.waits import DEAD
 from perfpy.scheduling.running import RunningTime
 from perfpy.scheduling.transitions import END, IN, NOTE_SHIFT, OUT, STACK, WOKEN, Transitions
@@ -100,6 +101,15 @@ class IntervalPairing:
         last = np.flatnonzero(np.append(rows["tid"][1:] != rows["tid"][:-1], True)) if len(rows) else np.zeros(0, np.int64)
         last = last[rows["tid"][last] != 0]
         return _ThreadRuns(rows).intervals(last, np.full(len(last), until, np.uint64), stacks)
+
+    def waiting_threads(self) -> NDArray[np.int32]:
+        """Return the threads that have not come back, or have ended and not left their CPU."""
+        threads: NDArray[np.int32] = distinct(self._pending.rows["tid"])
+        return threads
+
+    def forget(self, threads: NDArray[np.int32]) -> None:
+        """Drop the transitions of threads: they do not exist any more, and their ends were lost."""
+        self._pending = self._pending.take(~np.isin(self._pending.rows["tid"], threads))
 
 
 class _ThreadRuns:

@@ -35,6 +35,12 @@ class Rates(NamedTuple):
         """Return the percentage of the samples."""
         return 100.0 * part / self.samples if self.samples else 0.0
 
+    @property
+    def warning(self) -> str:
+        """A sentence on the samples of the interval that were skipped; "" without any."""
+        count = self.dropped
+        return f"{count} {plural(count, 'sample was', 'samples were')} skipped: this machine is too busy" if count else ""
+
 
 class Subject(NamedTuple):
     """The event that a live view measures.

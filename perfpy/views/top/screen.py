@@ -291,8 +291,8 @@ class TopScreen:
         total_lost = rates.total_lost + rates.total_dropped
         lost = f"  lost {total_lost}" if total_lost else ""
         first = f"{rates.samples / rates.seconds:.0f} samples/s  kernel {rates.share(rates.kernel):.0f} %{lost}  {_subject_text(subject)}"
-        verdict = self.model.verdict() if width >= 40 else ""
-        return [[(first, BOLD), (marks, MAGENTA)], [(verdict, GREEN)], self._heading(width)]
+        second = (rates.warning, RED) if rates.warning else (self.model.verdict() if width >= 40 else "", GREEN)
+        return [[(first, BOLD), (marks, MAGENTA)], [second], self._heading(width)]
 
     def _heading(self, width: int) -> Line:
         table = self.model.table

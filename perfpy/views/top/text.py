@@ -54,6 +54,8 @@ class TopText:
         code: of the function that is shown instead of rows, or why there is none; "" to show rows.
         """
         yield from header_lines(rates, self._subject)
+        if rates.warning:
+            yield rates.warning
         if isinstance(code, AnnotatedFunction):
             title = next((table.leader.event.name for table in report.histograms if table.leader.samples), "")
             yield from AnnotationText(title, [0], AnnotateStyle()).lines(code)

@@ -88,7 +88,13 @@ def test_no_more_waits_for_conversion_than_one_takes_in_an_interval() -> None:
     for size, seconds, most in ((8 * megabyte, 4, 4), (megabyte, 4, 1), (8 * megabyte, 1, 2), (8 * megabyte, 1, 4), (9, 1e9, 4)):
         live.adapt(size, seconds, 2.0)
         assert live._most == most * megabyte
-    reader().adapt(megabyte, 100, 1)  # without a conversion everything waits
+
+
+def test_on_a_busy_machine_less_waits_for_an_update_and_later_more_again() -> None:
+    live, megabyte = reader(most=16 << 20), 1 << 20
+    for size, seconds, most in ((8 * megabyte, 2, 8), (8 * megabyte, 20, 4), (4 * megabyte, 1, 8), (8 * megabyte, 0.1, 16), (9, 1e9, 16)):
+        live.adapt(size, seconds, 2.0)
+        assert live._most == most * megabyte
 
 
 def test_samples_from_before_the_start_are_forgotten() -> None:

@@ -20,7 +20,7 @@ from perfpy.live.waits import LiveWaits, clip, waiting_threads, without_idle
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.scheduling.intervals import INTERVAL, Intervals
-from perfpy.scheduling.transitions import OUT, STACK
+from perfpy.scheduling.transitions import OUT, STACK, TRANSITION, Transitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,3 +102,18 @@ def test_a_wait_without_end_has_samples_in_each_interval() -> None:
         (batch,) = window.batches()
         assert batch.columns["period"].tolist() == [{7: 2, 8: 1, 12: 4}[until] * SECOND]
         assert batch.columns["tid"].tolist() == [tid]
+
+
+def test_threads_whose_end_was_lost_wait_no_longer() -> None:
+    """Each generation of threads leaves the CPU, and nothing tells that it has ended."""
+    event_list: list[Any] = events()
+    live = LiveWaits(WaitPlan(0, -1, -1, None, None, SECOND, without_kernel=False), event_list, own=-1)
+    window, sizes = LiveWindow(event_list, {}), []
+    for number in range(8):
+        rows = np.zeros(50, TRANSITION)
+        rows["time"], rows["kind"], rows["cpu"], rows["stack"] = 100 * number * SECOND, OUT, -1, -1
+        rows["tid"] = rows["pid"] = (1 << 30) + 50 * number + np.arange(50)
+        live._pairing.take_ended(100 * number * SECOND, Transitions(rows, Ragged.empty(0, np.uint64)))
+        live.of_interval(nothing(window), (100 * number + 50) * SECOND)
+        sizes.append(len(live._pairing.waiting_threads()))
+    assert max(sizes) <= 100

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perfpy.abi.flags import RecordType
-from perfpy.abi.records import Lost
+from perfpy.abi.records import Cgroup, Lost, Namespaces
+from perfpy.live import window as window_module
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.container.events import FileEvent
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    import pytest
 
 KERNEL, USER = 1, 2
 
@@ -80,3 +86,19 @@ def test_columns_belong_to_the_events() -> None:
     live = window()
     assert set(live.column_names) >= {"ip", "pid", "tid", "time", "period"}
     assert live.no_samples().rows == 0
+
+
+def test_cgroups_and_namespaces_of_dead_tasks_do_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_module, "_WORTH_FORGETTING", 40)
+    monkeypatch.setattr(window_module, "_MOST_LASTING", 60)
+    live, sizes = window(), []
+    live._forgotten_at = 40
+    for generation in range(30):
+        builder = PerfDataBuilder()
+        for number in range(20):
+            builder.record(Cgroup(0, number % 4, f"/service{number % 4}"))
+            builder.record(Namespaces(0, 100 + 20 * generation + number, 5, ()))
+        live.begin(bytes(builder.record(Lost(0, 1, 1)).body))
+        sizes.append(len(live._others.bodies))
+    assert max(sizes[10:]) <= max(sizes[:10])
+    assert {side.record.path for side in live.side_band() if isinstance(side.record, Cgroup)} == {f"/service{n}" for n in range(4)}

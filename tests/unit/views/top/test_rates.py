@@ -36,3 +36,9 @@ def test_an_interval_without_samples_has_no_shares() -> None:
 
 def test_all_samples_in_the_kernel_need_no_space() -> None:
     assert "kernel:100.0%  exact: 100.0%" in header_lines(Rates(1.0, 5, 5, 5, 0, 0), ALL)[0]
+
+
+def test_skipped_samples_have_a_sentence() -> None:
+    assert RATES.warning == ""
+    assert RATES._replace(dropped=1, total_dropped=9).warning == "1 sample was skipped: this machine is too busy"
+    assert RATES._replace(dropped=7).warning == "7 samples were skipped: this machine is too busy"

@@ -273,3 +273,8 @@ def test_the_screen_is_the_one_that_was_looked_at(name: str, width: int, height:
     assert text == path.read_text()
     assert len(text.splitlines()) <= height
     assert max(map(cell_len, text.splitlines())) <= width
+
+
+def test_skipped_samples_are_reported_above_the_rows(shown: Shown) -> None:
+    shown.screen._rates = Rates(2.0, 100, 0, 0, 0, 0, 7, 7)
+    assert shown.lines()[1].startswith("7 samples were skipped: this machine is too busy")

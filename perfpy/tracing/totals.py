@@ -16,7 +16,7 @@ from perfpy.tracing.events import ENTER, EXIT, OTHER
 from perfpy.tracing.pairing import NO_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -258,8 +258,9 @@ class Totals:
         threads: dict[int, list[CallTotals]] = {}
         errnos, buckets = _by_index(self._errnos), _by_index(self._buckets)
         columns = (self._calls, self._errors, self._total, self._least, self._most, self._squares)
-        for (key, index), *totals in zip(self._indexes.items(), *(column.values.tolist() for column in columns), strict=True):
-            call = CallTotals(key & 0xFFFFFFFF, *totals, errnos.get(index, {}), buckets.get(index, {}))
+        rows: Iterator[tuple[int, int, int, int, int, float]] = zip(*(column.values.tolist() for column in columns), strict=True)
+        for (key, index), row in zip(self._indexes.items(), rows, strict=True):
+            call = CallTotals(key & 0xFFFFFFFF, *row, errnos.get(index, {}), buckets.get(index, {}))
             threads.setdefault(key >> 32, []).append(call)
         return {tid: by_time(calls) for tid, calls in threads.items()}
 

@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 
 from perfpy.cli import run
+from tests.builders.guest_exits import random_exits
 from tests.builders.kernel_events import recording_of_allocations, recording_of_locks, recording_of_work
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.own_corpus import RECORDINGS
@@ -28,7 +29,7 @@ WIDTHS: Final = (80, 120)
 _PROMPT: Final = "$ perfpy"
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
-STORED: Final = ("chains-user", "chains-dwarf", "wide", "context-switches", "page-faults", "stat")
+STORED: Final = ("chains-user", "chains-dwarf", "wide", "context-switches", "page-faults", "stat", "syscalls", "made-memory")
 LINES: Final = (
     "",
     "report -i chains-user.data --symfs files",
@@ -51,9 +52,20 @@ LINES: Final = (
     "kwork latency -i work.data",
     "kmem -i allocations.data stat",
     "kmem -i allocations.data --caller stat",
+    "trace -i syscalls.data",
+    "trace -i syscalls.data -s",
+    "mem report -i made-memory.data",
+    "latency --of runqueue -i switches.data",
+    "kvm stat report -i exits.data",
+    "timechart -i switches.data -o chart.svg",
+    "annotate -i chains-user.data --symfs files --by-line",
+    "report -h sort",
     "report -i missing.data",
     "report --srot comm",
     "reprot",
+    "files",
+    "stat.data",
+    "./missing",
 )
 
 
@@ -99,6 +111,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "locks.data").write_bytes(recording_of_locks())
     (folder / "work.data").write_bytes(recording_of_work())
     (folder / "allocations.data").write_bytes(recording_of_allocations())
+    (folder / "exits.data").write_bytes(random_exits(1, 60))
     return folder
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.analysis.kernel_latencies import read_latencies
 from perfpy.cli.line.opening import open_recording
-from perfpy.cli.output.terminal import print_lines
+from perfpy.cli.output.terminal import is_terminal, print_lines, width
 from perfpy.views.latency.distributions import distribution_json, distribution_lines
 
 if TYPE_CHECKING:
@@ -20,5 +20,6 @@ def show_distributions(options: LatencyCommandOptions) -> int:
         if options.as_json:
             print(distribution_json(options.of, latencies))
         else:
-            print_lines(distribution_lines(options.of, latencies, all_groups=options.verbose > 0))
+            room = width() if is_terminal() else None
+            print_lines(distribution_lines(options.of, latencies, all_groups=options.verbose > 0, room=room))
     return 0

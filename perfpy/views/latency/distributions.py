@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.kernel_latencies import KernelLatencies, LatencyGroup
 
 _GROUPS: Final = 20
+_CELL: Final = 11
+#: numbers that narrow windows do without, the first one first
+_GIVE_WAY: Final = ("min", "p95", "p99.9", "total", "mean", "p90")
 #: kind -> what its durations are
 TITLES: Final = {
     "runqueue": "delays on the run queue, from readiness to the CPU",
@@ -31,8 +34,15 @@ TITLES: Final = {
 }
 
 
-def distribution_lines(kind: str, latencies: KernelLatencies, *, all_groups: bool = False) -> Iterator[str]:
-    """Yield the lines: a table of groups, and a histogram of all durations (all_groups: of each group)."""
+def distribution_lines(kind: str, latencies: KernelLatencies, *, all_groups: bool = False, room: int | None = None) -> Iterator[str]:
+    """Yield the lines: a table of groups, and a histogram of all durations.
+
+    Args:
+        kind: key of TITLES.
+        latencies: the durations.
+        all_groups: show all groups, with a histogram of each.
+        room: columns of the window; some numbers are left out of a wider table. None for no limit.
+    """
     durations = all_durations(latencies.groups)
     yield f"{TITLES[kind]}: {len(durations):,}"
     if latencies.open_count:
@@ -42,10 +52,11 @@ def distribution_lines(kind: str, latencies: KernelLatencies, *, all_groups: boo
     yield ""
     groups = latencies.groups if all_groups else latencies.groups[:_GROUPS]
     width = max(len(visible(group.name)) for group in groups)
-    headings = ["total", "min", *(name for name, _ in PERCENTILES), "max", "mean"]
-    yield f"{'':<{width}} {'count':>10}" + "".join(f"{heading:>11}" for heading in headings)
+    headings = _headings(room, width + len(f" {'count':>10}"))
+    yield f"{'':<{width}} {'count':>10}" + "".join(f"{heading:>{_CELL}}" for heading in headings)
     for group in groups:
-        cells = "".join(f"{duration_text(value):>11}" for value in _values(group.durations).values())
+        values = _values(group.durations)
+        cells = "".join(f"{duration_text(values[heading]):>{_CELL}}" for heading in headings)
         yield f"{visible(group.name):<{width}} {len(group.durations):>10,}{cells}"
     rest = len(latencies.groups) - len(groups)
     if rest:
@@ -58,6 +69,15 @@ def distribution_lines(kind: str, latencies: KernelLatencies, *, all_groups: boo
         if name:
             yield name
         yield from histogram_lines(some)
+
+
+def _headings(room: int | None, taken: int) -> list[str]:
+    """Return the numbers of the table that fit. taken: columns of the first two."""
+    headings = ["total", "min", *(name for name, _ in PERCENTILES), "max", "mean"]
+    for heading in _GIVE_WAY:
+        if room is not None and taken + len(headings) * _CELL > room:
+            headings.remove(heading)
+    return headings
 
 
 def distribution_json(kind: str, latencies: KernelLatencies) -> str:

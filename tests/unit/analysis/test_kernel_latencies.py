@@ -59,5 +59,11 @@ def test_every_kind_has_a_title():
     assert set(TITLES) == set(KINDS)
 
 
+def test_a_table_wider_than_the_window_has_fewer_numbers():
+    narrow = list(distribution_lines("syscalls", latencies(traced_recording(40), "syscalls"), room=60))
+    assert max(map(len, narrow[2:4])) <= 60
+    assert {"p50", "p99", "max"} <= set(narrow[2].split())
+
+
 def test_no_durations_make_a_line():
     assert list(distribution_lines("irq", KernelLatencies([], 2))) == ["interrupt handlers: 0", "2 did not end while they were recorded"]

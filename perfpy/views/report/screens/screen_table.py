@@ -38,6 +38,15 @@ _LEGIBLE: Final = 12  # least columns of the other keys, beside states
 _CAPS: Final = (40, 24, 20, 16, 12, 8)  # limits of the other keys' columns
 _SYMBOL: Final = "symbol"
 _WHOLE: Final = ("state",)  # keys whose names are never shortened
+#: names of columns that are often wider than what is below them
+_SHORT_HEADERS: Final = {
+    "Shared Object": "Object",
+    "Local Weight": "Weight",
+    "Memory access": "Access",
+    "Data Symbol": "Data",
+    "TLB access": "TLB",
+    "Local Retire Latency": "Retire",
+}
 _SHARES: Final = ("period", "children")
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
 _LEVELS: Final = ("[.] ", "[k] ")  # implied by the file in the same row
@@ -132,7 +141,7 @@ class ScreenColumns:
             if not every_key and key is not keys[-1] and len(rows) > 1 and len(set(texts)) == 1:
                 self.common.append(f"{header} {texts[0]}")
                 continue
-            width = max([cell_len(header.rpartition(" ")[2]), *map(cell_len, texts)])
+            width = max([cell_len(_SHORT_HEADERS.get(header, header)), *map(cell_len, texts)])
             self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
         self._number_widths = [max([len(one.header), *(len(self._number(one, entry)) for entry in entries)]) for one in self._numbers]
 
@@ -348,9 +357,9 @@ def _widths(keys: Sequence[_Key], room: int, last_key: int) -> list[int]:
 
 
 def _short_header(header: str, width: int) -> str:
-    """Return the name of a column: its last word if it is too long, as Object for Shared Object."""
+    """Return the name of a column, shortened to the width."""
     text = header.strip()
-    return text if cell_len(text) <= width else fit_text(text.rpartition(" ")[2], width, 1)
+    return text if cell_len(text) <= width else fit_text(_SHORT_HEADERS.get(text, text), width, 1)
 
 
 def _bar_and_gap(width: int) -> tuple[int, int]:

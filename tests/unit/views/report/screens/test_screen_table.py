@@ -109,7 +109,9 @@ def test_threads_with_names_of_their_own_count_for_their_process(tmp_path: Path)
     assert len(table_of_threads(tmp_path, of_processes=False)) == 4
 
 
-def test_a_long_name_of_a_column_gives_way_to_its_last_word() -> None:
+def test_a_long_name_of_a_column_has_a_short_form() -> None:
     assert _short_header("Shared Object", 13) == "Shared Object"
     assert _short_header("Shared Object", 8) == "Object"
     assert _short_header("Shared Object", 4) == "Obj…"
+    assert _short_header("Memory access", 8) == "Access"
+    assert _short_header("Time of day", 8) == "Time of…"

@@ -272,6 +272,19 @@ def test_processes_with_few_samples_are_idle() -> None:
     assert result == [[1, 1, False], [3, 2, False], [2, 1, True]]
 
 
+def test_threads_that_only_wait_are_idle_and_come_last() -> None:
+    ran = [At("a;f", 500 * MS, 500 * MS, 1, 1), At("a;f", 900 * MS, MS, 1, 3)]
+    waited = timed_stacks([At("a;f", 1000 * MS, 1000 * MS, 1, 2), At("b;f", 1000 * MS, 900 * MS, 4, 4)], off_cpu=True)
+    data = profile_data([[timed_stacks(ran), waited]])
+    tracks = activity("thread", 10).replace("event: 0", "event: JOINED")
+    result = node(
+        f"(tracks => [tracks.map(one => profile.threads[one.lane][1]), busyOf(tracks, .01).map(one => profile.threads[one.lane][1]), "
+        f"processesOf(tracks, profile.threads, .01).map(one => [one.pid, one.isIdle])])({tracks}.tracks)",
+        data,
+    )
+    assert result == [[1, 3, 2, 4], [1], [[1, False], [4, True]]]
+
+
 def test_a_lane_counts_the_waits_at_once() -> None:
     begin, end = (np.array(times) * MS for times in ([1, 2, 8], [4, 6, 9]))
     lane = WaitLane("lock", "a", "", begin, end, 8 * MS, 3)

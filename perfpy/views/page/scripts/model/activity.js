@@ -27,22 +27,28 @@ export function categoryOfNodes(profile) {
   return found;
 }
 
-/* The tracks with most weight: a Map from key to weight. A key is twice the number of the thread or CPU, plus one in a second recording. */
+/* Orders what has most time on the CPU first, then what has most in all. */
+const byTime = (a, b) => b.ran - a.ran || b.weight - a.weight;
+
+/* The tracks with most time: [key, {weight, ran: the part of it on the CPU}]. A key is twice the number of the thread or CPU, plus one in a second recording. */
 function weightiest(tables, masks, by, changes) {
   const found = new Map();
   for (const { samples, column } of tables) {
     const lanes = samples[by], second = changes ? column : 0;
     eachKept(samples, masks, 0, samples.n, row => {
       const key = lanes[row] * 2 + second;
-      found.set(key, (found.get(key) || 0) + samples.weight[row]);
+      if (!found.has(key)) found.set(key, { weight: 0, ran: 0 });
+      const sums = found.get(key);
+      sums.weight += samples.weight[row];
+      if (!samples.off) sums.ran += samples.weight[row];
     });
   }
-  return [...found].sort((a, b) => b[1] - a[1]).slice(0, MOST_TRACKS);
+  return [...found].sort((a, b) => byTime(a[1], b[1])).slice(0, MOST_TRACKS);
 }
 
 class Track {
-  constructor(key, count, weight) {
-    Object.assign(this, { lane: key >> 1, recording: key & 1, weight, count, bins: CATEGORIES.map(() => null), found: null });
+  constructor(key, count, { weight, ran }) {
+    Object.assign(this, { lane: key >> 1, recording: key & 1, weight, ran, count, bins: CATEGORIES.map(() => null), found: null });
   }
 
   of(category) { return this.bins[category] ||= new Float64Array(this.count); }
@@ -66,8 +72,8 @@ export function activityOf(profile, choice, by, range, count, categoryOf, hits =
   const tables = tablesOf(profile, choice.event).filter(({ samples }) => samples.time && samples[by]);
   const perCpu = by === "cpu" && choice.event === JOINED;
   const tracks = new Map(weightiest(tables.filter(({ samples }) => !(perCpu && samples.off)), masks, by, changes)
-    .map(([key, weight]) => [key, new Track(key, count, weight)]));
-  const all = [new Track(0, count, 0), new Track(1, count, 0)];
+    .map(([key, sums]) => [key, new Track(key, count, sums)]));
+  const all = [0, 1].map(recording => new Track(recording, count, { weight: 0, ran: 0 }));
   for (const { samples, column } of tables) {
     const { off, seconds, time, weight, node } = samples, lanes = samples[by], second = changes ? column : 0;
     const from = firstNotBelow(time, range[0]), to = off || seconds ? samples.n : firstNotBelow(time, range[1]);
@@ -84,30 +90,37 @@ export function activityOf(profile, choice, by, range, count, categoryOf, hits =
     });
   }
   const isTime = tables.length > 0 && tables.every(({ samples }) => samples.seconds || samples.off);
-  const list = [...tracks.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : b.weight - a.weight));
+  const list = [...tracks.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : byTime(a, b)));
   const highest = Math.max(1, ...list.map(track => track.most(false)), ...list.map(track => track.most(true)));
   return { tracks: list, all: changes ? all : all.slice(0, 1), seconds: isTime, unit: isTime ? width * profile.tick : highest };
 }
 
-/* Threads by process, those with most first: [{pid, weight, tracks}]; processes below a share of the weight are idle. */
+/* Those of some tracks or processes that have at least a share of the time on the CPU, or of all time if nothing ran. */
+export function busyOf(rows, least) {
+  const sum = of => rows.reduce((total, row) => total + row[of], 0), of = sum("ran") ? "ran" : "weight", limit = least * sum(of);
+  return rows.filter(row => row[of] >= limit);
+}
+
+/* Threads by process, those with most time first: [{pid, weight, ran, tracks}]; processes below a share of the time are idle. */
 export function processesOf(tracks, threads, least) {
   const found = new Map();
   for (const track of tracks) {
     const pid = threads[track.lane][0], key = pid * 2 + track.recording;
-    if (!found.has(key)) found.set(key, { pid, recording: track.recording, weight: 0, tracks: [] });
+    if (!found.has(key)) found.set(key, { pid, recording: track.recording, weight: 0, ran: 0, tracks: [] });
     const process = found.get(key);
     process.weight += track.weight;
+    process.ran += track.ran;
     process.tracks.push(track);
   }
-  const processes = [...found.values()].sort((a, b) => a.recording - b.recording || b.weight - a.weight);
-  const whole = processes.reduce((sum, one) => sum + one.weight, 0);
-  for (const process of processes) process.isIdle = process.weight < least * whole;
+  const processes = [...found.values()].sort((a, b) => a.recording - b.recording || byTime(a, b)), busy = new Set(busyOf(processes, least));
+  for (const process of processes) process.isIdle = !busy.has(process);
   return processes;
 }
 
 /* One track with the sums of several. */
 export function joined(tracks, count) {
-  const sum = new Track(tracks[0].lane * 2 + tracks[0].recording, count, tracks.reduce((total, track) => total + track.weight, 0));
+  const total = of => tracks.reduce((sum, track) => sum + track[of], 0);
+  const sum = new Track(tracks[0].lane * 2 + tracks[0].recording, count, { weight: total("weight"), ran: total("ran") });
   for (const track of tracks) {
     track.bins.forEach((bins, category) => { if (bins) { const to = sum.of(category); for (let i = 0; i < count; i++) to[i] += bins[i]; } });
     if (track.found) { sum.found ||= new Float64Array(count); for (let i = 0; i < count; i++) sum.found[i] += track.found[i]; }

@@ -28,10 +28,18 @@ export class Details {
     this.panel.replaceChildren(...(f === null ? this.overview() : this.ofFunction(f)));
   }
 
+  /* With waits, time on the CPU comes first: sleeping threads would fill the list. */
   overview() {
-    const self = Array.from(this.names, (_, f) => this.functions.self.reduce((sum, column) => sum + column[f], 0));
-    const most = self.map((weight, f) => [f, weight]).filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, 8);
-    return [el("h2", { textContent: "Most time itself" }), this.list(most), el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." })];
+    const { tree } = this, { self } = this.functions, hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
+    const most = (columns, count) => Array.from(this.names, (_, f) => [f, columns.reduce((sum, column) => sum + column[f], 0)])
+      .filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, count);
+    if (tree.kind !== "parts") return [el("h2", { textContent: "Most time itself" }), this.list(most(self, 8)), hint];
+    const [ran, waited] = tree.totals.map(total => total || 1);
+    return [
+      ...(tree.totals[0] ? [el("h2", { textContent: "Most CPU time itself" }), this.list(most([self[0]], 8), "", ran)] : []),
+      ...(tree.totals[1] ? [el("h3", { textContent: "Waiting, by state" }), this.list(most([self[1]], 3), "", waited)] : []),
+      hint,
+    ];
   }
 
   ofFunction(f) {
@@ -72,12 +80,12 @@ export class Details {
     return bar;
   }
 
-  list(pairs, none = "") {
+  list(pairs, none = "", all = this.all) {
     if (!pairs.length) return el("p.dim", { textContent: none });
     return el("ul.neighbours", {}, ...pairs.map(([f, weight]) => {
       const choose = button("", () => this.told.choose(f), { title: this.names[f][0] }), sign = el("span.sign");
       sign.style.background = token(Math.min(COMMAND, this.names[f][2]), this.told.dark());
-      choose.append(el("span.number", { textContent: percent(weight / this.all) }), sign, el("span.label", { textContent: this.told.short(f) }));
+      choose.append(el("span.number", { textContent: percent(weight / all) }), sign, el("span.label", { textContent: this.told.short(f) }));
       return el("li", {}, choose);
     }));
   }

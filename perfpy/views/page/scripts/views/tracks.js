@@ -1,7 +1,7 @@
 /* The time line: activity by category over the whole width, and below it a track for each process and thread, or CPU. */
 
 import { CATEGORIES, STACKED, WAITING, token } from "../model/categories.js";
-import { activityOf, joined, processesOf } from "../model/activity.js";
+import { activityOf, busyOf, joined, processesOf } from "../model/activity.js";
 import { binnedMarks } from "../model/marks.js";
 import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
 import { tablesOf } from "../model/selection.js";
@@ -49,7 +49,7 @@ export class Tracks {
         const [kind, value] = several ? ["process", process.pid] : ["thread", track.lane];
         rows.push({ track, kind, value, level: 0, key: several ? key : null, isOpen, threads: process.tracks.length });
         if (!several || !isOpen) return;
-        const busy = process.tracks.filter((one, i) => this.showsIdle || (i < FEW && one.weight >= IDLE * process.weight));
+        const busy = this.showsIdle ? process.tracks : busyOf(process.tracks, IDLE).slice(0, FEW);
         idle += process.tracks.length - busy.length;
         busy.forEach(one => rows.push({ track: one, kind: "thread", value: one.lane, level: 1 }));
       });
@@ -60,9 +60,11 @@ export class Tracks {
     this.draw();
   }
 
+  hasWaits() { return this.activity.all.some(track => track.bins[WAITING]); }
+
   fold(idle) {
     if (!idle && !this.showsIdle) return [];
-    const text = this.showsIdle ? "Fold idle threads" : `${counted(idle, "thread")} with less than 1\u00a0%`;
+    const text = this.showsIdle ? "Fold idle threads" : `${counted(idle, "thread")} with less than 1\u00a0%${this.hasWaits() ? " of the CPU time" : ""}`;
     return [el("div.fold", {}, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
   }
 

@@ -57,7 +57,9 @@ def run(options: LeaksCommandOptions) -> None:
         stacks = [{**one._asdict(), "frames": [frame._asdict() for frame in one.frames]} for one in growth.retained]
         print(json.dumps({"format": "perfpy-leaks", "version": 1, **growth._asdict(), "retained": stacks}))
         return
-    for line in _text(growth):
+    from perfpy.cli.output.terminal import wrap_lines
+
+    for line in wrap_lines(_text(growth)):
         print(line)
 
 

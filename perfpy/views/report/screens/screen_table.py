@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _CALLERS: Final = "Called from"
 _CALLERS_SHARE: Final = 4  # callers take at most a quarter of the window
 _BAR: Final = 12
+_HIDDEN_DIGITS: Final = 3  # of seconds: milliseconds are enough for people
 _NARROW: Final = 100  # columns of a window where bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _LAST_KEY: Final = 34  # preferred columns of the last key
@@ -247,7 +248,8 @@ class ScreenColumns:
         if metric.unit is Unit.AVERAGE:
             return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
         if metric.unit is Unit.SECONDS:
-            return Text(seconds(histogram, metric, np.array([entry]), member)[0])
+            text = seconds(histogram, metric, np.array([entry]), member)[0]
+            return Text(text[:-_HIDDEN_DIGITS] if "." in text else text)
         return Text(f"{histogram.value(metric.value, entry, member):,}")
 
 

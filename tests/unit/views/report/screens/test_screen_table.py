@@ -115,3 +115,9 @@ def test_a_long_name_of_a_column_has_a_short_form() -> None:
     assert _short_header("Shared Object", 4) == "Obj…"
     assert _short_header("Memory access", 8) == "Access"
     assert _short_header("Time of day", 8) == "Time of…"
+
+
+def test_seconds_end_at_milliseconds(tmp_path: Path) -> None:
+    text = "\n".join(lines(tmp_path, 160))
+    assert " 0.009 " in text
+    assert "0.009000" not in text

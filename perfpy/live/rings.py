@@ -54,6 +54,7 @@ class LiveRings:
         counters: the open counters.
         target: the tasks and CPUs.
         waits: how switches become waits (--off-cpu); None otherwise.
+        fullness: of the ring buffer with the most records at the last reading, from 0 to 1.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class LiveRings:
         if target.kind == "tid":
             options = options._replace(target=options.target._replace(inherit=False))
         self.options = options
-        self._ring_size = ring_size
+        self._ring_size, self.fullness = ring_size, 0.0
         texts = texts or ((_NO_SAMPLES,) if options.off_cpu.enabled else ())
         events = configure_sampling(_parse(texts, filters), options, target, kernel)
         self.waits: WaitPlan | None = None
@@ -132,10 +133,13 @@ class LiveRings:
     def read(self) -> bytes:
         """Take all records out of the ring buffers."""
         pieces = []
+        self.fullness = 0.0
         self.counters.pause(True)
         for ring in self.counters.rings:
-            pieces += [bytes(piece) for piece in ring.pending()]
+            of_ring = [bytes(piece) for piece in ring.pending()]
             ring.consume()
+            pieces += of_ring
+            self.fullness = max(self.fullness, sum(map(len, of_ring)) / ring.size)
         self.counters.pause(False)
         if self._limit is not None:
             self._limit.check()

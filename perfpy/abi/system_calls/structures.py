@@ -17,6 +17,10 @@ for arrays where their number of elements is. Layouts are those of the kernel's 
     sigset                  u64, bit n of signal n + 1
     sigaction               u64 handler, flags, restorer (not on all machines), sigset
     msghdr                  u64 name; u32 size of name; u64 iovecs, their number, control data, its size; u32 flags
+    mmsghdr                 msghdr; u32 bytes sent or received
+    fd_set                  u64s, bit n of descriptor n; the count of its elements is one of bits
+    sigset_pointer          u64 address of a sigset; u64 its size
+    siginfo                 s32 signo, errno, code; then by signal and code
 """
 
 from __future__ import annotations
@@ -50,7 +54,13 @@ _SIZES: Final = {
     "sigset": 8,
     "sigaction": 32,
     "msghdr": 56,
+    "mmsghdr": 64,
+    "fd_set": 8,
+    "sigset_pointer": 8,
+    "siginfo": 48,
 }
+_COUNTED_IN_BITS: Final = ("fd_set",)
+_POINTERS: Final = ("sigset_pointer",)
 _PAIRS: Final = ("timespec_pair", "timeval_pair")  # arrays of two
 _PACKED_EVENT: Final = 12
 _MACHINES: Final = ("x86_64", "aarch64", "riscv64", "ppc64", "ppc64le", "s390x", "loongarch64")
@@ -68,6 +78,8 @@ class PointedStructure(NamedTuple):
         at_entry, at_return: when the bytes are right.
         length_from: index of the argument with the number of elements, RESULT or ONE.
         is_count_address: whether that argument is the address of the number, an int.
+        is_count_of_bits: whether the number is one of bits, which are in 64-bit words.
+        is_pointer: whether the argument points to the address of the structure.
     """
 
     argument: int
@@ -77,6 +89,8 @@ class PointedStructure(NamedTuple):
     at_return: bool
     length_from: int
     is_count_address: bool
+    is_count_of_bits: bool = False
+    is_pointer: bool = False
 
 
 @cache
@@ -93,6 +107,8 @@ def _table(machine: str) -> dict[str, tuple[PointedStructure, ...]]:
             at_return=when != "entry",
             length_from=RESULT if source == "result" else names.index(source.lstrip("*")) if source else ONE,
             is_count_address=source.startswith("*"),
+            is_count_of_bits=structure in _COUNTED_IN_BITS,
+            is_pointer=structure in _POINTERS,
         )
         table[call] = (*table.get(call, ()), pointed)
     return table

@@ -25,6 +25,7 @@ from perfpy.cli.trace.replay import line_options, new_totals, output_path, stack
 from perfpy.cli.trace.selection import Selection, parse_selection
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.refusals import may_measure_kernel, paranoid_level
+from perfpy.live.calls.draining import DrainingThread
 from perfpy.live.calls.session import LiveCalls
 from perfpy.live.rings import LiveRings
 from perfpy.tracing.descriptors import descriptor_numbers
@@ -110,7 +111,7 @@ class LiveTrace:
                 workload.start()
             calls.learn(calls.drain)
             rings.watch(signals.fileno())
-            return self._loop(rings, calls, output, signals)
+            return self._loop(rings, calls, output, signals, stack.enter_context(DrainingThread(calls.read_rings)))
 
     def _resolve(self, stack: ExitStack) -> tuple[Selection, SwitchOptions]:
         """Return the selection and the switches with the names of events; add the probes among them until the stack ends."""
@@ -184,7 +185,7 @@ class LiveTrace:
             command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         )
 
-    def _loop(self, rings: LiveRings, calls: LiveCalls, output: TraceOutput, signals: Wakeups) -> int:
+    def _loop(self, rings: LiveRings, calls: LiveCalls, output: TraceOutput, signals: Wakeups, draining: DrainingThread) -> int:
         """Print what happens until the target ends, a signal arrives or enough lines are printed."""
         numbers: list[int] = []
         is_last = False
@@ -197,7 +198,9 @@ class LiveTrace:
                 rings.counters.disable()
                 is_last = True
             calls.drain(last=is_last)
+            draining.resume()
             is_last = not self._print(calls, output, signals) or is_last
+            draining.pause()
         output.write_lines(calls.rest())
         if self._totals is not None and wants_summary(self._options):
             output.write(summary_of(self._totals, self._options, calls.calls.name, calls.comms.final_comm))

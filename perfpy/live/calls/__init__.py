@@ -5,6 +5,7 @@ Modules, in the order of the data:
 text_program     the BPF programs that copy strings and structures of arguments
 call_strings     loads them, and finds the call of each string
 open_files       the descriptors and folders that processes have now
+draining         a thread that empties the ring buffers while calls are printed
 record_queue     records that are read and not yet printed
 followed_files   the files of descriptors and the strings of calls
 live_code        the mappings and symbols of running tasks

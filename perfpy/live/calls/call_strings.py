@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ _PROCESSES: Final = 1 << 16  # beyond it, the processes whose last call is oldes
 _RING_SIZE: Final = 1 << 24
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 _MOST_WAITING: Final = 1 << 18  # strings whose call has not been seen
-_MOST_CHARACTERS: Final = 1 << 24  # of them
+_MOST_BYTES: Final = 1 << 24  # of them
 
 
 class TracedProcesses(NamedTuple):
@@ -63,7 +64,7 @@ class TracedProcesses(NamedTuple):
 
 
 class CopiedText(NamedTuple):
-    """A string.
+    """A string or structure. Most of those of a busy machine are never printed, so they become text when they are.
 
     Attributes:
         time: CLOCK_MONOTONIC, ns.
@@ -71,6 +72,7 @@ class CopiedText(NamedTuple):
         number: of the call.
         argument: its index.
         at_return: whether it was read when the call returned.
+        data: its bytes.
     """
 
     time: int
@@ -78,7 +80,7 @@ class CopiedText(NamedTuple):
     number: int
     argument: int
     at_return: bool
-    text: str
+    data: bytes
 
 
 class CallStrings:
@@ -123,7 +125,7 @@ class CallStrings:
             self._opened = opened.pop_all()
         self._structures = structure_texts(machine)
         self._waiting: list[CopiedText] = []
-        self._characters = 0
+        self._bytes = 0
 
     def close(self) -> None:
         """Detach the programs."""
@@ -131,29 +133,28 @@ class CallStrings:
 
     def drain(self) -> None:
         """Take the strings out of the ring."""
-        self.add([self._decoded(record) for record in self._ring.records()])
-
-    def _decoded(self, record: bytes) -> CopiedText:
-        time, tid, _pid, number, index, at_return = HEAD.unpack_from(record)
-        data = record[HEAD.size :]
-        text = self._structures.get((number, index), _string)(data)
-        return CopiedText(time, tid, number, index, bool(at_return), text)
+        unpack, size = HEAD.unpack_from, HEAD.size
+        texts = []
+        for record in self._ring.records():
+            time, tid, _, number, argument, at_return = unpack(record)
+            texts.append(CopiedText(time, tid, number, argument, bool(at_return), record[size:]))
+        self.add(texts)
 
     def add(self, texts: list[CopiedText]) -> None:
         """Add strings, and drop the oldest if there are too many: other tasks that are not traced make them without end."""
         self._waiting += texts
-        self._characters += sum(len(one.text) for one in texts)
+        self._bytes += sum(len(one.data) for one in texts)
         dropped = max(len(self._waiting) - _MOST_WAITING, 0)
-        self._characters -= sum(len(one.text) for one in self._waiting[:dropped])
-        while self._characters > _MOST_CHARACTERS:
-            self._characters -= len(self._waiting[dropped].text)
+        self._bytes -= sum(len(one.data) for one in self._waiting[:dropped])
+        while self._bytes > _MOST_BYTES:
+            self._bytes -= len(self._waiting[dropped].data)
             dropped += 1
         del self._waiting[:dropped]
 
     def texts_of(self, events: CallEvents) -> dict[int, dict[int, str]]:
         """Return row of an entry -> index of the argument -> its string; later strings wait for later batches."""
         ready, self._waiting = self._split(int(events.time[-1]) if events.size else 0)
-        self._characters -= sum(len(one.text) for one in ready)
+        self._bytes -= sum(len(one.data) for one in ready)
         by_thread: dict[int, list[CopiedText]] = {}
         for text in ready:
             by_thread.setdefault(text.tid, []).append(text)
@@ -166,13 +167,30 @@ class CallStrings:
         for row, tid in zip(rows.tolist(), events.tid[rows].tolist(), strict=True):
             of_thread.setdefault(tid, []).append(row)
         for tid, texts in by_thread.items():
-            _assign(texts, of_thread.get(tid, []), events, found)
+            self._assign(texts, of_thread.get(tid, []), events, found)
         return found
 
     def _split(self, until: int) -> tuple[list[CopiedText], list[CopiedText]]:
         """Return the strings up to a time, and the later ones."""
-        ready = [text for text in self._waiting if text.time <= until]
-        return ready, [text for text in self._waiting if text.time > until]
+        ready, later = list[CopiedText](), list[CopiedText]()
+        for text in self._waiting:
+            (ready if text.time <= until else later).append(text)
+        return ready, later
+
+    def _assign(self, texts: list[CopiedText], rows: list[int], events: CallEvents, found: dict[int, dict[int, str]]) -> None:
+        """Give each string of a thread to its entry.
+
+        The program for entries runs just before the entry's sample, so a string belongs to the next entry of its call, and one that was
+        read at the return to the last entry before it.
+        """
+        if not rows:
+            return
+        times, numbers = events.time[rows].tolist(), events.number[rows].tolist()
+        for text in texts:
+            position = bisect_right(times, text.time) - 1 if text.at_return else bisect_left(times, text.time)
+            if 0 <= position < len(rows) and numbers[position] == text.number:
+                as_text = self._structures.get((text.number, text.argument), _string)
+                found.setdefault(rows[position], {})[text.argument] = as_text(text.data)
 
 
 def _create_map(opened: contextlib.ExitStack, kind: int, value_size: int, entries: int) -> int:
@@ -199,19 +217,6 @@ def _attach(opened: contextlib.ExitStack, tracepoint: int, code: bytes, open_cou
         counter.set_bpf(program)
     finally:
         os.close(program)
-
-
-def _assign(texts: list[CopiedText], rows: list[int], events: CallEvents, found: dict[int, dict[int, str]]) -> None:
-    """Give each string of a thread to its entry.
-
-    The program for entries runs just before the entry's sample, so a string belongs to the next entry of its call, and one that was read
-    at the return to the last entry before it.
-    """
-    times = events.time[rows] if rows else np.zeros(0, np.int64)
-    for text in texts:
-        position = int(np.searchsorted(times, text.time, side="right" if text.at_return else "left")) - text.at_return
-        if 0 <= position < len(rows) and int(events.number[rows[position]]) == text.number:
-            found.setdefault(rows[position], {})[text.argument] = text.text
 
 
 def _string(data: bytes) -> str:

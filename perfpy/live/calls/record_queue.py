@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from typing import Final
 
@@ -13,11 +14,12 @@ _LEVEL: Final = -5  # of zstd: hardly slower than a copy
 
 
 class RecordQueue:
-    """A queue of pieces of records, each with the time up to which they are complete."""
+    """A queue of pieces of records, each with the time up to which they are complete. One thread may append while another takes."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[bytes, int, int]] = deque()  # data, size of the records, time
         self._kept = self._waiting = 0
+        self._lock = threading.Lock()  # of the sums
         try:
             self._zstd = zstd_library()
         except ExpansionError:
@@ -36,13 +38,15 @@ class RecordQueue:
         data = self._zstd.compress(records, level=_LEVEL) if self._zstd is not None and self._pieces else records
         if len(data) >= len(records):
             data = records
-        self._pieces.append((data, len(records), until))
-        self._kept += len(data)
-        self._waiting += len(records)
+        with self._lock:
+            self._pieces.append((data, len(records), until))
+            self._kept += len(data)
+            self._waiting += len(records)
 
     def pop(self) -> tuple[bytes, int]:
         """Remove the oldest records; return them and their time."""
-        data, size, until = self._pieces.popleft()
-        self._kept -= len(data)
-        self._waiting -= size
+        with self._lock:
+            data, size, until = self._pieces.popleft()
+            self._kept -= len(data)
+            self._waiting -= size
         return (data if len(data) == size else self._zstd.decompress(data)), until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -136,7 +137,7 @@ class LiveCalls:
         wants_strings = wants_strings and has_files and bool(self._fields)
         self._strings = self._open_strings(tracing, tell, workload) if wants_strings and tracing is not None else None
         self._files = self._follow_files(ending, workload, is_partial=bool(switches.on or switches.off)) if has_files else None
-        self._queue, self._ended = RecordQueue(), list[int]()
+        self._queue, self._ended, self._reading, self._is_complete = RecordQueue(), list[int](), threading.Lock(), False
 
     def _follow_files(self, ending: NDArray[np.int64], workload: int, *, is_partial: bool) -> FollowedFiles:
         """Return what follows descriptors and strings, with the descriptors that a program starts with."""
@@ -185,18 +186,27 @@ class LiveCalls:
             self._strings.close()
 
     def drain(self, *, last: bool = False) -> None:
-        """Empty the ring buffers; last: nothing follows."""
-        if self._queue.is_full and not last:
-            return  # the kernel counts what it drops
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self._queue.append(self._rings.read(), 0 if last else now)
+        """Empty the ring buffers, of strings too; last: nothing follows."""
+        self.read_rings(last=last)
         if self._strings is not None:
             self._strings.drain()
+
+    def read_rings(self, *, last: bool = False) -> float:
+        """Empty the ring buffers of records, in any thread; return how full they were, from 0 to 1. last: nothing follows."""
+        with self._reading:
+            if self._is_complete or (self._queue.is_full and not last):
+                return 0.0  # the kernel counts what it drops
+            self._is_complete = last
+            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            self._queue.append(self._rings.read(), 0 if last else now)
+            return self._rings.fullness
 
     def batches(self) -> Iterator[LiveBatch]:
         """Yield what has been read until now, an interval at a time. What drain() reads in the meantime waits for the next call."""
         for _ in range(len(self._queue)):
             data, until = self._queue.pop()
+            if self._strings is not None:
+                self._strings.drain()  # those of these records are in their ring
             ordered = self._window.begin(data, until)
             self._lost += self._window.counts.lost
             self._follow_tasks(ordered)

@@ -27,7 +27,7 @@ HEAD: Final = struct.Struct(
 )  #: time (CLOCK_MONOTONIC, ns), tid, pid, number of the call, index of the argument, whether at return
 WANTED: Final = struct.Struct("=7Q")  #: mask, then a word for each argument: 0 for a string, or element_word()
 LONGEST_TEXT: Final = 4096  #: PATH_MAX
-LARGEST_STRUCTURE: Final = 256
+LARGEST_STRUCTURE: Final = 1088  #: 16 messages, and one more for "..."
 SCRATCH_SIZE: Final = 8192
 PENDING_SIZE: Final = 64
 MOST_ARGUMENTS: Final = 6
@@ -40,13 +40,14 @@ _SIZE = _CONTEXT  # the register of the context is free once the arguments are i
 _ID, _ARGUMENTS, _RESULT = 8, 16, 16  # offsets in the raw data
 _KEY, _PENDING, _WORD, _COUNT = -8, -72, -80, -88  # offsets on the stack
 _SLOTS: Final = SCRATCH_SIZE - 64  # offset in the scratch memory: the arguments, the result, and 1
-_COUNT_SHIFT, _ADDRESS_BIT = 16, 1 << 23  # in the word of an argument
+_COUNT_SHIFT, _ADDRESS_BIT, _BITS_BIT, _POINTER_BIT = 16, 1 << 23, 1 << 24, 1 << 25  # in the word of an argument
 _MOST_ELEMENTS: Final = LARGEST_STRUCTURE
 
 
 def element_word(pointed: PointedStructure) -> int:
-    """Return the word of an argument that points to structures: size of an element, slot of the count, whether that is an address."""
-    return pointed.size | pointed.length_from << _COUNT_SHIFT | (_ADDRESS_BIT if pointed.is_count_address else 0)
+    """Return the word of an argument that points to structures: size of an element, slot of the count, what the two mean."""
+    flags = pointed.is_count_address * _ADDRESS_BIT | pointed.is_count_of_bits * _BITS_BIT | pointed.is_pointer * _POINTER_BIT
+    return pointed.size | pointed.length_from << _COUNT_SHIFT | flags
 
 
 def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: int, traced: int | None = None) -> bytes:
@@ -219,6 +220,7 @@ def _copy(program: BpfCode, index: int, ring: int, *, at_return: bool) -> None:
     program.jump_if_equal(_R2, 0, text)
     _compute_size(program, index, failed)
     program.jump_if_equal(_SIZE, 0, after)
+    _follow_pointer(program, index, after, failed)
     program.move(_R1, _SCRATCH)
     program.add_number(_R1, HEAD.size)
     program.move(_R2, _SIZE)
@@ -244,6 +246,24 @@ def _copy(program: BpfCode, index: int, ring: int, *, at_return: bool) -> None:
     program.label(after)
 
 
+def _follow_pointer(program: BpfCode, index: int, after: str, failed: str) -> None:
+    """Write the address of the structure to the slot of the argument, if that points to the address."""
+    direct = f"direct {index}"
+    program.load(_R1, _CALL, 8 + 8 * index)
+    program.emit(0x57, _R1, immediate=_POINTER_BIT)  # &=
+    program.jump_if_equal(_R1, 0, direct)
+    program.move(_R1, _STACK)
+    program.add_number(_R1, _COUNT)
+    program.set(_R2, 8)
+    program.load(_R3, _SCRATCH, _SLOTS + 8 * index)
+    program.call(_READ)
+    program.jump_if_other(_R0, 0, failed)
+    program.load(_R3, _STACK, _COUNT)
+    program.jump_if_equal(_R3, 0, after)
+    program.store(_SCRATCH, _SLOTS + 8 * index, _R3)
+    program.label(direct)
+
+
 def _read_text(program: BpfCode, failed: str) -> None:
     """Copy the string at the address in register 3 to the scratch memory, and set the register of the size."""
     program.move(_R1, _SCRATCH)
@@ -257,7 +277,7 @@ def _read_text(program: BpfCode, failed: str) -> None:
 
 def _compute_size(program: BpfCode, index: int, failed: str) -> None:
     """Set the register of the size to the bytes of a structure or an array, up to the limit; register 2: the word of the argument."""
-    sized, few, fits = (f"{name} {index}" for name in ("sized", "few", "fits"))
+    sized, counted, few, fits = (f"{name} {index}" for name in ("sized", "counted", "few", "fits"))
     program.move(_R4, _R2)
     program.emit(0x77, _R4, immediate=_COUNT_SHIFT)  # >>=
     program.emit(0x57, _R4, immediate=7)  # &=
@@ -279,6 +299,12 @@ def _compute_size(program: BpfCode, index: int, failed: str) -> None:
     program.load_half(_R4, _STACK, _COUNT)
     program.load(_R2, _STACK, _WORD)
     program.label(sized)
+    program.move(_R5, _R2)
+    program.emit(0x57, _R5, immediate=_BITS_BIT)  # &=
+    program.jump_if_equal(_R5, 0, counted)
+    program.add_number(_R4, 63)
+    program.emit(0x77, _R4, immediate=6)  # >>=
+    program.label(counted)
     program.move(_SIZE, _R4)
     program.jump_if_below_number(_SIZE, _MOST_ELEMENTS, few)
     program.set(_SIZE, _MOST_ELEMENTS)

@@ -34,6 +34,12 @@ _CLONE_NUMBERS: Final = ("stack_size", "set_tid_size", "cgroup")
 _OPEN_FIELDS: Final = ("flags", "mode", "resolve")
 _ORDER: Final = sys.byteorder  # structures are read from this machine's tasks
 _MESSAGE: Final = struct.Struct("=QI4xQQQQI")
+_MESSAGE_SIZE: Final = 56
+_MOST_DESCRIPTORS: Final = 64
+_QUEUE, _TIMER = -1, -2  # si_code
+_SIGNAL_CODES: Final = {0: "USER", 0x80: "KERNEL", _QUEUE: "QUEUE", _TIMER: "TIMER", -3: "MESGQ", -4: "ASYNCIO", -5: "SIGIO", -6: "TKILL"}
+_CHILD_CODES: Final = {1: "EXITED", 2: "KILLED", 3: "DUMPED", 4: "TRAPPED", 5: "STOPPED", 6: "CONTINUED"}
+_FAULT_SIGNALS: Final = ("SEGV", "BUS", "ILL", "FPE", "TRAP")
 _SIGNALS, _REAL_TIME = 64, 32  # signals; the first real-time one
 _HANDLERS: Final = {0: "DFL", 1: "IGN"}
 _HAS_RESTORER: Final = 0x4000000
@@ -228,12 +234,48 @@ def _message(data: bytes) -> str:
     return fields_text(fields)
 
 
+def _counted_message(data: bytes) -> str:
+    """Return a message, and the bytes that were sent or received."""
+    size = int.from_bytes(data[_MESSAGE_SIZE : _MESSAGE_SIZE + 4], _ORDER)
+    return fields_text({"msg_hdr": _message(data), **({"msg_len": str(size)} if size else {})})
+
+
+def _descriptor_set(data: bytes) -> str:
+    """Return the descriptors in a set, up to a limit."""
+    words = struct.unpack(f"={len(data) // 8}Q", data[: len(data) & ~7])
+    numbers = [64 * index + bit for index, word in enumerate(words) if word for bit in range(64) if word >> bit & 1]
+    return f"[{' '.join(map(str, numbers[:_MOST_DESCRIPTORS]))}{' ...' if len(numbers) > _MOST_DESCRIPTORS else ''}]"
+
+
+def _signal_information(data: bytes) -> str:
+    """Return the signal, its reason, and what the kernel or another task says of it."""
+    number, error, code = struct.unpack_from("=iii", data)
+    if not number:
+        return "{}"  # waitid() found no task
+    name = _signal(number)
+    of_child = name == "CHLD" and code > 0
+    codes = _CHILD_CODES if of_child else _SIGNAL_CODES
+    fields = {"si_signo": name, **({"si_errno": str(error)} if error else {}), "si_code": codes.get(code, str(code))}
+    first, second, third = struct.unpack_from("=iIi", data, 16)
+    if of_child:
+        status = str(third) if codes.get(code) == "EXITED" else _signal(third)
+        fields |= {"si_pid": str(first), "si_uid": str(second), "si_status": status}
+    elif name in _FAULT_SIGNALS and code > 0:
+        fields["si_addr"] = f"{int.from_bytes(data[16:24], _ORDER):#x}"
+    elif code == _TIMER:
+        fields |= {"si_timerid": str(first), "si_overrun": str(second)}
+    elif code <= 0:
+        fields |= {"si_pid": str(first), "si_uid": str(second), **({"si_int": str(third)} if code == _QUEUE else {})}
+    return fields_text(fields)
+
+
 _ELEMENTS: Final[dict[str, Callable[[bytes], str]]] = {
     "pollfd": _poll,
     "epoll_events": _epoll_event,
     "iovec": _iovec,
     "timespec_pair": _timespec,
     "timeval_pair": _timeval,
+    "mmsghdr": _counted_message,
 }
 _WHOLE: Final[dict[str, Callable[[bytes], str]]] = {
     "timespec": _timespec,
@@ -249,4 +291,7 @@ _WHOLE: Final[dict[str, Callable[[bytes], str]]] = {
     "sigset": _signal_set,
     "sigaction": _signal_action,
     "msghdr": _message,
+    "fd_set": _descriptor_set,
+    "sigset_pointer": _signal_set,
+    "siginfo": _signal_information,
 }

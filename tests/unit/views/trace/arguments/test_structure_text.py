@@ -48,6 +48,33 @@ ADDRESS6 = struct.pack("=H", socket.AF_INET6) + b"\x01\xbb" + bytes(4) + socket.
             struct.pack("=4Q", 0x401000, 0x14000000, 0x7F00, 1 << 1),
             "{ .sa_handler: 0x401000, .sa_mask: [INT], .sa_flags: RESTORER|RESTART, .sa_restorer: 0x7f00 }",
         ),
+        (
+            "mmsghdr",
+            (struct.pack("=QI4xQQQQI4x", 0, 0, 0x20, 2, 0, 0, 0) + struct.pack("=I4x", 5)) * 2,
+            f"[{', '.join(['{ .msg_hdr: { .msg_iov: 0x20, .msg_iovlen: 2 }, .msg_len: 5 }'] * 2)}]",
+        ),
+        ("fd_set", struct.pack("=QQ", 1 | 1 << 5, 1 << 63), "[0 5 127]"),
+        ("fd_set", struct.pack("=QQ", (1 << 64) - 1, 1), f"[{' '.join(map(str, range(64)))} ...]"),
+        ("fd_set", b"1234", ""),
+        ("sigset_pointer", struct.pack("=Q", 1 << 1), "[INT]"),
+        ("siginfo", bytes(48), "{}"),
+        (
+            "siginfo",
+            struct.pack("=iii4xiIi20x", 17, 0, 1, 70, 1000, 3),
+            "{ .si_signo: CHLD, .si_code: EXITED, .si_pid: 70, .si_uid: 1000, .si_status: 3 }",
+        ),
+        (
+            "siginfo",
+            struct.pack("=iii4xiIi20x", 17, 0, 2, 70, 1000, 9),
+            "{ .si_signo: CHLD, .si_code: KILLED, .si_pid: 70, .si_uid: 1000, .si_status: KILL }",
+        ),
+        ("siginfo", struct.pack("=iii4xQ24x", 11, 0, 1, 0x10), "{ .si_signo: SEGV, .si_code: 1, .si_addr: 0x10 }"),
+        (
+            "siginfo",
+            struct.pack("=iii4xiIi20x", 10, 4, -1, 70, 0, 9),
+            "{ .si_signo: USR1, .si_errno: 4, .si_code: QUEUE, .si_pid: 70, .si_uid: 0, .si_int: 9 }",
+        ),
+        ("siginfo", struct.pack("=iii4xiI24x", 14, 0, -2, 1, 2), "{ .si_signo: ALRM, .si_code: TIMER, .si_timerid: 1, .si_overrun: 2 }"),
         ("msghdr", struct.pack("=QI4xQQQQI4x", 0, 0, 0x20, 2, 0, 0, 0), "{ .msg_iov: 0x20, .msg_iovlen: 2 }"),
         (
             "msghdr",

@@ -10,8 +10,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.analysis.sched.replay_plan import RUN, SLEEP, Calibration, Repetition
+from perfpy.analysis.sched.replay_plan import RUN, SLEEP
 from perfpy.errors import PerfError
+from perfpy.views.sched.replay_text import Calibration, Repetition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

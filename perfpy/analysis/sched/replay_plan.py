@@ -73,28 +73,6 @@ class ReplayPlan(NamedTuple):
     wakeup_count: int
 
 
-class Calibration(NamedTuple):
-    """The precision of runs and sleeps, in nanoseconds.
-
-    Attributes:
-        run_overhead: of reading the clock.
-        sleep_overhead: of the shortest sleep.
-        run_test, sleep_test: the time that a run and a sleep of one millisecond took.
-    """
-
-    run_overhead: int
-    sleep_overhead: int
-    run_test: int
-    sleep_test: int
-
-
-class Repetition(NamedTuple):
-    """The time and CPU time of one repetition, in nanoseconds."""
-
-    wall: float
-    cpu: float
-
-
 class _Mention(NamedTuple):
     """The first mention of a task: by a sample, or by a fork."""
 

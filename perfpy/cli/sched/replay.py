@@ -33,9 +33,8 @@ def run(options: ReplayOptions) -> int:
 
 def _repeat(plan: ReplayPlan, repeat: int) -> None:
     """Repeat the load, and print a line each time. repeat: 0 for no end."""
-    from perfpy.analysis.sched.replay_plan import Repetition
     from perfpy.live.load_replay import TaskLoad, replay_once
-    from perfpy.views.sched.replay_text import repetition_line
+    from perfpy.views.sched.replay_text import Repetition, repetition_line
 
     loads = [TaskLoad(task.kinds.tolist(), task.values.tolist()) for task in plan.tasks]
     average: Repetition | None = None

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.untrusted.text import one_line_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.sched.replay_plan import Calibration, Repetition, ReplayPlan
+    from perfpy.analysis.sched.replay_plan import ReplayPlan
 
 _RULE: Final = "-" * 60
+
+
+class Calibration(NamedTuple):
+    """The precision of runs and sleeps, in nanoseconds.
+
+    Attributes:
+        run_overhead: of reading the clock.
+        sleep_overhead: of the shortest sleep.
+        run_test, sleep_test: the time that a run and a sleep of one millisecond took.
+    """
+
+    run_overhead: int
+    sleep_overhead: int
+    run_test: int
+    sleep_test: int
+
+
+class Repetition(NamedTuple):
+    """The time and CPU time of one repetition, in nanoseconds."""
+
+    wall: float
+    cpu: float
 
 
 def calibration_lines(calibration: Calibration) -> Iterator[str]:

@@ -62,9 +62,9 @@ class Profiler:
         self._names_functions = not self._python and self._pid == os.getpid() and _name_functions()
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
-        whom = ["-p", str(self._pid), "-o", self.path, "-D", "-1", f"--control=fd:{orders},{answers}"]
+        target = ["-p", str(self._pid), "-o", self.path, "-D", "-1", f"--control=fd:{orders},{answers}"]
         # -P: no module of the folder that happens to be the current one
-        command = [sys.executable, "-P", "-m", "perfpy", "record", "-q", *self._options, *whom]
+        command = [sys.executable, "-P", "-m", "perfpy", "record", "-q", *self._options, *target]
         try:
             self._recorder = subprocess.Popen(
                 command, pass_fds=(orders, answers), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -80,9 +80,9 @@ def _number_near_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids] | None
     first = np.full(int(values.max()) + 1, _EMPTY, np.int32)
     first[values[::-1]] = np.arange(len(values), dtype=np.int32)[::-1]  # the last write counts: the first occurrence
     present = rows_where(first >= 0)
-    found = present[np.argsort(first[present])]
-    first[found] = np.arange(len(found), dtype=np.int32)
-    return found.astype(np.int64 if values.dtype.kind == "i" else np.uint64), first.take(values)
+    distinct_values = present[np.argsort(first[present])]
+    first[distinct_values] = np.arange(len(distinct_values), dtype=np.int32)
+    return distinct_values.astype(np.int64 if values.dtype.kind == "i" else np.uint64), first.take(values)
 
 
 def first_rows(values: NDArray[Any]) -> NDArray[np.int64]:

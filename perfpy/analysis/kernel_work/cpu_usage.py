@@ -95,12 +95,12 @@ def measure_usage(switches: TracepointRows, interrupts: Mapping[str, WorkEvents]
     charged = {kind: table.charge(interrupts[kind]) if kind in interrupts else 0 for kind in (IRQ, SOFTIRQ)}
     runs = table.rows()
     idle = sum(run.runtime for run in runs if not run.tid)
-    shown = [run for run in runs if not name or run.comm == name]
+    selected_runs = [run for run in runs if not name or run.comm == name]
     used = dict.fromkeys(total_of_cpu, 0)
-    for run in shown:
+    for run in selected_runs:
         used[run.cpu] += run.runtime if run.tid else 0
     load = {cpu: time * _SHARE // total_of_cpu[cpu] for cpu, time in used.items()}
-    return CpuUsage(_merge(shown, total_of_cpu), sum(total_of_cpu.values()), idle, charged, load)
+    return CpuUsage(_merge(selected_runs, total_of_cpu), sum(total_of_cpu.values()), idle, charged, load)
 
 
 class _RunTable:

@@ -102,12 +102,12 @@ def read_work(source: SampleSource, kinds: Sequence[str], phases: Sequence[int],
         for name, phase, field in TRACEPOINTS[kind]
         if phase in phases
     }
-    wanted = {name: _fields_of(name, field) for name, (_, _, field) in readers.items()}
-    tables = read_tracepoints(source, wanted, with_chains=tuple(wanted) if chains else ())
+    fields_of = {name: _fields_of(name, field) for name, (_, _, field) in readers.items()}
+    tables = read_tracepoints(source, fields_of, with_chains=tuple(fields_of) if chains else ())
     parts, orders = [], []
     for name, table in tables.items():
         kind_number, phase, field = readers[name]
-        parts.append(_events_of(table.with_numbers(name for name in wanted[name] if name in _NUMBERS), kind_number, phase, field))
+        parts.append(_events_of(table.with_numbers(name for name in fields_of[name] if name in _NUMBERS), kind_number, phase, field))
         orders.append(table.order)
     if not parts:
         return _without_events()

@@ -180,10 +180,10 @@ class ChainTable:
     def since(self, number: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
         """Yield the chains from a number on, in order: frame ids and the number of frames of each, as add() takes them."""
         for frames, lengths in zip(self._frames, self._lengths, strict=True):
-            known = min(number, len(lengths))
-            number -= known
-            if known < len(lengths):
-                yield frames[int(lengths[:known].sum()) :], lengths[known:]
+            skipped = min(number, len(lengths))
+            number -= skipped
+            if skipped < len(lengths):
+                yield frames[int(lengths[:skipped].sum()) :], lengths[skipped:]
 
     def _hashes(
         self, frames: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64], counts: NDArray[np.int64]

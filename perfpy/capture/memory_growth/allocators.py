@@ -68,9 +68,9 @@ def find_allocators(procfs: ProcFs, pid: int, *, small_objects: bool) -> list[Al
             file = elf.open_mapped(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (pid,))
         except (elf.BadElfError, OSError):
             continue
-        found = _functions(file, ".dynsym", elf.SHT_DYNSYM, allocators)
-        if {"malloc", "free"} <= found.offsets.keys() and len(files) < _MOST_FILES:
-            files.append(found)
+        allocator_file = _functions(file, ".dynsym", elf.SHT_DYNSYM, allocators)
+        if {"malloc", "free"} <= allocator_file.offsets.keys() and len(files) < _MOST_FILES:
+            files.append(allocator_file)
         of_python = _functions(file, ".symtab", elf.SHT_SYMTAB, _OF_PYTHON) if small_objects and not has_python else None
         if of_python and {one.name for one in _OF_PYTHON} | {"_PyObject_Free"} <= of_python.offsets.keys():
             files.append(of_python)
@@ -91,8 +91,8 @@ def _functions(file: elf.ElfFile, table: str, kind: int, allocators: Sequence[Al
     if file.bits != 64 or section is None:
         return AllocatorFile(file.path, (), {})
     symbols, strings = file.symbols(section), bytes(file.strings(section))
-    wanted = (*(one.name for one in allocators), *_FREEING)
-    names = {start: name for name in wanted for start in _starts(strings, name.encode() + b"\0")}
+    function_names = (*(one.name for one in allocators), *_FREEING)
+    names = {start: name for name in function_names for start in _starts(strings, name.encode() + b"\0")}
     is_named = np.isin(symbols["name"], np.array(list(names), np.int64))
     offsets: dict[str, int] = {}
     for symbol in symbols[is_named & (symbols["value"] != 0) & (symbols["shndx"] != 0)]:

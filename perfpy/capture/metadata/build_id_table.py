@@ -71,13 +71,13 @@ def paths(dsos: Iterable[HitDso], opened: ExitStack) -> dict[HitDso, str]:
         if dso.is_kernel or not dso.name.startswith("/") or dso.name.startswith("//"):
             continue
         if dso.identity and not dso.build_id:
-            found = open_identified(dso.name, dso.identity, (dso.pid,)) if len(moved) < _MOST_OPEN else None
-            if found is not None and found[1] == dso.name:
-                os.close(found[0])
+            opened_file = open_identified(dso.name, dso.identity, (dso.pid,)) if len(moved) < _MOST_OPEN else None
+            if opened_file is not None and opened_file[1] == dso.name:
+                os.close(opened_file[0])
                 continue
-            if found is not None:
-                opened.callback(os.close, found[0])
-            moved[dso] = f"/proc/self/fd/{found[0]}" if found is not None else ""
+            if opened_file is not None:
+                opened.callback(os.close, opened_file[0])
+            moved[dso] = f"/proc/self/fd/{opened_file[0]}" if opened_file is not None else ""
         elif not os.path.exists(dso.name) or live_process.other_root(dso.pid):
             path = next(live_process.paths_of(dso.name, (dso.pid,)), "")
             if path:

@@ -147,8 +147,8 @@ def _with_positions(events: list[CodeLoad | CodeMove], logs: list[V8Log]) -> lis
     changed: list[CodeLoad | CodeMove] = []
     for event in events:
         if isinstance(event, CodeLoad):
-            found = (log.take(event.address, len(event.code), event.name) for log in logs)
-            code = next(filter(None, found), None)
+            codes = (log.take(event.address, len(event.code), event.name) for log in logs)
+            code = next(filter(None, codes), None)
             event = event._replace(lines=code.lines if code else (), inlined=code.inlined if code else ())  # noqa: PLW2901
         changed.append(event)
     return changed

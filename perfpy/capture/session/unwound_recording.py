@@ -74,17 +74,17 @@ def _load_shared_modules() -> None:
     Loaded three times, it took half of the processor time of a recording of seconds. numpy's linear algebra must not start threads: a fork
     copies none.
     """
-    given = os.environ.get(_THREADS_OF_NUMPY)
+    thread_count = os.environ.get(_THREADS_OF_NUMPY)
     os.environ[_THREADS_OF_NUMPY] = "1"
     try:
         import perfpy.capture.python_frames.image_file
         import perfpy.capture.unwinding.frame_reading
         import perfpy.capture.unwinding.serving  # noqa: F401
     finally:  # the workload inherits the environment
-        if given is None:
+        if thread_count is None:
             del os.environ[_THREADS_OF_NUMPY]
         else:
-            os.environ[_THREADS_OF_NUMPY] = given
+            os.environ[_THREADS_OF_NUMPY] = thread_count
     gc.freeze()  # collections would copy the pages that the processes share
 
 

@@ -71,12 +71,12 @@ def merged_fields(
 ) -> Finder:
     """Return a finder of sort keys like field_keys(), over texts instead of data."""
 
-    def found(token: str) -> list[SortKey]:
+    def find_keys(token: str) -> list[SortKey]:
         pairs = zip(events, formats, strict=True)
         keys = [key for event, one in pairs if one for key in field_keys(token, [event], {event.attr.config: one}, raw=raw, endian="<")]
         return [key._replace(column=partial(_column, key.name, texts)) for key in keys]
 
-    return found
+    return find_keys
 
 
 def merged_data(texts_of_rows: Sequence[tuple[ShownText, ...]]) -> TraceData:

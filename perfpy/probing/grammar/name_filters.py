@@ -86,7 +86,7 @@ class _FilterParser:
 
 def glob_test(pattern: str) -> Test:
     """Return a function that tests whether a name matches a glob pattern."""
-    match = re.compile(translate(re.sub(r"\\(.)", lambda found: f"[{found[1]}]", pattern))).match
+    match = re.compile(translate(re.sub(r"\\(.)", lambda escaped: f"[{escaped[1]}]", pattern))).match
     return lambda name: match(name) is not None
 
 

@@ -165,9 +165,9 @@ class _Tables:
         yield _RULE
         yield row_line(columns[:7], [str(rank), *map(str, totals), f"0x{self._lines.address[line]:x}"])
         yield _RULE
-        shown = order[self._rows.is_shown[order]]
-        if len(shown):
-            yield from row_lines(columns, self._cells(shown, totals))
+        visible_rows = order[self._rows.is_shown[order]]
+        if len(visible_rows):
+            yield from row_lines(columns, self._cells(visible_rows, totals))
 
     def _counters(self) -> tuple[str, ...]:
         kinds = ("remote_peer", "local_peer") if self._style.display == "peer" else ("remote_hitm", "local_hitm")

@@ -16,6 +16,7 @@ from perfpy.capture.output.wakeups import Wakeups
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
+from perfpy.cli.top.hurry import Hurry
 from perfpy.cli.top.request import TopRequest, code_style, first_wait
 from perfpy.untrusted.text import one_line
 
@@ -63,6 +64,7 @@ class TopRun:
             stack.callback(rings.close)
             report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints, is_screen=self._is_screen)
             hidden = [mode for mode, is_hidden in ((MISC_KERNEL, options.hide_kernel), (MISC_USER, options.hide_user)) if is_hidden]
+            hurry = stack.enter_context(Hurry())
             monitor = LiveMonitor(
                 rings,
                 report_options,
@@ -87,10 +89,10 @@ class TopRun:
                 from perfpy.cli.top.screen_run import ScreenRun  # needs a terminal
 
                 monitor.begin()
-                return ScreenRun(rings, monitor, subject, options).run(signals)
+                return ScreenRun(rings, monitor, subject, options, hurry.end).run(signals)
             output = self._output(subject)
             monitor.begin()
-            return self._loop(rings, monitor, signals, output)
+            return self._loop(rings, monitor, signals, output, hurry)
 
     def _jit_names(self, stack: ExitStack) -> LiveJitNames | None:
         """Return the object that requests names; None without --jit. Warn of processes without names, now and at the end."""
@@ -126,7 +128,7 @@ class TopRun:
         except NoCodeError as error:
             return update._replace(code=str(error))
 
-    def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output) -> int:
+    def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output, hurry: Hurry) -> int:
         """Show an interval each `delay` seconds; return the exit status."""
         from perfpy.live.background import BackgroundThread
 
@@ -150,6 +152,7 @@ class TopRun:
                     for update in background.results():
                         monitor.reader.adapt(update.size, update.seconds, self._options.delay)
                         output.show(update)
+                        hurry.end()
                 if numbers := signals.read():
                     return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)
                 count += 1

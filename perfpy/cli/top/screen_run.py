@@ -14,6 +14,8 @@ from perfpy.live.background import BackgroundThread
 from perfpy.views.top.screen import Request, TopScreen
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfpy.capture.output.wakeups import Wakeups
     from perfpy.cli.top.options import TopCommandOptions
     from perfpy.live.monitor import LiveMonitor, LiveUpdate
@@ -26,10 +28,18 @@ _LONGEST_WAIT: Final = 1.0  # seconds
 
 
 class ScreenRun:
-    """One run on a terminal."""
+    """One run on a terminal. at_first_update: called once there are rows."""
 
-    def __init__(self, rings: LiveRings, monitor: LiveMonitor, subject: Subject, options: TopCommandOptions) -> None:
+    def __init__(
+        self,
+        rings: LiveRings,
+        monitor: LiveMonitor,
+        subject: Subject,
+        options: TopCommandOptions,
+        at_first_update: Callable[[], None] = lambda: None,
+    ) -> None:
         self._rings = rings
+        self._at_first_update = at_first_update
         self._monitor = monitor
         self._delay = options.delay
         self._most = options.updates
@@ -89,6 +99,8 @@ class ScreenRun:
         screen.update(update.rates, update.report)
         self._monitor.reader.adapt(update.size, update.seconds, self._delay)
         self._is_updating = False
+        if not self._count:
+            self._at_first_update()
         self._count += 1
         self._due = max(self._due + self._delay, time.monotonic())
         if self._function:

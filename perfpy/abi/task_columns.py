@@ -39,6 +39,8 @@ _NAME: Final = {RecordType.MMAP: 0, RecordType.MMAP2: 32}  # offset of the name 
 
 #: the types that this module decodes
 TASK_TYPES: Final = frozenset(_FIXED)
+#: the types that name threads
+NAMING_TYPES: Final = frozenset((RecordType.COMM, RecordType.FORK, RecordType.EXIT))
 
 
 class RawColumns(NamedTuple):
@@ -158,6 +160,29 @@ def task_numbers(kind: int, body: bytes, endian: str) -> TaskNumbers | None:
         return TaskNumbers(pid, tid, 0, 0)
     pid, ppid, tid, ptid = _FOUR_NUMBERS[endian].unpack_from(body)
     return TaskNumbers(pid, tid, ppid, ptid)
+
+
+class NumberColumns(NamedTuple):
+    """The threads of records; the parents are those of FORK and EXIT records."""
+
+    type: NDArray[np.uint32]
+    key: NDArray[np.uint64]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    ppid: NDArray[np.int32]
+    ptid: NDArray[np.int32]
+
+
+def number_columns(raw: RawColumns, keys: NDArray[np.uint64], endian: str) -> NumberColumns:
+    """Decode what task_numbers decodes, of many records. Drops records that are too short for it. `keys` are their delivery keys."""
+    fits = raw.size >= np.array([_FIXED.get(kind, 0) for kind in range(int(raw.type.max(initial=0)) + 1)])[raw.type]
+    raw, keys = raw.rows(fits), keys[fits]
+    numbers = np.frombuffer(raw.data, endian + "i4")
+    first = raw.start >> 2
+    has_parent = (raw.type == RecordType.FORK) | (raw.type == RecordType.EXIT)
+    tid = numbers[first + 1 + has_parent].astype(np.int32)
+    ppid, ptid = (np.where(has_parent, numbers[np.where(has_parent, first + word, first)], 0).astype(np.int32) for word in (1, 3))
+    return NumberColumns(raw.type, keys, numbers[first].astype(np.int32), tid, ppid, ptid)
 
 
 def decode_tasks(raw: RawColumns, keys: NDArray[np.uint64], endian: str) -> TaskRecords:

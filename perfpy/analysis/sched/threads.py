@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import RecordType
-from perfpy.abi.task_columns import task_numbers
 from perfpy.symbols.tasks.value_history import DeliveredValues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
-    from perfpy.abi.task_columns import TaskNumbers
     from perfpy.perfdata.sample_source import SampleSource
 
 _TABLES: Final = 8
@@ -28,6 +24,8 @@ _FEWEST_BITS: Final = 2
 _MULTIPLIER: Final = 11400714819323198485
 _WORD: Final = (1 << 64) - 1
 _UNKNOWN: Final = -1
+_FORK: Final = int(RecordType.FORK)
+_EXIT: Final = int(RecordType.EXIT)
 _RECORDS: Final = frozenset((RecordType.FORK, RecordType.EXIT, RecordType.COMM, RecordType.MMAP, RecordType.MMAP2))
 
 
@@ -79,49 +77,42 @@ class Mention(NamedTuple):
 
 
 class _HashTable:
-    """One hash table: buckets of ids, the last added first."""
+    """One hash table: buckets of threads, the last added first.
+
+    Attributes:
+        threads: the threads by tid.
+    """
 
     def __init__(self) -> None:
+        self.threads: dict[int, KnownThread] = {}
         self._bits = 0
-        self._buckets: list[list[KnownThread]] = []
-        self._count = 0
+        self._buckets: list[list[int]] = []
 
     def add(self, thread: KnownThread) -> None:
-        if not self._bits or (self._count + 1) * 4 // 3 > 1 << self._bits:
+        """Add a thread whose tid is new."""
+        if not self._bits or (len(self.threads) + 1) * 4 // 3 > 1 << self._bits:
             self._grow()
-        self._buckets[self._bucket(thread.tid)].append(thread)
-        self._count += 1
+        self._buckets[self._bucket(thread.tid)].append(thread.tid)
+        self.threads[thread.tid] = thread
 
     def remove(self, tid: int) -> None:
-        if not self._bits:
-            return
-        bucket = self._buckets[self._bucket(tid)]
-        others = [thread for thread in bucket if thread.tid != tid]
-        self._count -= len(bucket) - len(others)
-        bucket[:] = others
+        """Remove a thread if it is there."""
+        if self.threads.pop(tid, None) is not None:
+            self._buckets[self._bucket(tid)].remove(tid)
 
-    def find(self, tid: int) -> KnownThread | None:
-        if not self._bits:
-            return None
-        return next((thread for thread in self._buckets[self._bucket(tid)] if thread.tid == tid), None)
-
-    def replace(self, thread: KnownThread) -> None:
-        bucket = self._buckets[self._bucket(thread.tid)]
-        bucket[:] = [thread if one.tid == thread.tid else one for one in bucket]
-
-    def threads(self) -> Iterable[KnownThread]:
+    def in_order(self) -> list[KnownThread]:
         """Return the threads in perf's order."""
-        return [thread for bucket in self._buckets for thread in reversed(bucket)]
+        return [self.threads[tid] for bucket in self._buckets for tid in reversed(bucket)]
 
     def _bucket(self, tid: int) -> int:
         return ((tid & _WORD) * _MULTIPLIER & _WORD) >> (64 - self._bits)
 
     def _grow(self) -> None:
-        threads = self.threads()
+        threads = self.in_order()
         self._bits = max(self._bits + 1, _FEWEST_BITS)
         self._buckets = [[] for _ in range(1 << self._bits)]
         for thread in threads:
-            self._buckets[self._bucket(thread.tid)].append(thread)
+            self._buckets[self._bucket(thread.tid)].append(thread.tid)
 
 
 def known_threads(source: SampleSource, mentions: Mention) -> list[KnownThread]:
@@ -136,39 +127,35 @@ def known_threads(source: SampleSource, mentions: Mention) -> list[KnownThread]:
     columns = zip(*(column[order].tolist() for column in (mentions.key, mentions.thread, mentions.tid, mentions.pid)), strict=True)
     sample = next(columns, None)
     generation = 0
-    for raw in source.side_band(_RECORDS).raw():
-        while sample is not None and sample[0] < raw.key:
+    records = source.side_band(_RECORDS).task_numbers()
+    for kind, key, pid, tid, parent_pid, parent in zip(*(column.tolist() for column in records), strict=True):
+        while sample is not None and sample[0] < key:
             _mention(tables, sample[1], sample[2], sample[3])
             sample = next(columns, None)
-        numbers = task_numbers(raw.type, raw.body, source.endian)
-        if numbers is not None:
-            generation = _apply(tables, raw.type, numbers, generation)
+        if kind == _EXIT:
+            tables[tid % _TABLES].remove(tid)
+            generation += 1
+        elif kind == _FORK:
+            generation += 1
+            table = tables[tid % _TABLES]
+            table.remove(tid)
+            _mention(tables, parent, parent, parent_pid)
+            if tid in table.threads:  # its own parent, in a damaged recording
+                table.remove(tid)
+            table.add(KnownThread(generation << 32 | (tid & 0xFFFFFFFF), tid, pid, parent))
+        else:
+            _mention(tables, tid, tid, pid)
     while sample is not None:
         _mention(tables, sample[1], sample[2], sample[3])
         sample = next(columns, None)
-    return [thread for table in tables for thread in table.threads()]
-
-
-def _apply(tables: list[_HashTable], kind: int, numbers: TaskNumbers, generation: int) -> int:
-    """Apply a record; return the number of forks and exits until now."""
-    pid, tid, parent_pid, parent = numbers
-    table = tables[tid % _TABLES]
-    if kind == RecordType.EXIT:
-        table.remove(tid)
-        return generation + 1
-    if kind == RecordType.FORK:
-        table.remove(tid)
-        _mention(tables, parent, parent, parent_pid)
-        table.add(KnownThread((generation + 1) << 32 | (tid & 0xFFFFFFFF), tid, pid, parent))
-        return generation + 1
-    _mention(tables, tid, tid, pid)
-    return generation
+    return [thread for table in tables for thread in table.in_order()]
 
 
 def _mention(tables: list[_HashTable], thread: int, tid: int, pid: int) -> None:
+    """Add a thread, or the number of its process if that was unknown."""
     table = tables[tid % _TABLES]
-    known = table.find(tid)
+    known = table.threads.get(tid)
     if known is None:
         table.add(KnownThread(thread, tid, pid, _UNKNOWN))
     elif known.pid == _UNKNOWN and pid != _UNKNOWN:
-        table.replace(known._replace(pid=pid))
+        table.threads[tid] = known._replace(pid=pid)

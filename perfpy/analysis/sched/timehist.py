@@ -120,12 +120,15 @@ class TaskColumnMaker:
         for tid, pid in zip(tasks.tid.astype(np.int32).tolist(), tasks.pid.astype(np.int32).tolist(), strict=True):
             self._pids.setdefault(tid, pid)
 
-    def column(self, tid: NDArray[np.int64], pid: NDArray[np.int64] | None, key: NDArray[np.uint64]) -> TaskColumn:
-        """Return a column of threads; pid None: look them up."""
-        tid = tid.astype(np.int64)
+    def column(
+        self, tid: NDArray[np.integer[Any]], pid: NDArray[np.integer[Any]] | None, key: NDArray[np.uint64], *, are_named: bool = True
+    ) -> TaskColumn:
+        """Return a column of threads; pid None: look them up; are_named: else all have the first name."""
+        threads: NDArray[np.int64] = tid.astype(np.int64)
         if pid is None:
-            pid = self._looked_up(tid)
-        return TaskColumn(self._ids.of(tid, key), tid, pid.astype(np.int64), self._timeline.comm_ids(tid, key).astype(np.int64))
+            pid = self._looked_up(threads)
+        comm = self._timeline.comm_ids(threads, key).astype(np.int64) if are_named else np.broadcast_to(np.int64(0), len(tid))
+        return TaskColumn(self._ids.of(threads, key), threads, pid.astype(np.int64), comm)
 
     def with_recorded_names(self, tasks: TaskColumn, recorded: NDArray[np.bytes_] | None) -> TaskColumn:
         """Return the tasks; those without a name get the first recorded one of their thread."""
@@ -144,13 +147,14 @@ class TaskColumnMaker:
         return tasks._replace(comm=comm)
 
     def _looked_up(self, tid: NDArray[np.int64]) -> NDArray[np.int64]:
-        tids = IdTable()
-        numbers = tids.ids(tid.view(np.uint64))
-        pids = np.array([self._pids.get(one, -1) for one in tids.keys.view(np.int64).tolist()], np.int64)
+        tids, numbers = number_values(tid)
+        pids = np.array([self._pids.get(one, -1) for one in tids.tolist()], np.int64)
         return pids[numbers]
 
 
-def make_history(events: SchedEvents, source: SampleSource, timeline: TaskTimeline, *, takes_names: bool = False) -> History:
+def make_history(
+    events: SchedEvents, source: SampleSource, timeline: TaskTimeline, *, takes_names: bool = False, shows_wakers: bool = True
+) -> History:
     """Return the switches of a recording with their times.
 
     Args:
@@ -158,21 +162,25 @@ def make_history(events: SchedEvents, source: SampleSource, timeline: TaskTimeli
         source: of the events.
         timeline: of the source.
         takes_names: whether threads without a known name get the one in the switch, as in perf 7.
+        shows_wakers: whether `by` and the names of wakeups and migrations are needed; without, they are zeros.
     """
     names = TaskColumnMaker(source, timeline)
     names.learn_from_records(source)
     names.learn(events.switches.tid, events.switches.pid)
-    wakeups = _task_events(events.wakeups, names)
-    migrations = _task_events(events.migrations, names)
+    wakeups = _task_events(events.wakeups, names, shows_wakers=shows_wakers)
+    migrations = _task_events(events.migrations, names, shows_wakers=shows_wakers)
     switches = _switches(events, names, wakeups, migrations, takes_names=takes_names)
-    if takes_names:
+    if takes_names and shows_wakers:
         wakeups, migrations = (_named_as(one, switches) for one in (wakeups, migrations))
     return History(switches, wakeups, migrations)
 
 
-def _task_events(rows: TracepointRows, names: TaskColumnMaker) -> TaskEvents:
-    by = names.column(rows.tid.astype(np.int64), rows.pid.astype(np.int64), rows.key)
-    task = names.column(rows.fields["pid"], None, rows.key)
+def _task_events(rows: TracepointRows, names: TaskColumnMaker, *, shows_wakers: bool) -> TaskEvents:
+    if shows_wakers:
+        by = names.column(rows.tid, rows.pid, rows.key)
+    else:
+        by = TaskColumn(*[np.broadcast_to(np.int64(0), len(rows.key))] * len(TaskColumn._fields))
+    task = names.column(rows.fields["pid"], None, rows.key, are_named=shows_wakers)
     cpus = [rows.fields[name].astype(np.int64) if name in rows.fields else None for name in ("orig_cpu", "dest_cpu")]
     return TaskEvents(by, task, rows.cpu.astype(np.int64), rows.time, rows.order, rows.key, *cpus)
 

@@ -46,7 +46,7 @@ def _show(recording: Recording, options: LatencyOptions, keys: list[str]) -> Non
 
 def last_comms(recording: Recording) -> Callable[[int], str]:
     """Return the function from a thread to its last name."""
-    timeline = recording.make_timeline(keep_exited=True)
+    timeline = recording.make_timeline(keep_exited=True, has_spaces=False)
     return lambda tid: timeline.last_comm(tid) if tid else "swapper"
 
 

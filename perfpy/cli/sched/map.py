@@ -31,7 +31,7 @@ def _show(recording: Recording, options: MapOptions) -> None:
 
     dump_records(recording, options)
     events = read_events(recording.data, runtimes=False)
-    timeline = recording.make_timeline(keep_exited=True)
+    timeline = recording.make_timeline(keep_exited=True, has_spaces=False)
     names = TaskNameFilter(frozenset(options.task_name.split(",")), options.fuzzy_name) if options.task_name else None
     cpus = _numbers("--cpus", options.cpus) if options.cpus else None
     rows = make_map(events, recording.data, timeline, names, cpus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.options import fail
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from perfpy.cli.sched.options import TimehistOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
 def run(options: TimehistOptions) -> int:
@@ -38,6 +40,11 @@ class _Timehist:
         self._recording = recording
         self._options = options
 
+    @cached_property
+    def _timeline(self) -> TaskTimeline:
+        """The names of threads. Made after the samples are read: so the recording is read only once."""
+        return self._recording.make_timeline(keep_exited=False, has_spaces=False)
+
     def show(self) -> None:
         """Print lines and summary."""
         from perfpy.analysis.sched.events import read_events
@@ -49,7 +56,9 @@ class _Timehist:
         takes_names = bool(options.pre_migrations or options.comm or options.prio) or written_by_seven(recording)
         shows_chains = has_chains and (options.idle_hist or not options.summary)
         events = read_events(recording.data, runtimes=False, chains=shows_chains, comms=options.next or takes_names)
-        history = make_history(events, recording.data, recording.timeline, takes_names=takes_names)
+        # The filters look at the threads that woke others, too.
+        shows_wakers = bool(options.wakeups or options.migrations or options.pid or options.tid or options.comm or options.prio)
+        history = make_history(events, recording.data, self._timeline, takes_names=takes_names, shows_wakers=shows_wakers)
         shown, history = self._narrowed(history)
         if not options.summary:
             self._print_events(history, shown, with_chains=has_chains)
@@ -76,7 +85,7 @@ class _Timehist:
             from perfpy.analysis.filters.time_ranges import ranges_of
 
             span = ranges_of(options.time, recording.times()).bounded_pairs[0]
-        comms = recording.timeline.comms
+        comms = self._timeline.comms
         tasks = TaskFilter(
             _numbers("-p", options.pid), _numbers("-t", options.tid), _words(options.comm), _numbers("--prio", options.prio), comms
         )
@@ -97,7 +106,7 @@ class _Timehist:
         switches = taken(history.switches, shown)
         print_lines(header_lines(style))
         chains = self._chain_texts(switches) if with_chains else None
-        blocks = TimehistLines(style, self._recording.timeline.comms).blocks(
+        blocks = TimehistLines(style, self._timeline.comms).blocks(
             switches, chains, history.wakeups if options.wakeups else None, history.migrations if options.migrations else None
         )
         sys.stdout.flush()
@@ -135,7 +144,7 @@ class _Timehist:
         if with_chains and options.idle_hist:
             summary = summary._replace(idle_chains=idle_chains(history.switches, shown, self._chain_texts))
         is_complete = bool(shown.all()) or not (options.pid or options.tid or options.comm or options.prio)
-        comms, cpus = self._recording.timeline.comms, chosen_cpus(options.cpu)
+        comms, cpus = self._timeline.comms, chosen_cpus(options.cpu)
         print_lines(summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus))
 
     def _cpu_count(self) -> int:

@@ -14,13 +14,13 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType
 from perfpy.abi.startup import NamedTuple
-from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks
+from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks, number_columns
 from perfpy.perfdata.records.raw_records import RawRecord, RawRecords, delivered_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from perfpy.abi.task_columns import TaskRecords
+    from perfpy.abi.task_columns import NumberColumns, TaskRecords
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.perfdata.records.event_table import EventTable
 
@@ -128,6 +128,15 @@ class SideBand:
                 self._decode(damaged)  # which warns
             rows, raw = rows[~too_short], raw.rows(~too_short)
         return decode_tasks(raw, rows["key"], self._table.endian)
+
+    def task_numbers(self) -> NumberColumns:
+        """Return the threads that the records of tasks and mappings name, as columns."""
+        types = (TASK_TYPES if self._types is None else TASK_TYPES & self._types) - {RecordType.KSYMBOL}
+        records = self._records.of_types(types)
+        rows = records.rows
+        sizes = rows["size"].astype(np.int64)
+        raw = RawColumns(rows["type"], rows["misc"], rows["start"], sizes, np.zeros(len(rows), np.int64), records.bodies)
+        return number_columns(raw, rows["key"], self._table.endian)
 
     def raw(self) -> Iterator[RawRecord]:
         """Return the records before they are decoded."""

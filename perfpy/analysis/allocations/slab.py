@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
+from perfpy.symbols.interning import number_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +29,8 @@ FREES: Final = ("kmem:kfree", "kmem:kmem_cache_free")
 _ALLOCATION_FIELDS: Final = ("call_site", "ptr", "bytes_req", "bytes_alloc", "node")
 _FREE_FIELDS: Final = ("call_site", "ptr")
 _NO_NODE: Final = -1
+_INT32_END: Final = 1 << 31
+_WIDTH: Final = 32  # bits of a position
 
 
 class SlabRow(NamedTuple):
@@ -90,8 +93,8 @@ class _Events(NamedTuple):
     Attributes:
         site, address: uint64[n], of the code and of the object.
         requested, allocated: int64[n], bytes.
-        node: int64[n], the NUMA node that was asked for, or -1.
-        cpu: int64[n].
+        node: int32[n], the NUMA node that was asked for, or -1.
+        cpu: int32[n].
         is_free: bool[n].
     """
 
@@ -99,8 +102,8 @@ class _Events(NamedTuple):
     address: UInt64
     requested: Int64
     allocated: Int64
-    node: Int64
-    cpu: Int64
+    node: NDArray[np.int32]
+    cpu: NDArray[np.int32]
     is_free: NDArray[np.bool_]
 
 
@@ -120,16 +123,21 @@ def read_slab(source: SampleSource, times: TimeRanges | None, node_of_cpu: Mappi
     wanted = {**dict.fromkeys(ALLOCATIONS, _ALLOCATION_FIELDS), **dict.fromkeys(FREES, _FREE_FIELDS)}
     tables = read_tracepoints(source, wanted, columns=("cpu",))
     parts, orders = [], []
-    for name, table in tables.items():
-        rows = table.with_numbers(wanted[name])
+    for name in list(tables):
+        rows = tables.pop(name).with_numbers(wanted[name])
         if times is not None:
             rows = rows.take(times.mask(rows.time.view(np.uint64)))
         parts.append(_events_of(rows, is_free=name in FREES, has_node=_has_node(source, name)))
         orders.append(rows.order)
     if not parts:
         return SlabUse([], [], SlabTotals(0, 0, 0, 0, 0))
-    order = np.argsort(np.concatenate(orders), kind="stable")
-    events = _Events._make(np.concatenate(column)[order] for column in zip(*parts, strict=True))
+    order = np.argsort(np.concatenate(orders), kind="stable").astype(np.int32 if sum(map(len, orders)) < _INT32_END else np.int64)
+    columns = [list(column) for column in zip(*parts, strict=True)]
+    parts.clear()
+    orders.clear()
+    # Each column is freed before the next one is joined.
+    events = _Events._make(np.concatenate(columns.pop(0))[order] for _ in _Events._fields)
+    del order
     return _sum_up(events, node_of_cpu)
 
 
@@ -140,16 +148,16 @@ def _has_node(source: SampleSource, name: str) -> bool:
 
 def _events_of(rows: TracepointRows, *, is_free: bool, has_node: bool) -> _Events:
     count = len(rows.order)
-    none = np.zeros(count, np.int64)
+    none = np.broadcast_to(np.int64(0), count)
     fields = rows.fields
     return _Events(
         site=_words(fields["call_site"]),
         address=_words(fields["ptr"]),
         requested=none if is_free else fields["bytes_req"].astype(np.int64),
         allocated=none if is_free else fields["bytes_alloc"].astype(np.int64),
-        node=fields["node"].astype(np.int64) if has_node else np.full(count, _NO_NODE, np.int64),
-        cpu=rows.cpu.astype(np.int64),
-        is_free=np.full(count, is_free),
+        node=fields["node"].astype(np.int32) if has_node else np.broadcast_to(np.int32(_NO_NODE), count),
+        cpu=rows.cpu,
+        is_free=np.broadcast_to(np.bool_(is_free), count),
     )
 
 
@@ -158,11 +166,13 @@ def _words(column: NDArray[np.integer]) -> UInt64:
 
 
 def _sum_up(events: _Events, node_of_cpu: Mapping[int, int]) -> SlabUse:
-    allocation, is_ping_pong = _match_frees(events)
+    addresses, number = _numbered(events.address)
+    allocation, is_ping_pong = _match_frees(events, number)
     rows = np.flatnonzero(~events.is_free)
-    objects = _grouped(events, rows, events.address[rows], allocation[is_ping_pong])
-    sites = _grouped(events, rows, events.site[rows], allocation[is_ping_pong])
-    nodes = np.array([node_of_cpu.get(cpu, 0) for cpu in events.cpu[rows].tolist()], np.int64)
+    objects = _grouped(events, rows, addresses, number[rows], allocation[is_ping_pong])
+    sites = _grouped(events, rows, *_numbered(events.site[rows]), allocation[is_ping_pong])
+    cpus, cpu_number = number_values(events.cpu[rows])
+    nodes = np.array([node_of_cpu.get(cpu, 0) for cpu in cpus.tolist()], np.int32)[cpu_number]
     wanted = events.node[rows]
     totals = SlabTotals(
         requested=int(events.requested[rows].sum()),
@@ -174,41 +184,63 @@ def _sum_up(events: _Events, node_of_cpu: Mapping[int, int]) -> SlabUse:
     return SlabUse(sites, objects, totals)
 
 
-def _match_frees(events: _Events) -> tuple[Int64, NDArray[np.bool_]]:
-    """Return for each free of a known object the index of its allocation, and whether it is a ping-pong."""
-    order = np.argsort(events.address, kind="stable")
+def _numbered(values: UInt64) -> tuple[UInt64, NDArray[np.int32]]:
+    """Return the distinct values in ascending order, and the number of each value among them."""
+    distinct, numbers = number_values(values)
+    order = np.argsort(distinct)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return distinct[order], rank[numbers]
+
+
+def _match_frees(events: _Events, number: NDArray[np.int32]) -> tuple[Int64, NDArray[np.bool_]]:
+    """Return for each free of a known object the index of its allocation, and whether it is a ping-pong. number: of each address."""
+    positions = np.arange(len(number), dtype=np.int64)
+    packed = number.astype(np.int64) << _WIDTH | positions  # sorting these is faster than sorting indexes
+    packed.sort()
+    order = packed & ((1 << _WIDTH) - 1)
+    packed >>= _WIDTH
+    begins = np.append(True, packed[1:] != packed[:-1])[: len(order)]
+    del packed
     is_allocation = ~events.is_free[order]
-    begins = np.append(True, events.address[order][1:] != events.address[order][:-1])[: len(order)]
-    last = np.maximum.accumulate(np.where(is_allocation, np.arange(len(order)), -1))
-    first_of_address = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    last = np.maximum.accumulate(np.where(is_allocation, positions, -1))
+    first_of_address = np.maximum.accumulate(np.where(begins, positions, 0))
     known = ~is_allocation & (last >= first_of_address)
-    positions = np.flatnonzero(known)
-    frees, allocations = order[positions], order[last[positions]]
-    follows_free = last[positions] != positions - 1
+    del first_of_address, begins, is_allocation
+    found = np.flatnonzero(known)
+    frees, allocations = order[found], order[last[found]]
+    follows_free = last[found] != found - 1
     return allocations, follows_free | (events.cpu[frees] != events.cpu[allocations])
 
 
-def _grouped(events: _Events, rows: Int64, keys: UInt64, ping_pongs: Int64) -> list[SlabRow]:
-    """Return a row for each key. rows: the allocations; ping_pongs: the allocation of each ping-pong."""
-    distinct, which = np.unique(keys, return_inverse=True)
-    which = which.ravel()
-    group_of = np.full(len(events.is_free), -1, np.int64)
+def _grouped(events: _Events, rows: Int64, distinct: UInt64, which: NDArray[np.int32], ping_pongs: Int64) -> list[SlabRow]:
+    """Return a row for each key with allocations.
+
+    Args:
+        events: of the recording.
+        rows: the allocations.
+        distinct: keys in ascending order.
+        which: the number of each allocation's key.
+        ping_pongs: the allocation of each ping-pong.
+    """
+    group_of = np.full(len(events.is_free), -1, np.int32)
     group_of[rows] = which
     count = len(distinct)
     last = np.zeros(count, np.int64)
     last[which] = rows
+    hits = np.bincount(which, minlength=count)
     columns = (
         distinct,
         events.site[last],
         _totals(which, events.requested[rows], count),
         _totals(which, events.allocated[rows], count),
-        np.bincount(which, minlength=count),
+        hits,
         np.bincount(group_of[ping_pongs], minlength=count),
     )
-    return [SlabRow(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [SlabRow(*row) for row in zip(*(column[hits > 0].tolist() for column in columns), strict=True)]
 
 
-def _totals(which: Int64, values: Int64, count: int) -> Int64:
+def _totals(which: NDArray[np.int32], values: Int64, count: int) -> Int64:
     totals = np.zeros(count, np.int64)
     np.add.at(totals, which, values)
     return totals

@@ -52,7 +52,8 @@ _PATIENCE: Final = 0.5  # seconds to wait for the reader to reach the samples
 _READ: Final = 1 << 18
 _MOST_WAITING: Final = 1 << 20  # frames that wait for their samples
 _MOST_CODE: Final = 512 << 20  # bytes of the code objects of all processes
-_MOST_LIVE_CODE: Final = 48 << 20  # bytes of the code objects of all processes, and of the functions of one image, in a live view
+_MOST_LIVE_CODE: Final = 48 << 20  # the same in a live view
+_MOST_LIVE_FUNCTIONS: Final = 16 << 20  # bytes of the functions of one image in a live view: some 15,000 functions
 _MOST_REFUSED: Final = 1024  # processes
 _WORTH_SWEEPING: Final = 4096  # samples whose frames wait
 _MOST_THREADS: Final = 256  # of a process whose callers are kept
@@ -264,7 +265,7 @@ class PythonFrames:
             process = self._processes.get(pid)
             if process is not None and process.found_at <= moment:  # otherwise the pid was reused
                 process.is_over = True
-        if self._functions.memory > self._most_code:
+        if self._functions.memory > _MOST_LIVE_FUNCTIONS:
             self._begin_image()
 
     def _begin_image(self) -> None:

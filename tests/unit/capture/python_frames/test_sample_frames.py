@@ -111,7 +111,7 @@ def test_too_many_functions_of_a_live_view_make_room_in_another_image(monkeypatc
         before = frames._addresses(owner, [(0, 0)])
         path, count = frames.image_path, frames.function_count
         owner.is_mapped = True
-        frames._most_code = 10
+        monkeypatch.setattr(sample_frames, "_MOST_LIVE_FUNCTIONS", 10)
         frames.finish(1, [])
         assert frames._addresses(owner, [(0, 0)]) == before
         assert not owner.is_mapped

@@ -26,10 +26,10 @@ def slab_lines(rows: Sequence[SlabRow], title: str, label: Callable[[SlabRow], s
     yield f" {title:<{_NAME_WIDTH}} | Total_alloc/Per | Total_req/Per   | Hit      | Ping-pong | Frag"
     yield RULE
     for row in rows:
-        allocated = f"{row.allocated:10d}/{row.allocated // row.hits:<6d}"
-        requested = f"{row.requested:10d}/{row.requested // row.hits:<6d}"
+        allocated = f"{row.allocated:9d}/{row.allocated // row.hits:<5d}"
+        requested = f"{row.requested:9d}/{row.requested // row.hits:<5d}"
         counts = f"{row.hits:8d} | {row.ping_pongs:9d} | {row.fragmentation:6.3f}%"
-        yield f" {label(row):<{_NAME_WIDTH}} |{allocated}|{requested}| {counts}"
+        yield f" {label(row):<{_NAME_WIDTH}} | {allocated} | {requested} | {counts}"
     if has_more:
         yield f" ...{'':{_NAME_WIDTH - 3}} | ...             | ...             | ...      | ...       | ...   "
     yield RULE

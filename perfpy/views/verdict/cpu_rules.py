@@ -68,7 +68,7 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
         count = functions.samples_of(first.number)
         doubt = f": too few for shares of {_noun(evidence)}"
         if first.category == OWN and first.name and count > 1 and count >= HALF * functions.samples:
-            numbers["in function"], names["most in"] = float(count), first.name
+            numbers["in function"], names["function of most"] = float(count), first.name
             which = "all" if count == functions.samples else f"{count}"
             doubt = f", {which} of them in {function_text(first.name)}{_source(evidence, first)}{doubt}"
     yield Sentence(FEW_SAMPLES, f"Only {samples}{doubt}; record longer or {more}.", numbers, names)

@@ -82,7 +82,7 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
     waker = evidence.waker(wait)
     if waker is None:
         return ""
-    numbers["waker seconds"], numbers["waker reason"], names["waker function"] = waker.seconds, float(waker.reason), waker.function
+    numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
     where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
     return f"; {_waker_text(evidence, wait, waker)} {_activity(waker)}{where}"
 

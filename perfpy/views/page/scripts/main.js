@@ -12,14 +12,14 @@ import { busiestThread } from "./model/stack_order.js";
 import { regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { profileOf } from "./model/unpack.js";
-import { amount, counted, duration, patternOf, percent, signed, whole } from "./model/words.js";
+import { amount, counted, describeNode, patternOf, percent, whole } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
 import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
 import { connect } from "./views/controls.js";
-import { chunkOf } from "./views/elements.js";
+import { chunkOf, pause } from "./views/elements.js";
 import { copy, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
 import { MarksTable } from "./views/marks_table.js";
@@ -90,17 +90,9 @@ class Page {
 
   label(tree, i) { return tree.name[i] >= 0 ? this.short(tree.name[i]) : "all"; }
 
-  describe(tree, i) {
-    const f = tree.name[i], name = f < 0 ? ["all", ""] : this.profile.names[f];
-    const text = name[0] + (name[1] ? ` (${name[1]})` : ""), of = this.weighed.totals, part = k => of[k] ? tree.sum[k][i] / of[k] : 0;
-    if (tree.kind === "changes") return `${text}: ${percent(part(0))} before, ${percent(part(1))} after, ${signed(part(1) - part(0))}`;
-    const all = of.reduce((a, b) => a + b, 0), sum = tree.sum.reduce((a, column) => a + column[i], 0);
-    const parts = tree.kind === "parts" ? ` (${duration(tree.sum[0][i])} on the CPU, ${duration(tree.sum[1][i])} off it)` : "";
-    return `${text}: ${percent(all ? sum / all : 0)}, ${amount(sum, this.inSeconds())}${parts}`;
-  }
+  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.weighed.totals, this.inSeconds()); }
 
   inSeconds() { return this.event === JOINED || !!this.profile.events[this.event].time; }
-
   isDark() { return document.documentElement.dataset.theme === "dark"; }
 
   ofRecording(track, name) { return this.profile.recordings > 1 ? `${track.recording ? "after" : "before"}: ${name}` : name; }
@@ -336,7 +328,7 @@ class Page {
     this.pattern = patternOf(this.state.find);
     this.hits = this.toolbar.hits(this.pattern);
     this.hitNodes = this.hits && nodesUnder(this.profile.tree, this.hits);
-    if (this.profile.events.length) this.refresh({ keep: false });
+    if (this.profile.events.length) this.refresh({ lanes: false, keep: false });
     if (this.state.chosen !== null && this.profile.events.length) this.choose(this.state.chosen);
   }
 
@@ -361,9 +353,6 @@ class Page {
   start() {
     const { profile } = this, timed = profile.last > 0, tasks = profile.threads.length > 0;
     this.hasCpus = profile.cpus.some(cpu => cpu >= 0);
-    document.title = profile.title;
-    showTop({ title: $("title"), environment: $("environment"), headline: $("headline"), more: $("headline-more"), notes: $("notes"), notesBox: $("notes-box"), badge: $("badge"),
-      keys: $("keys"), help: $("help"), dialog: $("dialog") }, profile, name => this.showNamed(name));
     $("times").hidden = !timed;
     $("tab-chart").hidden = $("tab-heat").hidden = !timed;
     $("tab-marks").hidden = !profile.marks;
@@ -377,6 +366,11 @@ class Page {
       $("empty").querySelector("span").textContent = "The recording has none.";
       $("clear-empty").hidden = true;
     }
+  }
+
+  /* The time line adds up all samples again, and so comes after the view. */
+  finish() {
+    if (this.profile.events.length) this.loadTimes();
     document.body.dataset.ready = "yes";
     performance.mark("ready");
   }
@@ -390,7 +384,13 @@ class Page {
 
 async function begin() {
   const profile = await profileOf(JSON.parse($("data").textContent));
-  new Page(profile).start();
+  await pause();
+  const page = new Page(profile);
+  showTop(profile, name => page.showNamed(name));
+  await pause();
+  page.start();
+  await pause();
+  page.finish();
 }
 
 begin().catch(error => {

@@ -10,7 +10,9 @@ function spread(bins, first, count, stop, length, weight) {
     if (bin >= 0 && bin < count) bins[first + bin] += weight;
     return;
   }
-  const start = stop - length, from = Math.max(0, Math.floor(start)), to = Math.min(count - 1, Math.floor(stop));
+  const start = stop - length, only = Math.floor(stop);
+  if (only < count && start >= only && start >= 0) { bins[first + only] += weight; return; }
+  const from = Math.max(0, Math.floor(start)), to = Math.min(count - 1, Math.floor(stop));
   for (let bin = from; bin <= to; bin++) {
     const part = Math.min(stop, bin + 1) - Math.max(start, bin);
     if (part > 0) bins[first + bin] += weight * part / length;
@@ -32,18 +34,19 @@ const byTime = (a, b) => b.ran - a.ran || b.weight - a.weight;
 
 /* The tracks with most time: [key, {weight, ran: the part of it on the CPU}]. A key is twice the number of the thread or CPU, plus one in a second recording. */
 function weightiest(tables, masks, by, changes) {
-  const found = new Map();
+  const keys = 2 * tables.reduce((most, { samples }) => samples[by].reduce((a, b) => b > a ? b : a, most), -1) + 2;
+  const weights = new Float64Array(keys), ran = new Float64Array(keys);
   for (const { samples, column } of tables) {
-    const lanes = samples[by], second = changes ? column : 0;
+    const lanes = samples[by], { weight } = samples, second = changes ? column : 0, onCpu = samples.off ? 0 : 1;
     eachKept(samples, masks, 0, samples.n, row => {
       const key = lanes[row] * 2 + second;
-      if (!found.has(key)) found.set(key, { weight: 0, ran: 0 });
-      const sums = found.get(key);
-      sums.weight += samples.weight[row];
-      if (!samples.off) sums.ran += samples.weight[row];
+      weights[key] += weight[row];
+      ran[key] += onCpu * weight[row];
     });
   }
-  return [...found].sort((a, b) => byTime(a[1], b[1])).slice(0, MOST_TRACKS);
+  const found = [];
+  weights.forEach((weight, key) => { if (weight) found.push([key, { weight, ran: ran[key] }]); });
+  return found.sort((a, b) => byTime(a[1], b[1])).slice(0, MOST_TRACKS);
 }
 
 class Track {
@@ -71,8 +74,9 @@ export function activityOf(profile, choice, by, range, count, categoryOf, hits =
   const masks = masksOf(profile, { ...choice, range: null }), width = (range[1] - range[0]) / count || 1, changes = profile.recordings > 1;
   const tables = tablesOf(profile, choice.event).filter(({ samples }) => samples.time && samples[by]);
   const perCpu = by === "cpu" && choice.event === JOINED;
-  const tracks = new Map(weightiest(tables.filter(({ samples }) => !(perCpu && samples.off)), masks, by, changes)
-    .map(([key, sums]) => [key, new Track(key, count, sums)]));
+  const tracks = [];  // by key, many of them empty
+  weightiest(tables.filter(({ samples }) => !(perCpu && samples.off)), masks, by, changes)
+    .forEach(([key, sums]) => { tracks[key] = new Track(key, count, sums); });
   const all = [0, 1].map(recording => new Track(recording, count, { weight: 0, ran: 0 }));
   for (const { samples, column } of tables) {
     const { off, seconds, time, weight, node } = samples, lanes = samples[by], second = changes ? column : 0;
@@ -80,7 +84,7 @@ export function activityOf(profile, choice, by, range, count, categoryOf, hits =
     eachKept(samples, masks, from, to, row => {
       const stop = (time[row] - range[0]) / width, length = seconds || off ? weight[row] / profile.tick / width : 0;
       if (stop - length >= count) return;
-      const category = off ? WAITING : categoryOf[node[row] + 1], track = perCpu && off ? undefined : tracks.get(lanes[row] * 2 + second);
+      const category = off ? WAITING : categoryOf[node[row] + 1], track = perCpu && off ? undefined : tracks[lanes[row] * 2 + second];
       spread(all[second].of(category), 0, count, stop, length, weight[row]);
       if (track) spread(track.of(category), 0, count, stop, length, weight[row]);
       if (hits && hits[node[row] + 1]) {
@@ -90,7 +94,7 @@ export function activityOf(profile, choice, by, range, count, categoryOf, hits =
     });
   }
   const isTime = tables.length > 0 && tables.every(({ samples }) => samples.seconds || samples.off);
-  const list = [...tracks.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : byTime(a, b)));
+  const list = tracks.filter(Boolean).sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : byTime(a, b)));
   const highest = Math.max(1, ...list.map(track => track.most(false)), ...list.map(track => track.most(true)));
   return { tracks: list, all: changes ? all : all.slice(0, 1), seconds: isTime, unit: isTime ? width * profile.tick : highest };
 }

@@ -17,6 +17,15 @@ export function duration(ns) {
 /* what an event's weights are: ns of time, or a sum of periods */
 export const amount = (weight, inSeconds) => inSeconds ? duration(weight) : whole(weight) + " periods";
 
+/* A node of a tree, with its name and its shares of the totals. */
+export function describeNode(tree, i, [name, module], totals, inSeconds) {
+  const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
+  if (tree.kind === "changes") return `${text}: ${percent(part(0))} before, ${percent(part(1))} after, ${signed(part(1) - part(0))}`;
+  const all = totals.reduce((a, b) => a + b, 0), sum = tree.sum.reduce((a, column) => a + column[i], 0);
+  const parts = tree.kind === "parts" ? ` (${duration(tree.sum[0][i])} on the CPU, ${duration(tree.sum[1][i])} off it)` : "";
+  return `${text}: ${percent(all ? sum / all : 0)}, ${amount(sum, inSeconds)}${parts}`;
+}
+
 export const counted = (number, noun) => `${whole(number)} ${number === 1 ? noun : noun + "s"}`;
 
 /* a regular expression that finds a text itself */

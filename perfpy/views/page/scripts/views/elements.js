@@ -59,3 +59,6 @@ export async function chunkOf(number) {
   if (!find() && document.readyState === "loading") await new Promise(done => document.addEventListener("DOMContentLoaded", done, { once: true }));
   return JSON.parse(find().textContent);
 }
+
+/* Lets the browser draw and react. */
+export const pause = () => new Promise(done => setTimeout(done));

@@ -25,7 +25,12 @@ function sentence({ text, names }, choose) {
   return [...parts, rest];
 }
 
-export function showTop(parts, profile, choose) {
+const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge", keys: "keys",
+  help: "help", dialog: "dialog" };
+
+export function showTop(profile, choose) {
+  const parts = Object.fromEntries(Object.entries(PARTS).map(([name, id]) => [name, document.getElementById(id)]));
+  document.title = profile.title;
   const sentences = profile.headline.length ? profile.headline : [];
   parts.title.textContent = profile.title;
   parts.environment.textContent = profile.environment.join(" \u00b7 ");

@@ -977,13 +977,13 @@ _perfpy() {
                 '*--output=[write this file]:file:_files' \
                 '*-w+[width in pixels]:value: ' \
                 '*--width=[width in pixels]:value: ' \
-                '*-n+[show the n busiest tasks]:value: ' \
-                '*--proc-num=[show the n busiest tasks]:value: ' \
+                '*-n+[show at least n tasks, the busiest]:value: ' \
+                '*--proc-num=[show at least n tasks, the busiest]:value: ' \
                 '*-p+[only this process  a number or a name]:value: ' \
                 '*--process=[only this process  a number or a name]:value: ' \
                 '*-t[sort CPUs by core and socket]' \
                 '*--topology[sort CPUs by core and socket]' \
-                '*--highlight=[highlight tasks  a name or a least run time]:value: ' \
+                '*--highlight=[highlight runs by task name or least length]:value: ' \
                 '*--io-skip-eagain[leave out calls that failed with EAGAIN]' \
                 '*--io-min-time=[show shorter calls as this long]:value: ' \
                 '*--io-merge-dist=[join calls as close as this]:value: ' \

@@ -149,6 +149,11 @@ class EventRecording:
         )
         return self
 
+    def rename(self, tid: int, comm: str, time: int) -> EventRecording:
+        """Add a COMM record of a process."""
+        self._built.record(Comm(0, tid, tid, comm, SampleId(pid=tid, tid=tid, time=time, cpu=0, identifier=1)))
+        return self
+
     def file(self) -> bytes:
         """Return the bytes of the file."""
         return self._built.file()

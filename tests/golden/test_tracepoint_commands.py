@@ -25,7 +25,7 @@ ON_STANDARD_OUTPUT: Final = ("mem", "c2c")  # perf's notes on symbols are on std
 UNLIKE_PERF: Final = {
     r"sched-(ls|pipe|messaging|rt)\.data 7\.3 sched latency ": "perf 7's table of a file of perf 6; ours is that of the recorder",
     r" kmem .* -i ": "perf reads no options after the action",
-    r" timechart ": "the chart has a layout of its own",
+    r" timechart .*--highlight=1ms": "perf ignores the unit, so it highlights runs of a nanosecond and more",
     r"lock contention -o": "perf needs BPF for it",
     r"lock contention -v": "perf tells how it reads kallsyms",
     r"lock contention -k contended": "perf orders equal callers by a hash",
@@ -85,6 +85,8 @@ def test_the_text_is_perfs(row, unpacked, monkeypatch, capfdbinary):
     status = run(words)
     output = capfdbinary.readouterr()
     answer = output.out + (b"\n== stderr ==\n" + output.err if output.err.strip() else b"")
+    if "out.svg" in words:
+        answer += b"\n== out.svg ==\n" + (unpacked / "out.svg").read_bytes()
     assert status == int(row["status"])
     wanted = expected(row)
     if words[0] in ON_STANDARD_OUTPUT:

@@ -117,7 +117,9 @@ class _RunTable:
         self._runtime = np.zeros(len(self._keys), np.int64)
         durations = np.maximum(switches.time[pairs.end] - switches.time[pairs.begin], 0)
         np.add.at(self._runtime, np.searchsorted(self._keys, entering[pairs.begin]), durations)
-        self._comms = [_text(switches.fields["next_comm" if row % 2 else "prev_comm"][row // 2]) for row in first.tolist()]
+        none = np.zeros(len(leaving), "S1")
+        comms = [switches.fields.get(name, none) for name in ("prev_comm", "next_comm")]  # a recorded format may lack a field
+        self._comms = [_text(comms[row % 2][row // 2]) for row in first.tolist()]
 
     def total_of_cpu(self) -> dict[int, int]:
         """Return the time that tasks ran on each CPU with runs."""

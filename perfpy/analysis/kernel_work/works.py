@@ -136,7 +136,7 @@ def sorted_rows(rows: Iterable[WorkRow], keys: Sequence[str]) -> list[WorkRow]:
 def total_of(rows: Iterable[WorkRow], events: WorkEvents) -> WorkTotals:
     """Return the sums of all rows. events: of the report, from the first to the last."""
     listed = list(rows)
-    span = int(events.time[-1] - events.time[0]) if len(events.time) else 0
+    span = int(events.time[-1]) - int(events.time[0]) if len(events.time) else 0
     return WorkTotals(sum(row.intervals for row in listed), sum(row.total for row in listed), max(span, 0))
 
 

@@ -2,7 +2,7 @@
 
 Modules:
 
-task_times   the time of tasks as running, waiting for a CPU, blocked
-power        idle states and frequencies of CPUs
-io_calls     the input and output of tasks, as system calls
+task_history   the intervals of tasks as running, waiting for a CPU, blocked
+power          idle states and frequencies of CPUs
+io_calls       the input and output of tasks, as system calls
 """

@@ -9,13 +9,13 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.timechart.options import parse_duration
 from perfpy.untrusted.text import one_line
+from perfpy.views.timechart.drawing import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from perfpy.cli.timechart.options import TimechartOptions
     from perfpy.recording import Recording
-    from perfpy.views.timechart.drawing import Drawing
 
 _LEAST_WIDTH: Final = 100
 _MOST_WIDTH: Final = 100_000
@@ -32,60 +32,53 @@ def run(options: TimechartOptions) -> int:
         from perfpy.analysis.timechart.io_calls import has_io
         from perfpy.cli.output.output_files import write_text
 
-        drawing, left_out, length = _io_chart(recording, options) if has_io(recording.data) else _task_chart(recording, options)
-        write_text(options.output, drawing.pieces())
+        pieces, length = _io_chart(recording, options) if has_io(recording.data) else _task_chart(recording, options)
+        write_text(options.output, pieces)
     if options.output != "-":
         print(one_line(f"Written {length / _SECOND:.1f} seconds of trace to {options.output}."), file=sys.stderr)
-    if left_out:
-        print(f"The chart lacks the {left_out} shortest segments; -p draws fewer tasks.", file=sys.stderr)
     return 0
 
 
-def _io_chart(recording: Recording, options: TimechartOptions) -> tuple[Drawing, int, int]:
+def _io_chart(recording: Recording, options: TimechartOptions) -> tuple[Iterator[str], int]:
     from perfpy.analysis.timechart.io_calls import IoOptions, read_io
-    from perfpy.views.timechart.io_chart import busiest_io, draw_io
+    from perfpy.views.timechart.io_chart import draw_io
 
-    calls = read_io(recording.data, IoOptions(options.io_min_time, options.io_merge_dist, options.io_skip_eagain))
-    comm_of = _comms(recording)
-    tids = sorted({call.tid for call in calls}) if options.process else busiest_io(calls, options.tasks)
-    drawing, left_out = draw_io(calls, _selected(tids, options, comm_of), comm_of, options.width)
-    length = max((call.end for call in calls), default=0) - min((call.begin for call in calls), default=0)
-    return drawing, left_out, length
+    history = read_io(recording.data, IoOptions(options.io_min_time, options.io_merge_dist, options.io_skip_eagain))
+    return draw_io(history, options.width, options.tasks, _choice(options)), history.end - history.begin
 
 
-def _task_chart(recording: Recording, options: TimechartOptions) -> tuple[Drawing, int, int]:
-    import numpy as np
-
+def _task_chart(recording: Recording, options: TimechartOptions) -> tuple[Iterator[str], int]:
     from perfpy.analysis.timechart.power import read_power
-    from perfpy.analysis.timechart.task_times import read_task_times
-    from perfpy.views.timechart.task_chart import ChartParts, busiest, draw_tasks
+    from perfpy.analysis.timechart.task_history import read_task_history
+    from perfpy.views.timechart.task_chart import ChartParts, draw_tasks
 
-    times = read_task_times(recording.data)
-    power = read_power(recording.data, times.end if times else 0)
-    if times is None or (options.power_only and not any(len(states.cpu) for states in power)):
-        needed = "states of CPUs" if options.power_only else "switches or system calls"
-        fail(f"{recording.path}: no tracepoints of {needed}; record them: perfpy timechart record -- COMMAND")
-    comm_of = _comms(recording)
-    tids = np.unique(times.segments.tid).tolist() if options.process else busiest(times, options.tasks)
+    history = read_task_history(recording.data)
+    power = read_power(recording.data)
+    if not history.end and not power.end:
+        fail(f"{recording.path}: no tracepoints of switches or states of CPUs; record them: perfpy timechart record -- COMMAND")
+    header = recording.header
     parts = ChartParts(
         options.width,
-        _selected(tids, options, comm_of),
+        options.tasks,
+        _choice(options),
         with_cpus=not options.tasks_only,
         with_tasks=not options.power_only,
-        rank_of_cpu=_ranks(recording) if options.topology else {},
+        position_of_cpu=_positions(recording) if options.topology else {},
         is_highlighted=_highlight(options.highlight),
+        cpus=getattr(header.get("nrcpus"), "online", 0),
+        cpu_model=_cpu_model(str(header.get("cpudesc") or "")),
     )
-    drawing, left_out = draw_tasks(times, power, comm_of, parts)
-    return drawing, left_out, times.end - times.begin
+    begins = [time for time in (history.begin, power.begin) if time]
+    return draw_tasks(history, power, parts), max(history.end, power.end) - min(begins, default=0)
 
 
-def _comms(recording: Recording) -> Callable[[int], str]:
-    """Return the function from a thread to its last name."""
-    timeline = recording.make_timeline(keep_exited=True)
-    return lambda tid: timeline.last_comm(tid) if tid else "swapper"
+def _choice(options: TimechartOptions) -> Callable[[str, int], bool] | None:
+    """Return whether -p names a task, by its name and number; None without -p."""
+    words = set(options.process)
+    return (lambda comm, tid: comm in words or str(tid) in words) if words else None
 
 
-def _ranks(recording: Recording) -> dict[int, int]:
+def _positions(recording: Recording) -> dict[int, int]:
     """Return the order of CPUs by socket and core, as the recording describes them."""
     topology = recording.header.get("cpu_topology")
     if topology is None:
@@ -93,12 +86,6 @@ def _ranks(recording: Recording) -> dict[int, int]:
     cores = enumerate(topology.cpus)
     ordered = sorted(cores, key=lambda pair: (pair[1].socket, pair[1].core, pair[0]))
     return {cpu: rank for rank, (cpu, _) in enumerate(ordered)}
-
-
-def _selected(tids: list[int], options: TimechartOptions, comm_of: Callable[[int], str]) -> list[int]:
-    """Return the tasks of -p; all without it."""
-    words = set(options.process)
-    return [tid for tid in tids if not words or str(tid) in words or comm_of(tid) in words]
 
 
 def _highlight(text: str) -> Callable[[str, int], bool]:
@@ -110,3 +97,8 @@ def _highlight(text: str) -> Callable[[str, int], bool]:
     except ValueError:
         return lambda name, _time: name == text
     return lambda _name, time: time >= least
+
+
+def _cpu_model(description: str) -> str:
+    """Return the model of the recorded machine as perf writes it: a line that ends."""
+    return f"{escaped(description)}\n" if description else ""

@@ -44,12 +44,18 @@ class TimechartOptions(TimechartPartOptions, InputOptions, VerboseOptions, lacks
 
     output: str = option("-o,--output", Value(default="output.svg"), "write this file (default: output.svg)", metavar="<file>")
     width: int = option("-w,--width", Value(parse_unsigned, default=1000), "width in pixels (default: 1000)", metavar="<n>")
-    tasks: int = option("-n,--proc-num", Value(parse_unsigned, default=15), "show the n busiest tasks (default: 15)", metavar="<n>")
+    tasks: int = option(
+        "-n,--proc-num", Value(parse_unsigned, default=15), "show at least n tasks, the busiest (default: 15)", metavar="<n>"
+    )
     process: tuple[str, ...] = option("-p,--process", Listed(), "only this process: a number or a name; repeatable", metavar="<process>")
     topology: bool = option("-t,--topology", Flag(), "sort CPUs by core and socket")
     highlight: str = option(
-        "--highlight", Value(default=""), "highlight tasks: a name or a least run time", metavar="<duration or task name>"
+        "--highlight", Value(default=""), "highlight runs by task name or least length", metavar="<duration or task name>"
     )
     io_skip_eagain: bool = option("--io-skip-eagain", Flag(), "leave out calls that failed with EAGAIN")
-    io_min_time: int = option("--io-min-time", Value(parse_duration, default=0), "show shorter calls as this long", metavar="<time>")
-    io_merge_dist: int = option("--io-merge-dist", Value(parse_duration, default=0), "join calls as close as this", metavar="<time>")
+    io_min_time: int = option(
+        "--io-min-time", Value(parse_duration, default=1_000_000), "show shorter calls as this long (default: 1ms)", metavar="<time>"
+    )
+    io_merge_dist: int = option(
+        "--io-merge-dist", Value(parse_duration, default=1000), "join calls as close as this (default: 1us)", metavar="<time>"
+    )

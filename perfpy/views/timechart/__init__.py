@@ -1,8 +1,10 @@
-"""Charts of CPUs and tasks over time, as SVG files.
+"""Draw charts of tasks, CPUs, input and output as SVG files, with perf's text.
 
 Modules:
 
-drawing      elements of an SVG file; the only place where texts enter it
-task_chart   CPUs and tasks by switches, wakeups and power states
-io_chart     tasks by their input and output
+task_chart     CPUs and tasks
+power_rows     idle states and frequencies in the rows of CPUs
+wakeup_lines   lines from row to row
+io_chart       input and output
+drawing        times to pixels, the head of the file, sizes of texts
 """

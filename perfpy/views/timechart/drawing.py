@@ -1,6 +1,7 @@
-"""The elements of an SVG file: rows over time, rectangles with titles, lines, texts.
+"""The elements of perf's SVG files: times to pixels, the head of the file, sizes of texts.
 
-Texts come from recordings: they are escaped here, and control characters become visible. The file has no scripts and no links.
+Texts come from recordings: they are escaped here, and control characters become visible. The file has no scripts and no links. Its text is
+that of perf 6.12, learnt from its charts; perf escapes nothing.
 """
 
 from __future__ import annotations
@@ -13,146 +14,127 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROW: Final = 30.0  # pixels from one row to the next
+ROW: Final = 30  # pixels from one row to the next
 BOX: Final = 25.0  # pixels of a row that are used
-_MARGIN: Final = 15.0
-_SECOND: Final = 1_000_000_000
-_ROUND_FACTORS: Final = (1, 2, 5)
-_MOST_LINES: Final = 40
-_STYLE: Final = """\
-text { font-family: sans-serif; font-size: 10px; fill: #222; }
-rect.box { fill: #b4b4b4; fill-opacity: 0.35; }
-rect.cpu { fill: #c0c0c0; fill-opacity: 0.2; stroke: #808080; stroke-width: 0.5; }
-rect.running { fill: #0000ff; fill-opacity: 0.8; }
-rect.highlighted { fill: #ff8000; fill-opacity: 0.8; }
-rect.waiting { fill: #e0d600; fill-opacity: 0.8; }
-rect.blocked { fill: #ff0000; fill-opacity: 0.5; }
-rect.idle1 { fill: #ffd6d6; } rect.idle2 { fill: #ff8282; } rect.idle3 { fill: #ff2c2c; }
-rect.disk { fill: #0000ff; fill-opacity: 0.5; }
-rect.net { fill: #008000; fill-opacity: 0.5; }
-rect.sync { fill: #808000; fill-opacity: 0.5; }
-rect.poll { fill: #008080; fill-opacity: 0.2; }
-rect.error { fill: #ff0000; fill-opacity: 0.5; }
-line.time { stroke: #dcdcdc; stroke-width: 0.5; }
-line.wakeup { stroke: #006400; stroke-width: 0.5; stroke-opacity: 0.6; }
-polyline.frequency { fill: none; stroke: #c8a000; stroke-width: 1; }
-"""
+CPU_BOX: Final = ROW + BOX  # a CPU has two rows
+_PERIOD: Final = 100_000_000  # charts begin at a multiple of this, nanoseconds
+_SMALL_PERIOD: Final = 10_000_000
+_LONG_PERIOD: Final = 1_000_000_000
+_MOST_LINES: Final = 100_000
+_WORD: Final = (1 << 64) - 1
+_LARGEST_TEXT: Final = 10.0
+_SMALLEST_TEXT: Final = 0.01
+_STYLES: Final = (
+    ("rect          ", "stroke-width: 1;"),
+    ("rect.process  ", "fill:rgb(180,180,180); fill-opacity:0.9; stroke-width:1;   stroke:rgb(  0,  0,  0);"),
+    ("rect.process2 ", "fill:rgb(180,180,180); fill-opacity:0.9; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.process3 ", "fill:rgb(180,180,180); fill-opacity:0.5; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.sample   ", "fill:rgb(  0,  0,255); fill-opacity:0.8; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.sample_hi", "fill:rgb(255,128,  0); fill-opacity:0.8; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.error    ", "fill:rgb(255,  0,  0); fill-opacity:0.5; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.net      ", "fill:rgb(  0,128,  0); fill-opacity:0.5; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.disk     ", "fill:rgb(  0,  0,255); fill-opacity:0.5; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.sync     ", "fill:rgb(128,128,  0); fill-opacity:0.5; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.poll     ", "fill:rgb(  0,128,128); fill-opacity:0.2; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.blocked  ", "fill:rgb(255,  0,  0); fill-opacity:0.5; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.waiting  ", "fill:rgb(224,214,  0); fill-opacity:0.8; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.WAITING  ", "fill:rgb(255,214, 48); fill-opacity:0.6; stroke-width:0;   stroke:rgb(  0,  0,  0);"),
+    ("rect.cpu      ", "fill:rgb(192,192,192); fill-opacity:0.2; stroke-width:0.5; stroke:rgb(128,128,128);"),
+    ("rect.pstate   ", "fill:rgb(128,128,128); fill-opacity:0.8; stroke-width:0;"),
+    ("rect.c1       ", "fill:rgb(255,214,214); fill-opacity:0.5; stroke-width:0;"),
+    ("rect.c2       ", "fill:rgb(255,172,172); fill-opacity:0.5; stroke-width:0;"),
+    ("rect.c3       ", "fill:rgb(255,130,130); fill-opacity:0.5; stroke-width:0;"),
+    ("rect.c4       ", "fill:rgb(255, 88, 88); fill-opacity:0.5; stroke-width:0;"),
+    ("rect.c5       ", "fill:rgb(255, 44, 44); fill-opacity:0.5; stroke-width:0;"),
+    ("rect.c6       ", "fill:rgb(255,  0,  0); fill-opacity:0.5; stroke-width:0;"),
+    ("line.pstate   ", "stroke:rgb(255,255,  0); stroke-opacity:0.8; stroke-width:2;"),
+)
 
 
-class Bar(NamedTuple):
-    """A rectangle in a row.
+class Axis(NamedTuple):
+    """The time of a chart, as pixels.
 
     Attributes:
-        row: from 0.
         begin, end: nanoseconds.
-        kind: its class.
-        title: shown by the browser on hover.
-        top, height: as shares of the row.
+        width: pixels.
     """
 
-    row: int
     begin: int
     end: int
-    kind: str
-    title: str = ""
-    top: float = 0.0
-    height: float = 1.0
+    width: int
+
+    @classmethod
+    def of(cls, begin: int, end: int, width: int) -> Axis:
+        """Return the axis of a recording: its beginning is rounded down."""
+        return cls(begin // _PERIOD * _PERIOD, end, width)
+
+    def x(self, time: int) -> float:
+        """Return the pixels of a time; times before the chart wrap around, as in perf's."""
+        return 1.0 * self.width * float((time - self.begin) & _WORD) / float(max(self.end - self.begin, 1))
 
 
-class Drawing:
-    """An SVG file of rows over a time.
+def head(axis: Axis, rows: int, legend: Sequence[tuple[int, str, str]], *, fine: bool) -> Iterator[str]:
+    """Yield the beginning of a file: styles, lines at round times, the legend.
 
     Args:
-        begin, end: of the time, nanoseconds.
-        width: pixels.
-        legend: (class, text) of the colours.
+        axis: of the time.
+        rows: of the chart.
+        legend: (x, class, text) of each colour.
+        fine: whether there is a line each 10 ms.
     """
-
-    def __init__(self, begin: int, end: int, width: int, legend: Sequence[tuple[str, str]]) -> None:
-        self._begin = begin
-        self._scale = width / max(end - begin, 1)
-        self._width = width
-        self._seconds = max(end - begin, 0)
-        self._legend = legend
-        self._elements: list[str] = []
-        self._rows = 0
-
-    def add_row(self) -> int:
-        """Begin a row; return its number."""
-        self._rows += 1
-        return self._rows - 1
-
-    def add_bar(self, bar: Bar) -> None:
-        """Add a rectangle."""
-        x, top = self._x(bar.begin), self._top(bar.row) + bar.top * BOX
-        size = f'width="{max(self._x(bar.end) - x, 0.01):.2f}" height="{bar.height * BOX:.1f}"'
-        title = f"<title>{_text(bar.title)}</title>" if bar.title else ""
-        self._elements.append(f'<rect class="{bar.kind}" x="{x:.2f}" y="{top:.1f}" {size}>{title}</rect>\n')
-
-    def add_text(self, row: int, begin: int, text: str) -> None:
-        """Add a text at a time of a row."""
-        self._elements.append(f'<text x="{self._x(begin) + 2:.2f}" y="{self._top(row) + BOX / 2 + 3:.1f}">{_text(text)}</text>\n')
-
-    def add_line(self, rows: tuple[int, int], time: int) -> None:
-        """Add a vertical line between two rows: a wakeup."""
-        upper, lower = min(rows), max(rows)
-        ends = f'y1="{self._top(upper) + BOX:.1f}" y2="{self._top(lower):.1f}"'
-        self._elements.append(f'<line class="wakeup" x1="{self._x(time):.2f}" x2="{self._x(time):.2f}" {ends}/>\n')
-
-    def add_curve(self, row: int, points: Sequence[tuple[int, float]]) -> None:
-        """Add a line through values of 0 to 1 at times of a row."""
-        positions = (f"{self._x(time):.2f},{self._top(row) + BOX * (1 - value):.1f}" for time, value in points)
-        self._elements.append(f'<polyline class="frequency" points="{" ".join(positions)}"/>\n')
-
-    def pieces(self) -> Iterator[str]:
-        """Yield the text of the file."""
-        height = int(2 * _MARGIN + self._rows * ROW)
-        yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-        yield f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="{self._width}" height="{height}">\n'
-        yield f"<style>\n{_STYLE}</style>\n"
-        yield from self._times(height)
-        for number, (kind, text) in enumerate(self._legend):
-            yield f'<rect class="{kind}" x="{number * 130}" y="0" width="12" height="12"/>'
-            yield f'<text x="{number * 130 + 16}" y="10">{_text(text)}</text>\n'
-        yield from self._elements
-        yield "</svg>\n"
-
-    def _times(self, height: int) -> Iterator[str]:
-        """Yield a line at round times, so that there are at most 40."""
-        step = next(size * factor for size in _powers() for factor in _ROUND_FACTORS if self._seconds <= size * factor * _MOST_LINES)
-        for number in range(self._seconds // step + 1):
-            x = self._x(self._begin + number * step)
-            yield f'<line class="time" x1="{x:.2f}" x2="{x:.2f}" y1="{_MARGIN}" y2="{height}"/>\n'
-
-    def _x(self, time: int) -> float:
-        return min(max((time - self._begin) * self._scale, 0.0), float(self._width))
-
-    def _top(self, row: int) -> float:
-        return 2 * _MARGIN + row * ROW
+    height = (rows + 1) * ROW
+    yield '<?xml version="1.0" standalone="no"?> \n'
+    yield '<!DOCTYPE svg SYSTEM "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">\n'
+    yield f'<svg width="{axis.width}" height="{height}" version="1.1" xmlns="http://www.w3.org/2000/svg">\n'
+    yield '<defs>\n  <style type="text/css">\n    <![CDATA[\n'
+    for number, (name, style) in enumerate(_STYLES):
+        yield f"      {name}{{ {style} }}{' ' if number else ''}\n"
+    yield "    ]]>\n   </style>\n</defs>\n"
+    step = _SMALL_PERIOD if fine else _PERIOD
+    while (axis.end - axis.begin) // step > _MOST_LINES:  # a clock that jumped
+        step *= 10
+    for time in range(axis.begin, axis.end, step):
+        grey, thickness = (220, 0.075) if time % _PERIOD else (192, 0.5) if time % _LONG_PERIOD else (128, 2.0)
+        x = axis.x(time)
+        style = f"stroke:rgb({grey},{grey},{grey});stroke-width:{thickness:.3f}"
+        yield f'<line x1="{x:.8f}" y1="{ROW / 2:.2f}" x2="{x:.8f}" y2="{height}" style="{style}"/>\n'
+    yield "<g>\n"
+    size = BOX / 2
+    for left, name, text in legend:
+        yield f'<rect x="{left}" width="{size:.8f}" y="0" height="{size:.1f}" class="{name}"/>\n'
+        yield f'<text transform="translate({left + size + 5:.8f}, {size:.8f})" font-size="{_LARGEST_TEXT:.8f}pt">{text}</text>\n'
+    yield "</g>\n"
 
 
-def _powers() -> Iterator[int]:
-    size = 1
-    while True:
-        yield size
-        size *= 10
+def text_size(width: float, largest: float = _LARGEST_TEXT) -> float:
+    """Return the size of a text in a box, in points; 0 if it would be too small to read.
+
+    >>> text_size(7.1), text_size(300.0, 5.0), text_size(0.001)
+    (5.0, 5.0, 0.0)
+    """
+    size = _LARGEST_TEXT
+    while size > width and size > _SMALLEST_TEXT:
+        size /= 2
+    return min(size, largest) if size > _SMALLEST_TEXT else 0.0
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
     r"""Return a text as the content of an element.
 
-    >>> _text("<script>a\x1b&b")
+    >>> escaped("<script>a\x1b&b")
     '&lt;script&gt;a^[&amp;b'
     """
     return escape(visible(text)).encode("utf-8", "replace").decode()
 
 
 def time_text(nanoseconds: int) -> str:
-    """Return a duration with its unit.
+    """Return a duration with its unit; nothing below a microsecond.
 
-    >>> time_text(31_500), time_text(2_400_000), time_text(3 * 10**9)
-    ('31.5 us', '2.4 ms', '3.00 s')
+    >>> time_text(31_500), time_text(2_400_000), time_text(3 * 10**9), time_text(999)
+    ('31.5 us', '2.4 ms', '3000.0 ms', '')
     """
+    if nanoseconds < 1000:
+        return ""
     if nanoseconds < 1_000_000:
         return f"{nanoseconds / 1000:.1f} us"
-    return f"{nanoseconds / 1_000_000:.1f} ms" if nanoseconds < _SECOND else f"{nanoseconds / _SECOND:.2f} s"
+    return f"{nanoseconds / 1_000_000:.1f} ms"

@@ -1,63 +1,87 @@
-"""The chart of input and output: a row for each task, whose bars are calls; their height tells how much data they moved."""
+"""The chart of input and output: a row for each task, whose bars are calls; their height tells how much data they moved.
+
+The text is that of perf 6.12, learnt from its charts.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
-from perfpy.views.timechart.drawing import Bar, Drawing, time_text
+from perfpy.views.timechart.drawing import BOX, ROW, Axis, escaped, head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from perfpy.analysis.timechart.io_calls import IoCall
+    from perfpy.analysis.timechart.io_calls import IoCall, IoHistory, IoTask
 
-_LEGEND: Final = (("disk", "Disk"), ("net", "Network"), ("sync", "Sync"), ("poll", "Poll"), ("error", "Error"))
-_MOST_BARS: Final = 200_000  # of the file
-_LOWEST: Final = 0.1  # share of the row's height
-_KILOBYTE: Final = 1024
+_LEGEND: Final = ((0, "disk", "Disk"), (100, "net", "Network"), (200, "sync", "Sync"), (300, "poll", "Poll"), (400, "error", "Error"))
+_FIRST_THRESHOLD: Final = 1 << 30  # bytes of a task that is shown
+_UNITS: Final = ((1 << 30, "Gbytes"), (1 << 20, "Mbytes"), (1 << 10, "Kbytes"))
+_COLOURS: Final = {"read": "disk", "write": "disk", "receive": "net", "send": "net", "sync": "sync", "poll": "poll"}
+_SYNC_HEIGHT: Final = BOX / 10
+_FULL_HEIGHT: Final = BOX / 20  # of calls with three quarters of the largest call's data and more
+_EIGHTH: Final = BOX / 8
 
 
-def draw_io(calls: Sequence[IoCall], tids: Sequence[int], comm_of: Callable[[int], str], width: int) -> tuple[Drawing, int]:
-    """Return the chart, and the number of calls that were left out because there are too many.
+def draw_io(history: IoHistory, width: int, count: int, is_chosen: Callable[[str, int], bool] | None) -> Iterator[str]:
+    """Yield the text of the chart.
 
     Args:
-        calls: of the recording.
-        tids: the tasks, in order of their rows.
-        comm_of: names.
+        history: of the recording.
         width: pixels.
+        count: the least number of tasks, if the recording has as many.
+        is_chosen: whether to show a task, by name and number; None: show those that moved most data.
     """
-    drawing = Drawing(min((call.begin for call in calls), default=0), max((call.end for call in calls), default=0), width, _LEGEND)
-    row_of = {tid: drawing.add_row() for tid in tids}
-    drawn = [call for call in calls if call.tid in row_of]
-    left_out = max(len(drawn) - _MOST_BARS, 0)
-    if left_out:
-        drawn = sorted(drawn, key=lambda call: call.begin - call.end)[:_MOST_BARS]
-    extents: dict[int, list[int]] = {}
-    for call in drawn:
-        first, last, size = extents.get(call.tid, [call.begin, call.end, 0])
-        extents[call.tid] = [min(first, call.begin), max(last, call.end), size + call.size]
-    largest = max((call.size for call in drawn), default=0)
-    for tid, (first, last, _) in extents.items():
-        drawing.add_bar(Bar(row_of[tid], first, last, "box"))
-    for call in drawn:
-        height = max(_LOWEST, math.log1p(call.size) / math.log1p(largest)) if largest and call.size else _LOWEST
-        drawing.add_bar(Bar(row_of[call.tid], call.begin, call.end, "error" if call.error else call.kind, _title(call), 1 - height, height))
-    for tid, (first, _, size) in extents.items():
-        drawing.add_text(row_of[tid], first, f"{comm_of(tid)}:{tid} ({size / _KILOBYTE:.1f} Kbytes)")
-    return drawing, left_out
+    axis = Axis.of(history.begin, history.end, width)
+    shown = _shown_tasks(history.tasks, count, is_chosen)
+    yield from head(axis, len(shown) + 1, _LEGEND, fine=False)
+    for row, task in enumerate(shown, 1):
+        yield from _row(axis, task, row * ROW)
+    yield "</svg>\n"
 
 
-def _title(call: IoCall) -> str:
-    descriptor = f" fd={call.fd}" if call.fd >= 0 else ""
-    return f"{call.kind}{descriptor} {call.size} bytes in {time_text(call.end - call.begin)}, error={call.error} merges={call.merged}"
+def _shown_tasks(tasks: Sequence[IoTask], count: int, is_chosen: Callable[[str, int], bool] | None) -> Sequence[IoTask]:
+    if is_chosen is not None:
+        return [task for task in tasks if is_chosen(task.comm, task.tid)]
+    threshold = _FIRST_THRESHOLD
+    while threshold:
+        busy = [task for task in tasks if task.size >= threshold]
+        if len(busy) >= count:
+            return busy
+        threshold //= 10
+    return [task for task in tasks if task.size]
 
 
-def busiest_io(calls: Sequence[IoCall], count: int) -> list[int]:
-    """Return the threads that moved the most data, in order of their first call."""
-    totals: dict[int, list[int]] = {}
-    for call in calls:
-        size, first = totals.get(call.tid, [0, call.begin])
-        totals[call.tid] = [size + call.size, min(first, call.begin)]
-    chosen = sorted(totals, key=lambda tid: -totals[tid][0])[:count]
-    return sorted(chosen, key=lambda tid: totals[tid][1])
+def _row(axis: Axis, task: IoTask, top: int) -> Iterator[str]:
+    left, right = axis.x(task.begin), axis.x(task.end or axis.end)
+    yield f'<rect x="{left:.8f}" width="{right - left:.8f}" y="{top:.1f}" height="{BOX:.1f}" class="process3"/>\n'
+    largest = max(call.size for call in task.calls)
+    for call in reversed(task.calls):
+        height, y = _height(call, largest, top)
+        begin, kind = axis.x(call.begin), "error" if call.error else _COLOURS[call.kind]
+        yield (
+            f"<g>\n<title>fd={call.fd} error={call.error} merges={call.merged}</title>\n"
+            f'<rect x="{begin:.8f}" width="{axis.x(call.end) - begin:.8f}" y="{y:.1f}" height="{height:.1f}" class="{kind}"/>\n</g>\n'
+        )
+    yield f'<text x="{left:.8f}" y="{top + BOX / 2:.8f}">{escaped(task.comm)}:{task.tid} ({size_text(task.size)})</text>\n'
+
+
+def _height(call: IoCall, largest: int, top: int) -> tuple[float, float]:
+    """Return the height of a call, and where it begins: calls that give data away stand at the bottom."""
+    if call.kind in ("sync", "poll"):
+        return _SYNC_HEIGHT, top + BOX - _SYNC_HEIGHT
+    quarter = 3 if call.error or not largest else min(call.size * 4 // largest, 3)
+    height = (_EIGHTH, 2 * _EIGHTH, 3 * _EIGHTH, _FULL_HEIGHT)[quarter]
+    return height, top + BOX - height if call.kind in ("write", "send") else top
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes with its unit.
+
+    >>> size_text(480), size_text(5000)
+    ('480.0 bytes', '4.9 Kbytes')
+    """
+    for unit, name in _UNITS:
+        if size > unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size:.1f} bytes"

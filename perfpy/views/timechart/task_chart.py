@@ -1,4 +1,7 @@
-"""The chart of CPUs and tasks: who ran where, who waited for a CPU or for I/O, who woke whom, and how deeply CPUs slept."""
+"""The chart of CPUs and tasks: who ran where, who waited for a CPU or was blocked, who was woken, and how deeply CPUs slept.
+
+The text is that of perf 6.12, learnt from its charts.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,28 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.timechart.task_times import BLOCKED, RUNNING, WAITING
-from perfpy.views.timechart.drawing import Bar, Drawing, time_text
+from perfpy.analysis.timechart.task_history import BLOCKED, BLOCKED_UNTIL_RUN, RUNNING, WAITING, StateIntervals
+from perfpy.views.timechart.drawing import BOX, CPU_BOX, ROW, Axis, escaped, head, text_size, time_text
+from perfpy.views.timechart.power_rows import power_elements
+from perfpy.views.timechart.wakeup_lines import wakeup_element
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.timechart.power import CpuStates
-    from perfpy.analysis.timechart.task_times import TaskTimes
+    from perfpy.analysis.timechart.power import PowerHistory
+    from perfpy.analysis.timechart.task_history import ChartedTask, TaskHistory, TaskName
 
 _LEGEND: Final = (
-    ("running", "Running"),
-    ("idle1", "Idle"),
-    ("idle3", "Deep idle"),
-    ("waiting", "Waiting for CPU"),
-    ("blocked", "Blocked on I/O"),
-)
-_MOST_BARS: Final = 200_000  # of the file
-_DEEP: Final = 2  # idle states from here on
+    (0, "sample", "Running"), (100, "c1", "Idle"), (200, "c3", "Deeper Idle"), (350, "c6", "Deepest Idle"),
+    (550, "process2", "Sleeping"), (650, "waiting", "Waiting for cpu"), (800, "blocked", "Blocked on IO"),
+)  # fmt: skip
+_LONG_WAIT: Final = 10_000_000  # nanoseconds
+_FIRST_THRESHOLD: Final = 10_000_000  # of run times, nanoseconds
+_CPU_TEXT: Final = 5.0  # the largest size of a text in a box, points
+_ROW_TEXT: Final = 1.25
+_WAIT_TEXT: Final = 2.5
 _MOST_CPUS: Final = 4096
 
 
@@ -34,136 +39,178 @@ class ChartParts(NamedTuple):
 
     Attributes:
         width: pixels.
-        tids: the tasks, in order of their rows.
-        with_cpus, with_tasks: the rows.
-        rank_of_cpu: the order of CPUs; CPUs that are absent come last.
-        is_highlighted: whether to highlight a task, by its name and run time (nanoseconds).
+        least_tasks: the least number of tasks, if the recording has as many.
+        is_chosen: whether to show a name of a task, by name and number; None: show the busiest.
+        with_cpus: whether to show the states of CPUs.
+        with_tasks: whether to show rows of tasks.
+        position_of_cpu: the order of CPUs; CPUs that are absent keep their number.
+        is_highlighted: whether to highlight a task, by its name and the length of the interval (nanoseconds).
+        cpus: of the machine.
+        cpu_model: of the machine.
     """
 
     width: int
-    tids: Sequence[int]
+    least_tasks: int
+    is_chosen: Callable[[str, int], bool] | None
     with_cpus: bool
     with_tasks: bool
-    rank_of_cpu: Mapping[int, int]
+    position_of_cpu: Mapping[int, int]
     is_highlighted: Callable[[str, int], bool]
+    cpus: int
+    cpu_model: str
 
 
-def draw_tasks(
-    times: TaskTimes, power: tuple[CpuStates, CpuStates], comm_of: Callable[[int], str], parts: ChartParts
-) -> tuple[Drawing, int]:
-    """Return the chart, and the number of segments that were too thin for it."""
-    drawing = Drawing(times.begin, times.end, parts.width, _LEGEND)
-    chart = _TaskChart(drawing, times, comm_of, parts)
-    if parts.with_cpus:
-        chart.add_cpus(*power)
-    if parts.with_tasks:
-        chart.add_tasks()
-    return drawing, chart.left_out
+def draw_tasks(history: TaskHistory, power: PowerHistory, parts: ChartParts) -> Iterator[str]:
+    """Yield the text of the chart."""
+    return _TaskChart(history, power, parts).pieces()
 
 
 class _TaskChart:
-    def __init__(self, drawing: Drawing, times: TaskTimes, comm_of: Callable[[int], str], parts: ChartParts) -> None:
-        self._drawing = drawing
-        self._times = times
-        self._comm_of = comm_of
+    def __init__(self, history: TaskHistory, power: PowerHistory, parts: ChartParts) -> None:
+        self._first = min((time for time in (history.begin, power.begin) if time), default=0)
+        self._history = history
+        self._power = power
         self._parts = parts
-        segments = times.segments
-        self._kind = times.kind
-        is_drawn = times.is_known & np.isin(times.kind, (RUNNING, WAITING, BLOCKED))
-        self._chosen, self.left_out = _longest(is_drawn, segments.end - segments.begin)
-        self._totals = _run_times(times)
+        self._axis = Axis.of(self._first, max(history.end, power.end), parts.width)
+        self._cpus = min(max(history.cpus, power.cpus, parts.cpus), _MOST_CPUS)
+        self._shown = _shown_names(history.tasks, parts) if parts.with_tasks else []
+        self._intervals_of = _IntervalsByName(history.intervals)
+        self._row_of: dict[int, int] = {}
 
-    def add_cpus(self, idle: CpuStates, frequency: CpuStates) -> None:
-        """Add a row for each CPU."""
-        segments, parts = self._times.segments, self._parts
-        is_running = self._kind == RUNNING
-        cpus = np.unique(np.concatenate([segments.cpu[is_running & (segments.cpu >= 0)], idle.cpu, frequency.cpu]))[:_MOST_CPUS]
-        row_of = {}
-        for cpu in sorted(cpus.tolist(), key=lambda cpu: (parts.rank_of_cpu.get(cpu, len(cpus)), cpu)):
-            row_of[cpu] = self._drawing.add_row()
-            self._drawing.add_bar(Bar(row_of[cpu], self._times.begin, self._times.end, "cpu"))
-            self._drawing.add_text(row_of[cpu], self._times.begin, f"CPU {cpu}")
-        for cpu, begin, end, state in zip(*(column.tolist() for column in idle), strict=True):
-            if cpu in row_of:
-                kind = "idle1" if state == 1 else "idle2" if state <= _DEEP else "idle3"
-                self._drawing.add_bar(Bar(row_of[cpu], begin, end, kind, f"C{state} for {time_text(end - begin)}"))
-        if parts.with_tasks:
-            rows = np.flatnonzero(self._chosen & is_running & np.isin(segments.cpu, cpus))
-            for tid, begin, end, cpu in self._columns(rows):
-                self._drawing.add_bar(Bar(row_of[cpu], begin, end, self._running_kind(tid), self._title(tid, "runs", begin, end)))
-        self._add_frequencies(frequency, row_of)
+    def pieces(self) -> Iterator[str]:
+        rows = 2 * self._cpus + len(self._shown) + 1
+        yield from head(self._axis, rows, _LEGEND, fine=True)
+        for cpu in range(self._cpus):
+            yield self._cpu_box(cpu)
+        for task in self._history.tasks:
+            for name in reversed(task.names):
+                if name.comm is not None:
+                    yield from self._cpu_intervals(task, name)
+        row = 2 * self._cpus + 2
+        for task, name in self._shown:
+            yield from self._task_row(task, name, row)
+            self._row_of[name.number] = row
+            row += 1
+        if self._parts.with_cpus:
+            yield from power_elements(self._power, self._axis, self._first, self._cpus, self._parts.position_of_cpu)
+        if self._parts.with_tasks:
+            yield from self._wakeups()
+        yield "</svg>\n"
 
-    def _add_frequencies(self, frequency: CpuStates, row_of: dict[int, int]) -> None:
-        highest = int(frequency.state.max(initial=0))
-        for cpu, row in row_of.items():
-            own = np.flatnonzero(frequency.cpu == cpu)
-            points = zip(frequency.begin[own].tolist(), frequency.state[own].tolist(), strict=True)
-            if highest and len(own) > 1:
-                self._drawing.add_curve(row, [(time, state / highest) for time, state in points])
+    def _top_of_cpu(self, cpu: int) -> int:
+        return ROW * (2 * self._parts.position_of_cpu.get(cpu, cpu) + 1)
 
-    def add_tasks(self) -> None:
-        """Add a row for each task, and lines for wakeups between them."""
-        segments = self._times.segments
-        row_of: dict[int, int] = {}
-        for tid in self._parts.tids:
-            row_of[tid] = self._drawing.add_row()
-            own = np.flatnonzero((segments.tid == tid) & self._times.is_known)
-            if not len(own):
+    def _cpu_box(self, cpu: int) -> str:
+        top, axis = self._top_of_cpu(cpu), self._axis
+        left, right = axis.x(axis.begin), axis.x(axis.end)
+        box = f'<g>\n<rect x="{left:.8f}" width="{right - left:.8f}" y="{top:.1f}" height="{CPU_BOX:.1f}" class="cpu"/>\n'
+        label = f'<text x="{10 + left:.8f}" y="{top + BOX / 2:.8f}">CPU {cpu}</text>\n'
+        model = f'<text transform="translate({10 + left:.8f},{top + CPU_BOX - 4:.8f})" font-size="1.25pt">{self._parts.cpu_model}</text>\n'
+        return f"{box}{label}{model}</g>\n"
+
+    def _cpu_intervals(self, task: ChartedTask, name: TaskName) -> Iterator[str]:
+        """Yield the intervals of a task in the rows of the CPUs."""
+        comm = escaped(name.comm or "")
+        for kind, begin, end, cpu in self._intervals_of.newest_first(name.number):
+            if kind != RUNNING:
                 continue
-            first, last = int(segments.begin[own[0]]), int(segments.end[own[-1]])
-            self._drawing.add_bar(Bar(row_of[tid], first, last, "box"))
-            kinds = {
-                RUNNING: ("runs", self._running_kind(tid)),
-                WAITING: ("waits for a CPU", "waiting"),
-                BLOCKED: ("is blocked", "blocked"),
-            }
-            for row in own[self._chosen[own]].tolist():
-                words, kind = kinds[int(self._kind[row])]
-                begin, end = int(segments.begin[row]), int(segments.end[row])
-                self._drawing.add_bar(Bar(row_of[tid], begin, end, kind, self._title(tid, words, begin, end)))
-            self._drawing.add_text(row_of[tid], first, f"{self._comm_of(tid)}:{tid} {time_text(self._totals.get(tid, 0))}")
-        wakeups = self._times.wakeups
-        known = np.array(self._parts.tids, np.int64)
-        both = np.flatnonzero(np.isin(wakeups.woken, known) & np.isin(wakeups.waker, known) & (wakeups.waker != wakeups.woken))[:_MOST_BARS]
-        for row in both.tolist():
-            self._drawing.add_line((row_of[int(wakeups.waker[row])], row_of[int(wakeups.woken[row])]), int(wakeups.time[row]))
+            width = self._axis.x(end) - self._axis.x(begin)
+            size = text_size(width, _CPU_TEXT)
+            text = f'<text transform="rotate(90)" font-size="{size:.8f}pt">{comm}</text>\n' if size else ""
+            yield (
+                f'<g transform="translate({self._axis.x(begin):.8f},{self._top_of_cpu(cpu):.8f})">\n'
+                f"<title>{task.tid} {comm} running {time_text(end - begin)}</title>\n<desc>Switched because:\n</desc>\n"
+                f'<rect x="0" width="{width:.8f}" y="0" height="{CPU_BOX:.1f}" class="{self._kind(name, begin, end)}"/>\n{text}</g>\n'
+            )
 
-    def _columns(self, rows: NDArray[np.intp]) -> zip[tuple[int, int, int, int]]:
-        segments = self._times.segments
-        return zip(*(column[rows].tolist() for column in (segments.tid, segments.begin, segments.end, segments.cpu)), strict=True)
+    def _kind(self, name: TaskName, begin: int, end: int) -> str:
+        return "sample_hi" if self._parts.is_highlighted(name.comm or "", end - begin) else "sample"
 
-    def _running_kind(self, tid: int) -> str:
-        return "highlighted" if self._parts.is_highlighted(self._comm_of(tid), self._totals.get(tid, 0)) else "running"
+    def _task_row(self, task: ChartedTask, name: TaskName, row: int) -> Iterator[str]:
+        axis, top = self._axis, row * ROW
+        left, right = axis.x(name.begin), axis.x(name.end or axis.end)
+        yield f'<rect x="{left:.8f}" width="{right - left:.8f}" y="{top:.1f}" height="{BOX:.1f}" class="process"/>\n'
+        for kind, begin, end, cpu in self._intervals_of.newest_first(name.number):
+            if kind == RUNNING:
+                yield self._running(top, begin, end, cpu)
+            elif kind in (BLOCKED, BLOCKED_UNTIL_RUN):
+                yield self._blocked(top, begin, end, cpu, "" if kind == BLOCKED else "<desc>Blocked on:\n</desc>\n")
+            elif kind == WAITING:
+                yield self._waiting(top, begin, end, cpu)
+        label = f"{escaped(name.comm or '')}:{task.tid} ({name.run_time / 1e6:.1f}ms)"
+        yield f'<text x="{left:.8f}" y="{top + BOX / 2:.8f}">{label}</text>\n'
 
-    def _title(self, tid: int, words: str, begin: int, end: int) -> str:
-        return f"{tid} {self._comm_of(tid)} {words} {time_text(end - begin)}"
+    def _running(self, top: int, begin: int, end: int, cpu: int) -> str:
+        left = self._axis.x(begin)
+        width = self._axis.x(end) - left
+        size = text_size(width, _ROW_TEXT)
+        kind = "sample_hi" if self._parts.is_highlighted("", end - begin) else "sample"  # perf highlights names in the rows of CPUs only
+        text = f'<text x="{left:.8f}" y="{top + BOX - 1:.8f}" font-size="{size:.8f}pt">{cpu + 1}</text>\n' if size else ""
+        return (
+            f"<g>\n<title>#{cpu} running {time_text(end - begin)}</title>\n<desc>Switched because:\n</desc>\n"
+            f'<rect x="{left:.8f}" width="{width:.8f}" y="{top:.1f}" height="{BOX:.1f}" class="{kind}"/>\n{text}</g>\n'
+        )
+
+    def _blocked(self, top: int, begin: int, end: int, cpu: int, description: str) -> str:
+        left = self._axis.x(begin)
+        width = self._axis.x(end) - left
+        return (
+            f"<g>\n<title>#{cpu} blocked {time_text(end - begin)}</title>\n{description}"
+            f'<rect x="{left:.8f}" width="{width:.8f}" y="{top:.1f}" height="{BOX:.1f}" class="blocked"/>\n</g>\n'
+        )
+
+    def _waiting(self, top: int, begin: int, end: int, cpu: int) -> str:
+        left, length = self._axis.x(begin), end - begin
+        width = self._axis.x(end) - left
+        kind = "WAITING" if length > _LONG_WAIT else "waiting"
+        size = text_size(width, _WAIT_TEXT)
+        text = f'<text transform="rotate(90)" font-size="{size:.8f}pt"> {time_text(length)}</text>\n' if size else ""
+        return (
+            f'<g transform="translate({left:.8f},{top:.8f})">\n<title>#{cpu} waiting {time_text(length)}</title>\n'
+            "<desc>Waiting on:\n</desc>\n"
+            f'<rect x="0" width="{width:.8f}" y="0" height="{BOX:.1f}" class="{kind}"/>\n{text}</g>\n'
+        )
+
+    def _wakeups(self) -> Iterator[str]:
+        tasks = {task.tid: task for task in self._history.tasks}
+        for wakeup in reversed(self._history.wakeups):
+            waker, woken = (self._row_at(tasks.get(tid), tid, wakeup.time) for tid in (0, wakeup.woken))
+            yield wakeup_element(self._axis.x(wakeup.time), waker, woken)
+
+    def _row_at(self, task: ChartedTask | None, tid: int, time: int) -> tuple[int, str]:
+        """Return the row and the name of a task at a time; row 0: the chart lacks it."""
+        names = list(reversed(task.names)) if task else []
+        shown = [name for name in names if name.number in self._row_of]
+        current = [name for name in shown if name.begin <= time <= (name.end or self._axis.end)]
+        named = [name for name in names if name.comm is not None]
+        chosen = (current or shown or named[-1:])[:1]
+        row = self._row_of.get(chosen[0].number, 0) if chosen else 0
+        return row, escaped(chosen[0].comm or "") if chosen else f"[{tid}]"
 
 
-def _longest(is_drawn: NDArray[np.bool_], length: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-    """Return a mask of the longest segments that are drawn, as many as fit, and the number of the others."""
-    rows = np.flatnonzero(is_drawn)
-    if len(rows) <= _MOST_BARS:
-        return is_drawn, 0
-    kept = rows[np.argsort(-length[rows], kind="stable")[:_MOST_BARS]]
-    chosen = np.zeros(len(is_drawn), bool)
-    chosen[kept] = True
-    return chosen, len(rows) - len(kept)
+class _IntervalsByName:
+    """StateIntervals grouped by name."""
+
+    def __init__(self, intervals: StateIntervals) -> None:
+        order = np.argsort(intervals.name, kind="stable")
+        self._intervals = StateIntervals._make(column[order] for column in intervals)
+
+    def newest_first(self, number: int) -> Iterator[tuple[int, ...]]:
+        """Return kind, begin, end and CPU of a name's intervals."""
+        first, last = np.searchsorted(self._intervals.name, (number, number + 1))
+        columns: Sequence[NDArray[np.int64]] = self._intervals[1:]
+        return zip(*(column[first:last][::-1].tolist() for column in columns), strict=True)
 
 
-def _run_times(times: TaskTimes) -> dict[int, int]:
-    """Return the run time of each thread."""
-    segments = times.segments
-    rows = segments.kind == RUNNING
-    tids, which = np.unique(segments.tid[rows], return_inverse=True)
-    totals = np.zeros(len(tids), np.int64)
-    np.add.at(totals, which.ravel(), (segments.end - segments.begin)[rows])
-    return dict(zip(tids.tolist(), totals.tolist(), strict=True))
-
-
-def busiest(times: TaskTimes, count: int) -> list[int]:
-    """Return the threads with the longest run times, in order of their first segment."""
-    totals = _run_times(times)
-    chosen = sorted(totals, key=lambda tid: -totals[tid])[:count]
-    tids, first = np.unique(times.segments.tid, return_index=True)
-    begin_of = dict(zip(tids.tolist(), times.segments.begin[first].tolist(), strict=True))
-    return sorted(chosen, key=lambda tid: begin_of[tid])
+def _shown_names(tasks: Sequence[ChartedTask], parts: ChartParts) -> list[tuple[ChartedTask, TaskName]]:
+    """Return the names that have a row."""
+    named = [(task, name) for task in tasks for name in reversed(task.names) if name.comm is not None]
+    if parts.is_chosen is not None:
+        return [(task, name) for task, name in named if parts.is_chosen(name.comm or "", task.tid)]
+    threshold = _FIRST_THRESHOLD
+    while threshold:
+        busy = [(task, name) for task, name in named if name.run_time >= threshold]
+        if len(busy) >= parts.least_tasks:
+            return busy
+        threshold //= 10
+    return [(task, name) for task, name in named if name.run_time]

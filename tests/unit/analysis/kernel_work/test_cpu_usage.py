@@ -66,3 +66,9 @@ def test_interrupts_before_the_first_switch_of_a_task_do_not_count():
 def test_times_that_go_back_give_no_negative_run_times():
     usage = measure_usage(switches_of([(100, 0, 0, 1), (50, 0, 1, 2), (10, 0, 2, 0)]), {IRQ: interrupts_of([(90, 10, 1)])})
     assert (usage.tasks, usage.total) == ([], 0)
+
+
+def test_a_recorded_format_may_lack_the_names():
+    switches = switches_of(RUNS)
+    del switches.fields["prev_comm"], switches.fields["next_comm"]
+    assert {task.comm for task in measure_usage(switches, {}).tasks} == {""}

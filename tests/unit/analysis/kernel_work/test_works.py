@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.kernel_work.events import ENTRY, EXIT, RAISE, WorkEvents
-from perfpy.analysis.kernel_work.works import find_intervals, make_history, make_rows, sorted_rows
+from perfpy.analysis.kernel_work.works import find_intervals, make_history, make_rows, sorted_rows, total_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,3 +78,8 @@ def test_the_longest_run_is_the_first_of_equal_ones():
     work = events.work_numbers()
     (row,) = make_rows(events, work, find_intervals(events, work, ENTRY, EXIT))
     assert (row.intervals, row.total, row.longest, row.begin, row.end, row.average) == (3, 23, 9, 10, 19, 7)
+
+
+def test_the_time_between_times_far_apart_does_not_overflow():
+    events = events_of("REX", times=[-(1 << 62) - 1, 0, 1 << 62])
+    assert total_of([], events).span == (1 << 63) + 1

@@ -47,12 +47,13 @@ def titles(elements: list[ElementTree.Element]) -> list[str]:
     return [element.text or "" for element in elements if element.tag.endswith("title")]
 
 
-def test_bars_show_states_of_tasks_and_their_lengths(tmp_path):
+def test_spans_show_states_of_tasks_and_their_lengths(tmp_path):
     shown = titles(draw(tmp_path, switched(), "-T"))
-    assert [text for text in shown if text.startswith("101 ")] == [
-        "101 b runs 3.0 ms", "101 b waits for a CPU 1.0 ms", "101 b runs 2.0 ms",
+    assert [text for text in shown if text.startswith("#")] == [
+        "#0 running 1.0 ms", "#0 waiting ", "#0 blocked 3.0 ms", "#0 running 2.0 ms",
+        "#0 running 2.0 ms", "#0 waiting 1.0 ms", "#0 running 3.0 ms",
     ]  # fmt: skip
-    assert any(text.startswith("100 ") and text.endswith("is blocked 3.0 ms") for text in shown)
+    assert [text for text in shown if text.startswith("101 ")] == ["101 b running 2.0 ms", "101 b running 3.0 ms"]
 
 
 def test_hostile_names_stay_text(tmp_path):
@@ -63,34 +64,61 @@ def test_hostile_names_stay_text(tmp_path):
 
 def test_cpus_have_idle_states_and_frequencies(tmp_path):
     elements = draw(tmp_path, switched(), "-P")
-    assert titles(elements) == ["C3 for 1.0 ms"]
-    assert [element.get("class") for element in elements if element.tag.endswith("polyline")] == ["frequency"]
+    assert [element.get("class") for element in elements if element.get("class") in ("c1", "c3", "c6")][3:] == ["c3"]
+    assert [element.text for element in elements if element.get("font-size") == "0.25pt"][-1] == "     1000"
 
 
 @pytest.mark.parametrize(
-    ("words", "tids"), [((), {"100", "101"}), (("-n", "1"), {"101"}), (("-p", "b"), {"101"}), (("-p", "100"), {"100"})]
+    ("words", "tids"), [((), {"100", "101"}), (("-n", "1"), {"100", "101"}), (("-p", "b"), {"101"}), (("-p", "100"), {"100"})]
 )
-def test_options_choose_the_tasks(words, tids, tmp_path):
-    assert {text.split()[0] for text in titles(draw(tmp_path, switched(), "-T", *words))} == tids
+def test_options_choose_the_rows_of_tasks(words, tids, tmp_path):
+    labels = [element.text or "" for element in draw(tmp_path, switched(), "-T", *words) if element.tag.endswith("text")]
+    assert {text.split(":")[1].split()[0] for text in labels if text.endswith("ms)")} == tids
 
 
-@pytest.mark.parametrize(("text", "count"), [("4ms", 2), ("6ms", 0), ("b", 2)])
-def test_tasks_are_highlighted_by_name_or_run_time(text, count, tmp_path):
+@pytest.mark.parametrize(("text", "count"), [("3ms", 2), ("6ms", 0), ("b", 2)])
+def test_spans_are_highlighted_by_name_or_length(text, count, tmp_path):
     elements = draw(tmp_path, switched(), "-T", f"--highlight={text}")
-    assert sum(element.get("class") == "highlighted" for element in elements) == count
+    assert sum(element.get("class") == "sample_hi" for element in elements) == count
+
+
+def test_a_task_has_a_row_for_each_name(tmp_path):
+    """A span that began under one name and ended under another is lost, as in perf's chart."""
+    recording = EventRecording([_SWITCH], comms={100: "sh"})
+    for time, before, after in ((1, 0, 100), (3, 100, 0), (4, 0, 100)):
+        recording.event(_SWITCH, time * 10**7, b"", before, 120, 1, b"", after, 120, tid=before)
+    recording.rename(100, "make", 5 * 10**7)
+    for time, before, after in ((6, 100, 0), (7, 0, 100), (8, 100, 0)):
+        recording.event(_SWITCH, time * 10**7, b"", before, 120, 1, b"", after, 120, tid=before)
+    labels = [element.text for element in draw(tmp_path, recording) if element.tag.endswith("text")]
+    assert [text for text in labels if text and text.endswith("ms)")] == ["make:100 (10.0ms)", "sh:100 (20.0ms)"]
+
+
+def test_a_clock_that_jumps_does_not_lengthen_the_file(tmp_path):
+    recording = switched().event(_SWITCH, 1 << 62, b"", 100, 120, 1, b"", 0, 120, tid=100)
+    assert len(draw(tmp_path, recording)) < 110_000
 
 
 def test_calls_are_joined_lengthened_and_left_out(tmp_path):
     recording = EventRecording([_READ, _READ_END], comms={100: "cat"})
     for begin, end, result in ((1000, 2000, 512), (2500, 3000, 512), (50_000, 51_000, -11)):
         recording.event(_READ, begin, 0, 3, 0, 4096).event(_READ_END, end, 0, result)
-    assert titles(draw(tmp_path, recording)) == [
-        "disk fd=3 512 bytes in 1.0 us, error=0 merges=0", "disk fd=3 512 bytes in 0.5 us, error=0 merges=0",
-        "disk fd=3 0 bytes in 1.0 us, error=11 merges=0",
+    recording.event(_READ, 60_000, 0, 4, 0, 4096).event(_READ, 61_000, 0, 4, 0, 4096)
+    exact = ("--io-min-time=1ns", "--io-merge-dist=1ns")
+    assert titles(draw(tmp_path, recording, *exact)) == [
+        "fd=3 error=-11 merges=0", "fd=3 error=0 merges=0", "fd=3 error=0 merges=0",
     ]  # fmt: skip
-    assert titles(draw(tmp_path, recording, "--io-skip-eagain", "--io-merge-dist=500ns", "--io-min-time=1us")) == [
-        "disk fd=3 1024 bytes in 2.5 us, error=0 merges=1"
-    ]
+    joined = draw(tmp_path, recording, "--io-skip-eagain", "--io-merge-dist=500ns", "--io-min-time=1us")
+    assert titles(joined) == ["fd=3 error=0 merges=1"]
+    assert [element.text for element in joined if (element.text or "").startswith("cat")] == ["cat:100 (1024.0 bytes)"]
+
+
+def test_a_call_that_has_not_returned_lasts_until_the_end(tmp_path):
+    recording = EventRecording([_READ, _READ_END], comms={100: "cat", 101: "dd"})
+    recording.event(_READ, 10**9, 0, 3, 0, 4096).event(_READ_END, 2 * 10**9, 0, 512)
+    recording.event(_READ, 3 * 10**9, 0, 3, 0, 4096).event(_READ, 5 * 10**9, 0, 3, 0, 1, tid=101)
+    bars = [element for element in draw(tmp_path, recording) if element.get("class") == "disk"]
+    assert [float(bar.get("x", 0)) + float(bar.get("width", 0)) for bar in bars[1:]] == pytest.approx([1000.0, 250.0])
 
 
 @pytest.mark.parametrize(

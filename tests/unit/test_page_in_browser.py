@@ -361,7 +361,7 @@ def test_time_on_the_cpu_and_off_it_is_one_picture(page: Browser) -> None:
     assert page.texts("#legend .entry") == ["own code 100\u00a0%", "waiting 2.000 s"]
     assert "waited" in page.text("#change-legend")
     # time on the CPU comes first in the panel, with shares of its own
-    assert page.texts("#details h2, #details h3") == ["Most CPU time itself", "Waiting, by state"]
+    assert page.texts("#details h2, #details h3") == ["Most CPU time itself", "Most time waiting"]
     assert page.texts("#details .neighbours li") == ["50.00%\nhot", "50.00%\nquery", "100.00%\nnap"]
     rows = {name: (on, off) for on, off, name in functions(page, 0, 1, 3)}
     assert (rows["hot"], rows["nap"]) == (("41.67%", "0.00%"), ("0.00%", "16.67%"))

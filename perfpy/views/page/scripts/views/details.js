@@ -37,7 +37,7 @@ export class Details {
     const [ran, waited] = tree.totals.map(total => total || 1);
     return [
       ...(tree.totals[0] ? [el("h2", { textContent: "Most CPU time itself" }), this.list(most([self[0]], 8), "", ran)] : []),
-      ...(tree.totals[1] ? [el("h3", { textContent: "Waiting, by state" }), this.list(most([self[1]], 3), "", waited)] : []),
+      ...(tree.totals[1] ? [el("h3", { textContent: "Most time waiting" }), this.list(most([self[1]], 3), "", waited)] : []),
       hint,
     ];
   }

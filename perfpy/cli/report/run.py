@@ -251,7 +251,15 @@ class ReportRun:
             from perfpy.views.report.screens.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui requires the module {error.name}; pip install 'perfpy[tui]'")
-        ReportBrowser(report, self._header_lines, full_names=self._options.full_names, code=self._code, verdict=self._verdict(report)).run()
+        options = self._options
+        ReportBrowser(
+            report,
+            self._header_lines,
+            full_names=options.full_names,
+            code=self._code,
+            verdict=self._verdict(report),
+            own_first=options.children is None and not options.latency,
+        ).run()
         return 0
 
     def _code(self, event: FileEvent, function: str) -> CodeScreen:

@@ -11,6 +11,7 @@ import numpy as np
 from rich.text import Text
 
 from perfpy.analysis.samples.locations import ROLE_BITS
+from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
@@ -81,20 +82,24 @@ class BrowsedReport:
 
     Args:
         full_names: show names of functions with all arguments.
+        own_first: sort rows by own share at the start.
+        waits_first: begin with the event of waits.
 
     Raises:
         ValueError: The report has no samples.
     """
 
-    def __init__(self, report: Report, *, full_names: bool = False) -> None:
+    def __init__(self, report: Report, *, full_names: bool = False, own_first: bool = False, waits_first: bool = False) -> None:
         self.report = report
         self.full_names = full_names
         self._tables = [histogram for histogram in report.histograms if histogram.leader.samples]
+        if waits_first:
+            self._tables.sort(key=lambda histogram: not is_off_cpu(histogram.leader.event))
         if not self._tables:
             raise ValueError("a report without samples has no rows to browse")
         self._index = 0
         self.relative = False  # whether shares are relative to the filtered rows
-        self.own_first = False  # whether rows are sorted by their own share, without callees
+        self.own_first = own_first  # whether rows are sorted by their own share, without callees
         self.filters: list[Filter] = []
         self.least = 0.0  # percent; smaller rows are skipped
         self.rows()

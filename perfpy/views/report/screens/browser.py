@@ -23,6 +23,7 @@ from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.report.screens.browsed import BrowsedReport, Filter
+from perfpy.views.report.screens.screen import begins_with_wait
 from perfpy.views.report.screens.row_list import RowList
 from perfpy.views.verdict.sentence import FEW_SAMPLES
 
@@ -154,6 +155,7 @@ class ReportBrowser(App[None]):
         full_names: bool = False,
         code: Callable[[FileEvent, str], Screen[None]] | None = None,
         verdict: Sequence[Sentence] = (),
+        own_first: bool = False,
     ) -> None:
         """Set up the application.
 
@@ -163,10 +165,11 @@ class ReportBrowser(App[None]):
             full_names: show full names of functions.
             code: makes the screen of a function.
             verdict: the sentences above the rows.
+            own_first: sort rows by own share at the start.
         """
         super().__init__()
         self._verdict = verdict
-        self.model = BrowsedReport(report, full_names=full_names)
+        self.model = BrowsedReport(report, full_names=full_names, own_first=own_first, waits_first=begins_with_wait(verdict))
         self._header = header
         self._code = code
         self._rows: list[int] = []

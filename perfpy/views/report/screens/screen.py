@@ -131,9 +131,14 @@ def _tables(report: Report, options: ScreenOptions) -> list[Histogram]:
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
     if not options.every_row:
         tables = [histogram for histogram in tables if not lacks_stacks(histogram)] or tables
-    if options.verdict and options.verdict[0].rule in _OF_WAITS:
+    if begins_with_wait(options.verdict):
         tables.sort(key=lambda histogram: not is_off_cpu(histogram.leader.event))
     return tables
+
+
+def begins_with_wait(verdict: Sequence[Sentence]) -> bool:
+    """Whether the first sentence is on waits."""
+    return bool(verdict) and verdict[0].rule in _OF_WAITS
 
 
 def show_verdict(verdict: Sequence[Sentence], console: Console) -> int:

@@ -17,7 +17,8 @@ from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.screens.hottest import HottestPath, Stretch
-from perfpy.views.report.screens.screen import ScreenOptions, show_report
+from perfpy.views.report.screens.screen import ScreenOptions, begins_with_wait, show_report
+from perfpy.views.verdict.sentence import Sentence
 from tests.builders.elf import Elf
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.own_corpus import unpack
@@ -353,3 +354,10 @@ def test_common_values_are_never_shortened(width: int, title: str, tmp_path: Pat
         built.sample(ip=0x401004 + time, pid=7, tid=7, time=5 + time, period=1, misc=2)
     (tmp_path / "perf.data").write_bytes(built.file())
     assert next(line for line in shown(tmp_path / "perf.data", width) if line.startswith("cpu-clock")).startswith(title)
+
+
+def test_a_verdict_on_waits_puts_their_table_first() -> None:
+    wait, work = Sentence("longest wait", "", {}), Sentence("hot function", "", {})
+    assert begins_with_wait([wait, work])
+    assert not begins_with_wait([work, wait])
+    assert not begins_with_wait([])

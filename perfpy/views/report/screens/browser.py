@@ -23,8 +23,8 @@ from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.report.screens.browsed import BrowsedReport, Filter
-from perfpy.views.report.screens.screen import begins_with_wait
 from perfpy.views.report.screens.row_list import RowList
+from perfpy.views.report.screens.screen import begins_with_wait
 from perfpy.views.verdict.sentence import FEW_SAMPLES
 
 if TYPE_CHECKING:

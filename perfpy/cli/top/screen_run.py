@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfpy.views.top.rates import Subject
 
 _KILLED: Final = 128  # plus the signal's number: the exit status
-_FIRST: Final = 1.0  # seconds until the first update at the latest
+_FIRST: Final = 0.3  # seconds until the first update at the latest: few samples soon are better than an empty screen
 _LONGEST_WAIT: Final = 1.0  # seconds
 
 

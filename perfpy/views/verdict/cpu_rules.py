@@ -64,10 +64,10 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
     numbers, names = {"samples": float(functions.samples), "points": points}, {}
     doubt = f": shares are uncertain by up to ±{points:.0f} points"
     if functions.samples < NO_SHARES:
-        first = functions.hottest(1)[0]
-        count = functions.samples_of(first.number)
+        first = next(iter(functions.hottest(1)), None)  # None: damaged samples without a period
+        count = functions.samples_of(first.number) if first else 0
         doubt = f": too few for shares of {_noun(evidence)}"
-        if first.category == OWN and first.name and count > 1 and count >= HALF * functions.samples:
+        if first and first.category == OWN and first.name and count > 1 and count >= HALF * functions.samples:
             numbers["in function"], names["function of most"] = float(count), first.name
             which = "all" if count == functions.samples else f"{count}"
             doubt = f", {which} of them in {function_text(first.name)}{_source(evidence, first)}{doubt}"

@@ -50,9 +50,7 @@ class SourceTexts:
         """Return the texts after the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
         return self._texts_of_frames(frames, self._offset if offsets else lambda _frame, _address: UNKNOWN_LINE)
 
-    def code(
-        self, frames: Sequence[int] | NDArray[np.int64], are_callers: NDArray[np.bool_] | None = None
-    ) -> list[tuple[str, int] | None]:
+    def code(self, frames: Sequence[int] | NDArray[np.int64], are_callers: NDArray[np.bool_] | None = None) -> list[tuple[str, int] | None]:
         """Return the path and the line for each frame, None if unknown; callers (default: none) have the address after the call."""
         back = None if are_callers is None else are_callers.astype(np.uint64)
         lines, paths = self._infos.code_lines(np.asarray(frames, np.int64), back), self._infos.paths

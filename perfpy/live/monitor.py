@@ -108,8 +108,7 @@ class LiveMonitor:
         jit: LiveJitNames | None = None,
         only_python: bool = False,
     ) -> None:
-        self._rings = rings
-        self._options = options
+        self._rings, self._options = rings, options
         self.zero = zero
         self._jit = jit
         tracing_data = rings.tracing_data()
@@ -124,8 +123,8 @@ class LiveMonitor:
         self._waits = self._new_waits(plan, events, own) if plan else None
         self._window = LiveWindow(events, rings.features, tracing, own=own, hidden=hidden, dropped=dropped)
         layout = id_layout(events[0].attr.sample_type)
-        has_data_maps = any(event.attr.mmap_data for event in events)
-        self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=has_data_maps, namespaces=rings.options.side_band.namespaces)
+        data_mmaps = any(event.attr.mmap_data for event in events)
+        self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=data_mmaps, namespaces=rings.options.side_band.namespaces)
         self._tasks = LiveTasks(self._window.table, self._present_state)
         self._symbols = LiveSymbols(self._tasks, symbols)
         self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs

@@ -206,20 +206,14 @@ class Recording:
         return self.make_timeline(keep_exited=False)
 
     def make_timeline(self, *, keep_exited: bool, has_spaces: bool = True) -> TaskTimeline:
-        """Return a new timeline.
-
-        Args:
-            keep_exited: threads keep their names when they exit, as in perf report.
-            has_spaces: False for a timeline of names only, which is made sooner.
-        """
+        """Return a new timeline; keep_exited: threads keep their names when they exit; has_spaces: False for names only, made sooner."""
         from perfpy.abi.task_columns import NAMING_TYPES, TASK_TYPES
         from perfpy.symbols.tasks.address_space import TaskTimeline, kernel_name
 
         listed = self.data.features.get("build_id", ())
         build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
-        types = TASK_TYPES if has_spaces else NAMING_TYPES
-        types = types - {RecordType.EXIT} if keep_exited else types  # exits do not matter then
+        types = (TASK_TYPES if has_spaces else NAMING_TYPES) - ({RecordType.EXIT} if keep_exited else set())
         return TaskTimeline(self.data.side_band(types).tasks(), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:

@@ -59,7 +59,7 @@ def program_of(args: Sequence[str]) -> list[str]:
 def refuse_file(word: str) -> None:
     """Raise UsageError if the first word is a path, but of no program."""
     if os.path.isdir(word):
-        raise UsageError(f"{word} is a directory; perfpy {os.path.join(word, 'PROGRAM')} records a program in it")
+        raise UsageError(f"{word} is a directory; perfpy {word.rstrip('/')}/PROGRAM records a program in it")
     if os.path.isfile(word):
         if "/" not in word and os.access(word, os.X_OK):
             raise UsageError(f"{word} is not in PATH; perfpy ./{word} records the program in this folder")

@@ -57,7 +57,6 @@ class TopRun:
         from perfpy.live.rings import LiveRings
 
         options = self._options
-        symbols = self._request.symbol_options()
         events, filters = events_with_filters(options)
         with ExitStack() as stack:
             rings = LiveRings(events, filters, self._request.record_options(), _tell)
@@ -68,7 +67,7 @@ class TopRun:
             monitor = LiveMonitor(
                 rings,
                 report_options,
-                symbols,
+                self._request.symbol_options(),
                 shows_self=options.show_self,
                 hidden=hidden,
                 zero=options.zero,
@@ -85,13 +84,12 @@ class TopRun:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
             signals = stack.enter_context(Wakeups((*_STOPPING, *((signal.SIGWINCH,) if self._is_screen else ()))))
             subject = self._request.subject(rings)
-            if self._is_screen:
+            output = None if self._is_screen else self._output(subject)
+            monitor.begin()
+            if output is None:
                 from perfpy.cli.top.screen_run import ScreenRun  # needs a terminal
 
-                monitor.begin()
                 return ScreenRun(rings, monitor, subject, options, hurry.end).run(signals)
-            output = self._output(subject)
-            monitor.begin()
             return self._loop(rings, monitor, signals, output, hurry)
 
     def _jit_names(self, stack: ExitStack) -> LiveJitNames | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.perfdata.records.event_table import EventTable
     from perfpy.symbols.dso import DsoTable
-    from perfpy.symbols.tasks.outdated_records import TaskNumbers
+    from perfpy.symbols.tasks.outdated_records import RecordedTaskNumbers
 
 _WORTH_FORGETTING: Final = 4096  # records
 _MOST_MAPS: Final = 4096  # mappings recorded for one process before they are compared with its present ones
@@ -118,7 +118,7 @@ class LiveTasks:
         self._size = sum(map(len, self._parts))
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * self._size)
 
-    def _ended(self, records: RawRecords, numbers: TaskNumbers, before: int) -> NDArray[np.uint32]:
+    def _ended(self, records: RawRecords, numbers: RecordedTaskNumbers, before: int) -> NDArray[np.uint32]:
         """Return the processes and threads that have ended, also those whose EXIT was lost. Those count from the second call on."""
         rows = records.rows
         exits = (rows["type"] == RecordType.EXIT) & (rows["key"] < np.uint64(before))
@@ -153,7 +153,7 @@ class LiveTasks:
                 self._parts.append(now)
 
 
-def _with_parents(records: RawRecords, numbers: TaskNumbers, pids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _with_parents(records: RawRecords, numbers: RecordedTaskNumbers, pids: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return processes, and those that they were forked from."""
     forks = records.rows["type"] == RecordType.FORK
     children, parents = numbers.pid[forks], numbers.parent[forks]

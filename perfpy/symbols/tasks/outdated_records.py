@@ -24,7 +24,7 @@ _NO_PID: Final = 0xFFFFFFFF  # of the kernel's mappings
 _MOST_NAMES: Final = 64  # of one thread
 
 
-class TaskNumbers(NamedTuple):
+class RecordedTaskNumbers(NamedTuple):
     """The processes and threads of records.
 
     Attributes:
@@ -43,7 +43,7 @@ class TaskNumbers(NamedTuple):
     is_kernel: NDArray[np.bool_]
 
 
-def task_numbers(records: RawRecords) -> TaskNumbers:
+def task_numbers(records: RawRecords) -> RecordedTaskNumbers:
     """Return the processes and threads of records."""
     rows = records.rows
     words = np.frombuffer(records.bodies, NATIVE_ENDIAN + "u4") if records.bodies else np.zeros(1, np.uint32)
@@ -52,7 +52,7 @@ def task_numbers(records: RawRecords) -> TaskNumbers:
     is_map = np.isin(kinds, _MAPS)
     is_kernel = (kinds == RecordType.KSYMBOL) | (is_map & (((rows["misc"] & MISC_CPUMODE_MASK) == MISC_KERNEL) | (pid == _NO_PID)))
     tid = np.where(kinds == RecordType.COMM, second, third).astype(np.uint32)
-    return TaskNumbers(pid, second, tid, is_map, np.isin(kinds, _OF_THREADS), is_kernel)
+    return RecordedTaskNumbers(pid, second, tid, is_map, np.isin(kinds, _OF_THREADS), is_kernel)
 
 
 class Inheritance:
@@ -72,7 +72,7 @@ class Inheritance:
         is_ended: bool[p].
     """
 
-    def __init__(self, records: RawRecords, numbers: TaskNumbers, ended: NDArray[np.uint32], before: int) -> None:
+    def __init__(self, records: RawRecords, numbers: RecordedTaskNumbers, ended: NDArray[np.uint32], before: int) -> None:
         rows, pid = records.rows, numbers.pid
         self.processes: NDArray[np.uint32] = distinct(pid[~numbers.is_kernel])
         self.is_ended: NDArray[np.bool_] = np.isin(self.processes, ended)
@@ -110,7 +110,7 @@ class Inheritance:
 
 
 def outdated(
-    records: RawRecords, numbers: TaskNumbers, inheritance: Inheritance, ended: NDArray[np.uint32], before: int
+    records: RawRecords, numbers: RecordedTaskNumbers, inheritance: Inheritance, ended: NDArray[np.uint32], before: int
 ) -> NDArray[np.bool_]:
     """Return a mask of the records that no later sample needs.
 
@@ -123,18 +123,18 @@ def outdated(
     """
     rows = records.rows
     is_kernel, is_thread = numbers.is_kernel, numbers.is_thread
-    at = np.minimum(inheritance.positions(numbers.pid), max(len(inheritance.processes) - 1, 0))
+    positions = np.minimum(inheritance.positions(numbers.pid), max(len(inheritance.processes) - 1, 0))
     if not len(inheritance.processes):
         return np.zeros(len(rows), np.bool_)
-    is_of_earlier_program = ~inheritance.needs_origin[at] & (rows["key"] < inheritance.program_key[at])
-    mask = ~inheritance.is_needed[at] | is_of_earlier_program
+    is_of_earlier_program = ~inheritance.needs_origin[positions] & (rows["key"] < inheritance.program_key[positions])
+    mask = ~inheritance.is_needed[positions] | is_of_earlier_program
     mask |= is_thread & np.isin(numbers.tid, ended) & (numbers.tid != numbers.pid)
     mask |= _earlier_names(records, numbers, before)
     result: NDArray[np.bool_] = mask & ~is_kernel
     return result
 
 
-def _earlier_names(records: RawRecords, numbers: TaskNumbers, before: int) -> NDArray[np.bool_]:
+def _earlier_names(records: RawRecords, numbers: RecordedTaskNumbers, before: int) -> NDArray[np.bool_]:
     """Return a mask of the names of threads that were renamed often since."""
     rows = records.rows
     mask = np.zeros(len(rows), np.bool_)

@@ -39,7 +39,8 @@ class Cost(NamedTuple):
 def measure(program: list[str], options: list[str], seconds: float) -> Cost:
     """Run top for some seconds; 0: until its first table."""
     began = time.monotonic()
-    command = [*program, "top", "--stdio", "-a", "-d", "2", *options]
+    # stdbuf: into a pipe, perf would write once several tables fill its buffer
+    command = ["stdbuf", "-oL", *program, "top", "--stdio", "-a", "-d", "2", *options]
     # perf prints its key menu for ever if its input is at the end
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.units.sections import DebugSections
     from perfpy.debuginfo.units.unit import Header
 
-Offsets = "NDArray[np.int64]"
 _UNITS_MOST: Final = 1 << 18  # the largest browsers have some 60,000
 _RANGES_MOST: Final = 1 << 21
 _NESTED_MOST: Final = 16  # nested ranges, from linkers that fold identical code

@@ -225,7 +225,7 @@ int main(void) { double end = now() + SECONDS; while (now() < end) touch(64 << 2
 }
 int main(void) { double end = now() + SECONDS; while (now() < end) spawn(); }
 """),
-        r"processes were started",
+        r"started [\d,]+ processes",
         has_line=False,
     ),
     Planted(
@@ -234,7 +234,7 @@ int main(void) { double end = now() + SECONDS; while (now() < end) spawn(); }
 i=0
 while [ $i -lt 300 ]; do /bin/true; i=$((i + 1)); done  # CAUSE
 """,
-        r"processes were started",
+        r"started [\d,]+ processes",
         has_line=False,
         command=("/bin/sh", "BUILT"),
     ),

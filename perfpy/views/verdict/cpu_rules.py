@@ -15,7 +15,19 @@ from perfpy.analysis.verdict.functions import PAGE_FAULTS
 from perfpy.analysis.verdict.shares import interval
 from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
-from perfpy.views.verdict.sentence import FEW_SAMPLES, Sentence, beginning, function_text, join_names, number_word, percent, seconds, source
+from perfpy.views.verdict.function_names import is_part, name_in_sentence
+from perfpy.views.verdict.sentence import (
+    FEW_SAMPLES,
+    Sentence,
+    beginning,
+    function_text,
+    join_names,
+    number_word,
+    percent,
+    program_text,
+    seconds,
+    source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +52,7 @@ STARTED_A_SECOND: Final = 30
 IDLE: Final = 0.5  # of the time of the CPUs
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
-#: rules that name no cause; they are left out if the CPUs were idle
+#: rules that name no cause; they are left out if the CPUs were idle, or many processes were started
 WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
 
 
@@ -66,7 +78,7 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
     if functions.samples < NO_SHARES:
         first = next(iter(functions.hottest(1)), None)  # None: damaged samples without a period
         count = functions.samples_of(first.number) if first else 0
-        doubt = f": too few for shares of {_noun(evidence)}"
+        doubt = ": too few for percentages"
         if first and first.category == OWN and first.name and count > 1 and count >= HALF * functions.samples:
             numbers["in function"], names["function of most"] = float(count), first.name
             which = "all" if count == functions.samples else f"{count}"
@@ -81,7 +93,7 @@ def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
         return
     share = functions.idle / (functions.idle + functions.period)
     if interval(share, functions.effective + functions.idle_samples).low >= IDLE:
-        advice = "" if evidence.records_waits else "; record --off-cpu shows what programs wait for"
+        advice = "" if evidence.records_waits else "; perfpy record --off-cpu shows what programs waited for"
         yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
 
 
@@ -91,7 +103,12 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     if started < STARTED or elapsed < LEAST_ELAPSED or started / elapsed < STARTED_A_SECOND:
         return
     numbers = {"started": float(started), "elapsed": elapsed}
-    text = f"{started:,} processes were started in {seconds(elapsed)}, {started / elapsed:,.0f} a second{_by_and_for(evidence)}"
+    duration = seconds(elapsed)
+    rate = "" if duration == "1 s" else f" ({started / elapsed:,.0f} a second)"
+    starter, command = evidence.starter, evidence.started_command
+    aim = f" to run {program_text(command)}" if command else ""
+    who = f"{program_text(starter)} started {started:,} processes" if starter else f"{started:,} processes were started"
+    text = f"{who} in {duration}{rate}{aim if starter else ''}"
     functions = evidence.functions
     if functions is not None and functions.period:
         share = functions.by_category()[KERNEL]
@@ -99,14 +116,6 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
             numbers["kernel"] = share
             text += f"; {percent(share)} of {_measure(evidence)} in the kernel"
     yield Sentence("started processes", f"{text}.", numbers)
-
-
-def _by_and_for(evidence: Evidence) -> str:
-    """Return the program that started most processes, and the program that most of these ran."""
-    starter, command = evidence.starter, evidence.started_command
-    if not starter:
-        return ""
-    return f", by {visible(starter)} to run {visible(command)}" if command else f", by {visible(starter)}"
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
@@ -193,9 +202,10 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
             text = f"{_start(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
         return _Beginning(text, "kernel work", numbers, names)
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
-        numbers["callee"], names["callee"] = callee.share, callee.name
+        share = sum(one.share for one in hot.callees if is_part(one.name, name_in_sentence(callee.name)))
+        numbers["callee"], numbers["with parts"], names["callee"] = callee.share, share, callee.name
         where = f"{function_text(callee.name)}, called from {function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}"
-        return _Beginning(f"{_start(callee.share, functions)} of {measure} in {where}", "callee", numbers, names)
+        return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
         callees = [one for one in hot.callees if one.name and one.share >= IS_SECOND * hot.charged]
         called_functions = [*dict.fromkeys(function_text(one.name) for one in callees)]
@@ -262,7 +272,7 @@ def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
     if evidence.is_recorder(name):
         return  # its work is not there without the measurement
     if name and share < ONE_THREAD and _is_named(share, functions, STANDS_OUT):
-        text = f"{visible(name)} has {_about(share, functions)} of {_noun(evidence)}."
+        text = f"{program_text(name)} has {_about(share, functions)} of {_noun(evidence)}."
         yield Sentence("busiest command", text, {"share": share}, {"command": name})
 
 
@@ -272,7 +282,7 @@ def rarely_runs(evidence: Evidence) -> Iterator[Sentence]:
     if used is None or evidence.records_waits or evidence.is_system_wide or elapsed < LEAST_ELAPSED or evidence.has_several:
         return
     if evidence.is_program and used < RARELY_RUNS * elapsed:
-        text = f"CPUs were used for {seconds(used)} of {seconds(elapsed)}; record --off-cpu shows the waits."
+        text = f"CPUs were used for {seconds(used)} of {seconds(elapsed)}; perfpy record --off-cpu shows the waits."
         yield Sentence("rarely runs", text, {"seconds": used, "elapsed": elapsed})
 
 
@@ -335,7 +345,7 @@ def _of_process(evidence: Evidence) -> str:
         return ""
     pid, share = evidence.processes[0]
     name = evidence.comm(pid)
-    return f", nearly all of it in {visible(name)}" if share >= ONE_THREAD and name else ""
+    return f", nearly all of it in {program_text(name)}" if share >= ONE_THREAD and name else ""
 
 
 def _on_one_thread(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, float]) -> str:

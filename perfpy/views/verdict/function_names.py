@@ -27,6 +27,9 @@ _VARIANT: Final = re.compile(
 _ALLOCATOR: Final = re.compile(r"(?:_int_|__libc_|__GI___libc_)(malloc|free|calloc|realloc|memalign)(?:_\w+)?")
 _SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)")
 _OF_SORT: Final = "std::__introsort_loop<"  # the loop of libstdc++'s std::sort, and of no other function
+_PARTS_OF_SORT: Final = tuple(
+    f"std::__{name}" for name in ("unguarded_", "insertion_sort<", "final_insertion_sort<", "move_median_to_first<", "adjust_heap<")
+)
 _OTHER_NAMES: Final = {"cfree": "free", "__libc_fork": "fork", "__GI___fork": "fork"}
 _CLONE: Final = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|llvm)(?:\.\d+)*)+$")
 
@@ -39,7 +42,7 @@ def name_in_sentence(name: str) -> str:
     >>> name_in_sentence("JS:~ /srv/slow.js:1:1"), name_in_sentence("JS:~ /srv/slow.js:7:12")
     ('the top level of slow.js', 'an anonymous function')
     >>> name_in_sentence("void order<Row>(std::vector<Row>&)"), name_in_sentence("__memmove_avx_unaligned_erms")
-    ('order<Row>()', 'memmove()')
+    ('order<Row>()', 'memcpy() or memmove()')
     """
     if python := _PYTHON.fullmatch(name):
         return _of_python(python[1], python[2])
@@ -55,6 +58,16 @@ def name_in_sentence(name: str) -> str:
     return text if text.endswith(">") and text.startswith("<") else f"{text}()"
 
 
+def is_part(name: str, documented: str) -> bool:
+    """Whether a function is known by this documented name, or is a part of that function.
+
+    >>> is_part("__memmove_evex_unaligned", "memcpy() or memmove()"), is_part("void std::__unguarded_linear_insert<A>(A)", "std::sort()")
+    (True, True)
+    """
+    text = name_in_sentence(name)
+    return text == documented or (documented == "std::sort()" and text.startswith(_PARTS_OF_SORT))
+
+
 def _of_python(qualified: str, path: str) -> str:
     outer, _, last = qualified.rpartition(_LOCALS)
     if last == _MODULE:
@@ -66,6 +79,8 @@ def _of_python(qualified: str, path: str) -> str:
 
 def _as_documented(name: str) -> str:
     """Return the documented name of a function of the C library or of C++'s, or of a system call."""
+    if (match := _VARIANT.fullmatch(name)) and match[1] == "memmove":
+        return "memcpy() or memmove"  # one function with two names
     if match := _VARIANT.fullmatch(name) or _ALLOCATOR.fullmatch(name) or _SYSTEM_CALL.fullmatch(name):
         return match[1]
     if name.startswith(_OF_SORT):

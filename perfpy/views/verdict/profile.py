@@ -54,7 +54,8 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     cpu = [*cpu_rules.hot_functions(evidence), *cpu_rules.busiest_command(evidence)]
     loops = [*loop_rules.blocked_loop(evidence)]
     whole = [*cpu_rules.started_processes(evidence)]
-    if idle := [*cpu_rules.idle_machine(evidence)]:
+    idle = [*cpu_rules.idle_machine(evidence)]
+    if idle or whole:
         cpu = [one for one in cpu if one.rule not in cpu_rules.WITHOUT_CAUSE]
     few = [*cpu_rules.few_samples(evidence)]
     rarely = [*cpu_rules.rarely_runs(evidence)]

@@ -69,11 +69,20 @@ def function_text(name: str) -> str:
     >>> function_text("checksum(char const*, int)"), function_text("py::Parser.parse:/srv/app.py")
     ('checksum()', 'Parser.parse()')
     >>> function_text("std::vector<int>::size() const"), function_text("py::search.<locals>.<genexpr>:/srv/app.py")
-    ('std::vector<…>::size()', 'a generator expression in search()')
+    ('std::vector<int>::size()', 'a generator expression in search()')
     >>> function_text("malloc@@GLIBC_2.2.5"), function_text("JS:*handle file:///srv/app.js:12:34")
     ('malloc()', 'handle()')
     """
     return visible(name_in_sentence(name))
+
+
+def program_text(name: str) -> str:
+    """Return the name of a program or thread in quotation marks: many are words that a sentence has anyway.
+
+    >>> program_text("sleep")
+    '"sleep"'
+    """
+    return f'"{visible(name)}"'
 
 
 def source(name: str, line: tuple[str, int] | None, file: str = "") -> str:

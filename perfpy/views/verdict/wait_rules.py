@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.verdict.wakers import RUNNING
-from perfpy.untrusted.text import visible
-from perfpy.views.verdict.sentence import Sentence, beginning, function_text, number_word, seconds, source
+from perfpy.views.verdict.sentence import Sentence, beginning, function_text, number_word, program_text, seconds, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +65,8 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
         who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
         text = f"{who} {verb} {seconds(wait.seconds)} in total{reason}"
     else:
-        who = visible(evidence.comm(wait.thread)) or "The program"
+        name = evidence.comm(wait.thread)
+        who = program_text(name) if name else "The program"
         text = f"{who} {verb} {seconds(wait.seconds)} of {seconds(max(evidence.elapsed, wait.seconds))}{reason}"
     names = {}
     if wait.function and wait.in_function >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
@@ -91,7 +91,7 @@ def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
     """Return the thread that ended a wait, as a sentence names it."""
     is_process = waker.pid != evidence.process_of(wait.thread)
     name = evidence.comm(waker.tid)
-    named = f' "{visible(name)}"' if name and name != evidence.comm(wait.thread) else ""
+    named = f" {program_text(name)}" if name and name != evidence.comm(wait.thread) else ""
     if waker.depth > 1:
         return f"it waited for {'a process' if is_process else 'a thread'} that waited too, and the last one{named}"
     if wait.reason == reasons.CHILD:

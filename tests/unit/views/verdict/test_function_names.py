@@ -21,7 +21,7 @@ from perfpy.views.verdict.sentence import function_text
         ("std::function<void (int)>::operator()(int) const", "std::function<void (int)>::operator()()"),
         ("java.lang.String Main.join(int)", "Main.join()"),
         ("int[] app.Rows.sort(java.util.List, int)", "app.Rows.sort()"),
-        ("__memmove_avx_unaligned_erms", "memmove()"),
+        ("__memmove_avx_unaligned_erms", "memcpy() or memmove()"),
         ("__strlen_evex", "strlen()"),
         ("void std::__introsort_loop<int*, long, Less>(int*, int*, long, Less)", "std::sort()"),
         ("__x64_sys_clock_nanosleep", "clock_nanosleep()"),

@@ -95,7 +95,7 @@ def test_the_line_of_a_wait_is_that_of_the_call(tmp_path: Path) -> None:
         for offset, count in ((0x20, 600), (0x30, 300))
     ]
     first, *_ = with_lines(tmp_path, [Stack(("main",), 20), *waits], line_of_statement)
-    assert first == "app slept 0.9 s of 0.92 s, in nap() (a.c:41)."
+    assert first == '"app" slept 0.9 s of 0.92 s, in nap() (a.c:41).'
 
 
 def test_the_line_of_a_library_call_is_that_of_the_call(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_wait_for_events_is_not_hidden_by_a_shorter_one_for_a_cpu(tmp_path: Pa
     first, *_ = texts(
         tmp_path, Stack(poll, 700, state="S"), Stack(("schedule@kernel", "receive"), 250, state="R"), Stack(("main",), 20), seconds=1.0
     )
-    assert first == "app waited 0.7 s of 1 s for events, in receive()."
+    assert first == '"app" waited 0.7 s of 1 s for events, in receive().'
 
 
 def test_locks_of_a_runtimes_own_threads_are_no_cause(tmp_path: Path) -> None:
@@ -224,7 +224,10 @@ def test_a_flat_profile_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("samples", "begins"),
-    [(5, "Only 5 samples, all of them in work(): too few for shares of the CPU time"), (25, "Only 25 samples: shares are uncertain")],
+    [
+        (5, "Only 5 samples, all of them in work(): too few for percentages"),
+        (25, "Only 25 samples: shares are uncertain"),
+    ],
 )
 def test_few_samples_come_first(samples: int, begins: str, tmp_path: Path) -> None:
     assert texts(tmp_path, Stack(("work", "main"), samples))[0].startswith(begins)
@@ -333,26 +336,26 @@ def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
 def test_started_processes_come_first(tmp_path: Path) -> None:
     storm = Stack(("copy_process@kernel", "__x64_sys_clone@kernel", "fork@libc.so.6", "spawn"), 900)
     first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300)
-    assert first == "300 processes were started in 1 s, 300 a second, by app; 90 % of the CPU time is in the kernel."
+    assert first == '"app" started 300 processes in 1 s; 90 % of the CPU time is in the kernel.'
     assert "started" not in texts(tmp_path, storm, started=20)[0]
 
 
 def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:
     first, second = texts(tmp_path, Stack(("default_idle@kernel",), 9000, tid=0, pid=0), Stack(("work", "main"), 1000))
-    assert first == "The CPUs were idle 90 % of the time; record --off-cpu shows what programs wait for."
+    assert first == "The CPUs were idle 90 % of the time; perfpy record --off-cpu shows what programs waited for."
     assert second == "100 % of the CPU time is in work(), called from main()."
 
 
 @pytest.mark.parametrize(
     ("frames", "expected"),
     [
-        (LOCK, "app waited 0.9 s of 0.92 s for a lock, in drain()."),
-        (SLEEP, "app slept 0.9 s of 0.92 s, in nap()."),
-        (CHILD, "app waited 0.9 s of 0.92 s for a child process, in run_tool()."),
-        (DISK, "app waited 0.9 s of 0.92 s for the disk, in save()."),
-        ((*FUTEX, "pthread_cond_wait@libc.so.6", "next_job"), "app waited 0.9 s of 0.92 s for a condition, in next_job()."),
-        (("schedule@kernel", "ep_poll@kernel", "epoll_wait@libc.so.6", "loop"), "app waited 0.9 s of 0.92 s for events, in loop()."),
-        (("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "consume"), "app waited 0.9 s of 0.92 s for a pipe, in consume()."),
+        (LOCK, '"app" waited 0.9 s of 0.92 s for a lock, in drain().'),
+        (SLEEP, '"app" slept 0.9 s of 0.92 s, in nap().'),
+        (CHILD, '"app" waited 0.9 s of 0.92 s for a child process, in run_tool().'),
+        (DISK, '"app" waited 0.9 s of 0.92 s for the disk, in save().'),
+        ((*FUTEX, "pthread_cond_wait@libc.so.6", "next_job"), '"app" waited 0.9 s of 0.92 s for a condition, in next_job().'),
+        (("schedule@kernel", "ep_poll@kernel", "epoll_wait@libc.so.6", "loop"), '"app" waited 0.9 s of 0.92 s for events, in loop().'),
+        (("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "consume"), '"app" waited 0.9 s of 0.92 s for a pipe, in consume().'),
     ],
 )
 def test_the_reason_of_the_longest_wait_comes_first(frames: tuple[str, ...], expected: str, tmp_path: Path) -> None:
@@ -391,7 +394,7 @@ def test_a_chain_of_waits_is_followed_to_its_end(tmp_path: Path) -> None:
     end = Stack((*SLEEP[:3], "origin"), 890, tid=103, state="S")
     first, *_ = texts(tmp_path, Stack(("main",), 20), first_wait, second_wait, end, threads=(101, 102, 103), seconds=0.92)
     end_of_chain = "it waited for a thread that waited too, and the last one slept 0.89 s, in origin()."
-    assert first == f"app waited 0.9 s of 0.92 s for a pipe, in consume(); {end_of_chain}"
+    assert first == f'"app" waited 0.9 s of 0.92 s for a pipe, in consume(); {end_of_chain}'
     circle = Stack((*LOCK[:4], "relay"), 900, tid=102, state="S", waker=101)
     first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(LOCK, 900, tid=101, state="S", waker=102), circle, seconds=0.92)
     assert first == "Two threads waited 1.8 s in total for a lock, mostly in drain()."
@@ -406,13 +409,13 @@ def test_a_condition_that_no_recorded_thread_signalled(tmp_path: Path) -> None:
 
 def test_the_note_on_few_samples_is_about_printed_shares(tmp_path: Path) -> None:
     """Waits are measured."""
-    assert texts(tmp_path, Stack(("main",), 5), Stack(SLEEP, 900, state="S")) == ["app slept 0.9 s of 0.9 s, in nap()."]
+    assert texts(tmp_path, Stack(("main",), 5), Stack(SLEEP, 900, state="S")) == ['"app" slept 0.9 s of 0.9 s, in nap().']
 
 
 def test_a_wait_for_a_cpu_comes_after_the_function(tmp_path: Path) -> None:
     first, second = texts(tmp_path, Stack(("work", "main"), 300), Stack(("schedule@kernel", "work", "main"), 700, state="R"))
     assert first.startswith("100 % of the CPU time is in work()")
-    assert second == "app waited 0.7 s of 1 s for a CPU, which other threads used."
+    assert second == '"app" waited 0.7 s of 1 s for a CPU, which other threads used.'
 
 
 def test_threads_that_wait_for_a_lock_come_before_the_thread_that_runs(tmp_path: Path) -> None:

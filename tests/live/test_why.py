@@ -48,13 +48,20 @@ STARTED_BY = {
     "rwlock": ("sh waits for planted.", *IN_REAL_TIME, "sh", "-c", "{} rwlock; true"),
     "pipe": ("sh waits for bash, which waits for planted.", *IN_REAL_TIME, "sh", "-c", "bash -c '{} pipe; true'; true"),
     "child": ("sh waits for planted.", *IN_REAL_TIME, "sh", "-c", "{} child; true"),
-    "flock": ("waits for planted.", *IN_REAL_TIME, sys.executable, "-S", "-c", "import subprocess; subprocess.run(['{}', 'flock'])"),
+    "flock": (
+        "waits for planted.",
+        *IN_REAL_TIME,
+        sys.executable,
+        "-S",
+        "-c",
+        "import subprocess; subprocess.run(['{}', 'flock'], timeout=60)",
+    ),
 }
 
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_planted_cause_is_named_first(cause: str, program: Path, tmp_path: Path):
-    """Also if shells and Python start the program and only wait for it."""
+    """Also if shells and Python start the program and only wait for it, or, with a timeout, look for its end again and again."""
     if cause == "spin" and len(os.sched_getaffinity(0)) < 2:
         pytest.skip("two threads do not spin on one CPU")
     by, *line = STARTED_BY.get(cause, ("", str(program), cause))

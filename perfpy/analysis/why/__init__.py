@@ -8,6 +8,7 @@ python_lines  the functions and lines of Python frames
 stacks        the meaning of callchains: reasons of waits, functions
 wakers        threads and interrupts that end waits
 activities    what each thread does in each segment of its time
+polls         sleeps of parents that look for the end of a child again and again
 causes        the tree of waits, followed from thread to thread
 cause_groups  the nodes of the tree, merged by label
 lock_names    the names of variables at the addresses of locks

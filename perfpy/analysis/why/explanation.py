@@ -17,6 +17,7 @@ from perfpy.analysis.why.events import numbers_of, read_why_events
 from perfpy.analysis.why.kinds import COLUMNS, KINDS
 from perfpy.analysis.why.launches import find_launches
 from perfpy.analysis.why.lock_names import chains_of_locks, name_locks
+from perfpy.analysis.why.polls import explain_polls
 from perfpy.analysis.why.tasks import RecordedTasks, family_of, read_tasks, recorders_of, workloads_of
 from perfpy.errors import UsageError
 
@@ -168,9 +169,10 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
         raise UsageError(_NO_COMMAND.format(path=source.path, lost=lost))
     if target_pids:
         family = family_of(target_pids, tasks)
-        activities = make_activities(events, symbolizer, machine, [tid for tid in present if tasks.pid_of.get(tid, tid) in family])
+        tids = [tid for tid in present if tasks.pid_of.get(tid, tid) in family]
+        activities = explain_polls(make_activities(events, symbolizer, machine, tids), events, tasks, machine)
     else:
-        activities = make_activities(events, symbolizer, machine)
+        activities = explain_polls(make_activities(events, symbolizer, machine), events, tasks, machine)
         target_pids = [_busiest(activities, tasks)]
         family = family_of(target_pids, tasks)
     if not any(tasks.pid_of.get(tid, tid) in family for tid in present):

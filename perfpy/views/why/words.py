@@ -71,7 +71,7 @@ def activity_text(groups: CauseGroups, cause: Cause) -> str:
     if cause.kind in VERBS:
         where = running_function(groups, cause) if cause.kind in (RUNNING, SPINNING) else cause.function
         return f"{VERBS[cause.kind]}{_in(where)}"
-    return f"waits for {object_text(groups, cause)}{_in(cause.function)}{_call(groups, cause)}"
+    return f"waits for {object_text(groups, cause)}{_in(cause.function)}{_call(groups, cause)}{_polling(groups, cause)}"
 
 
 def object_text(groups: CauseGroups, cause: Cause) -> str:
@@ -131,3 +131,10 @@ def _call(groups: CauseGroups, cause: Cause) -> str:
     chain, _ = groups.largest("chains", cause.nodes)
     call = groups.meanings.meanings[chain].call if chain >= 0 else ""
     return f" ({visible(call)})" if call else ""
+
+
+def _polling(groups: CauseGroups, cause: Cause) -> str:
+    """Return a remark if threads wait for a child by sleeping between looks."""
+    chain, _ = groups.largest("chains", cause.nodes) if cause.kind == reasons.CHILD else (-1, 0)
+    is_sleep = chain >= 0 and groups.meanings.meanings[chain].reason in (reasons.SLEEP, reasons.EVENTS)
+    return " (polling)" if is_sleep else ""

@@ -93,6 +93,8 @@ class Evidence:
             report = waits()
             off_cpu = next((one for one in report.histograms if one.leader.samples and is_off_cpu(one.leader.event)), None)
         waiting = sampled_functions(report, off_cpu) if off_cpu else waiting
+        named = self.histogram or off_cpu
+        self._tasks = named.names.tasks if named else None
         is_known = waiting is not None and waiting.samples and "tid" in report.folded.dimensions
         self.waits = Waits(waiting) if waiting is not None and is_known else None
         self._statements: Statements | None = None
@@ -172,7 +174,7 @@ class Evidence:
 
     def comm(self, tid: int) -> str:
         """Return the last name of a thread, in full if it is that of an executable file."""
-        return self.full_name(self.histogram.names.tasks.last_comm(tid) if self.histogram else "")
+        return self.full_name(self._tasks.last_comm(tid) if self._tasks else "")
 
     def full_name(self, comm: str) -> str:
         """Return the name of the executable file that a thread's name, of at most 15 bytes, is the beginning of."""

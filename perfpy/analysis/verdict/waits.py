@@ -82,6 +82,7 @@ class Wait(NamedTuple):
         threads: the number of threads with a share of the waits that matters.
         processes: the number of their processes.
         thread: the one that waited longest.
+        longest: the sum of its waits in seconds.
         number, function: own function with most of this time, -1 and "" for none.
         in_function: its share of this time.
         in_own: the share of all own code.
@@ -92,6 +93,7 @@ class Wait(NamedTuple):
     threads: int
     processes: int
     thread: int
+    longest: float
     number: int
     function: str
     in_function: float
@@ -180,4 +182,7 @@ class Waits:
         longest = int(np.argmax(of_thread))
         pids = self.rows.dimensions["pid"][rows[matter[thread.ravel()]]] if "pid" in self.rows.dimensions else tids[:1]
         processes = len(np.unique(pids))
-        return Wait(reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), processes, int(tids[longest]), best, name, share, in_own)
+        return Wait(
+            reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), processes,
+            int(tids[longest]), int(of_thread[longest]) / 1e9, best, name, share, in_own,
+        )  # fmt: skip

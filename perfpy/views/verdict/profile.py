@@ -48,7 +48,7 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     """
     evidence = Evidence(report, recording, waits)
     if evidence.functions is None:
-        return []
+        return [*wait_rules.longest_wait(evidence)]
     main_wait = wait_rules.main_wait(evidence)
     waiting = [*wait_rules.longest_wait(evidence)]
     cpu = [*cpu_rules.hot_functions(evidence), *cpu_rules.busiest_command(evidence)]

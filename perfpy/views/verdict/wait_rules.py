@@ -119,8 +119,9 @@ def main_wait(evidence: Evidence) -> Wait | None:
     in_queue = sum(wait.seconds for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU)
     is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
     causes = [wait for wait in waits if not _is_for_work(wait) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))]
-    causes.sort(key=lambda wait: -wait.seconds * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
-    between = [wait for wait in causes if wait.reason in OF_THREADS]
+    # a thread's waits explain the elapsed time, not the sum of a process's and its child's
+    causes.sort(key=lambda wait: -wait.longest * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
+    between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
     idle = next((wait for wait in waits if _is_for_work(wait) and wait.threads == 1), None)
     if not between and causes and causes[0].reason == reasons.CPU and idle and idle.seconds > causes[0].seconds and not is_busy:
         return idle  # the only thread that waits has more to wait for than CPUs

@@ -412,6 +412,15 @@ def test_the_note_on_few_samples_is_about_printed_shares(tmp_path: Path) -> None
     assert texts(tmp_path, Stack(("main",), 5), Stack(SLEEP, 900, state="S")) == ['"app" slept 0.9 s of 0.9 s, in nap().']
 
 
+def test_a_recording_of_waits_alone_has_a_sentence(tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(SLEEP, 900, state="S")) == ['"app" slept 0.9 s of 0.9 s, in nap().']
+
+
+def test_the_sleep_of_a_child_does_not_add_to_that_of_its_parent(tmp_path: Path) -> None:
+    waits = [Stack(CHILD, 600, state="S"), Stack(SLEEP, 600, tid=200, pid=200, state="S"), Stack(SLEEP, 200, state="S")]
+    assert texts(tmp_path, Stack(("main",), 20), *waits)[0].startswith('"app" waited 0.6 s of 1.4 s for a child process, in run_tool()')
+
+
 def test_a_wait_for_a_cpu_comes_after_the_function(tmp_path: Path) -> None:
     first, second = texts(tmp_path, Stack(("work", "main"), 300), Stack(("schedule@kernel", "work", "main"), 700, state="R"))
     assert first.startswith("100 % of the CPU time is in work()")

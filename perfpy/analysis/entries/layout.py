@@ -80,8 +80,7 @@ def make_layout(columns: ColumnOptions, dynamic: Finder = lambda _token: []) -> 
     layout = Layout()
     strict_fields = columns.fields is not None and not columns.fields.startswith("+")
     for entry, level in _sort_entries(columns, strict_fields, dynamic):
-        _append(layout.sorts, entry)
-        if isinstance(entry, SortKey):
+        if _append(layout.sorts, entry) and isinstance(entry, SortKey):
             while len(layout.levels) <= level:
                 layout.levels.append([])
             layout.levels[level].append(entry)
@@ -109,9 +108,12 @@ def _overheads(columns: ColumnOptions) -> list[str]:
     return [f"{name}_children" for name in names if columns.children] + names
 
 
-def _append(entries: list[Entry], entry: Entry) -> None:
-    if not any(_alike(other, entry) for other in entries):
+def _append(entries: list[Entry], entry: Entry) -> bool:
+    """Append an entry that is not there yet; return whether it was new."""
+    is_new = not any(_alike(other, entry) for other in entries)
+    if is_new:
         entries.append(entry)
+    return is_new
 
 
 def _alike(other: Entry, entry: Entry) -> bool:

@@ -1,7 +1,7 @@
 """perf report -H: a level for each sort key.
 
 The sums are added up for every prefix of the sort keys; each node is below the one of its
-shorter prefix, siblings in perf's order.
+shorter prefix, siblings in perf's order. The fields of other tracepoints are no levels.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from perfpy.analysis.report.histogram import Histogram, JoinedEntries, KeyValues
 
 if TYPE_CHECKING:
     from perfpy.analysis.samples.locations import Int64
+    from perfpy.analysis.sortkeys.sort_key import SortKey
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,25 @@ class Hierarchy:
         depth: of each node, from 0.
         leaf: for nodes of the last level, the entry of `source` (else -1).
         source: the original histogram.
+        levels: the keys of each level.
     """
 
     nodes: Histogram
     depth: Int64
     leaf: Int64
     source: Histogram
+    levels: list[list[SortKey]]
 
 
-def make_hierarchy(histogram: Histogram) -> Hierarchy:
-    """Group a histogram's rows by the levels of its layout."""
+def levels_of(histogram: Histogram) -> list[list[SortKey]]:
+    """Return the levels of a table: the layout's without fields of other events. None: its rows have no keys."""
+    event = histogram.leader.event.index
+    levels = ([key for key in level if key.event in (None, event)] for level in histogram.layout.levels)
+    return [level for level in levels if level]
+
+
+def make_hierarchy(histogram: Histogram, levels: list[list[SortKey]]) -> Hierarchy:
+    """Group a histogram's rows by levels, of which there is at least one."""
     entries, keys, layout = histogram.entries, histogram.keys, histogram.layout
     visible = histogram.visible_entries()
     # perf builds each level from its tree of entries, which is in the order of the keys
@@ -47,7 +57,7 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
     parent_of, depths, first_entry, leaf = [], [], [], []
     parent = np.full(len(inserted), -1, np.int64)
     count = 0
-    for depth, level in enumerate(layout.levels):
+    for depth, level in enumerate(levels):
         columns = [parent + 1, *(keys[key.name].same[inserted] for key in level)]
         ids, first = TupleTable([True] * len(columns)).ids_and_new(columns)
         node = ids.astype(np.int64) + count
@@ -55,7 +65,7 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
         parent_of.append(parent[first])
         depths.append(np.full(len(first), depth))
         first_entry.append(inserted[first])
-        last = depth == len(layout.levels) - 1
+        last = depth == len(levels) - 1
         leaf.append(inserted[first] if last else np.full(len(first), -1))
         parent, count = node, count + len(first)
     example = np.concatenate(first_entry)
@@ -70,7 +80,7 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
     joined = JoinedEntries(nodes, numbers, np.zeros(len(nodes), np.bool_), histogram.joined.tids[example])
     ordered = sort_entries(joined, np.arange(count), layout, None, histogram.options.rows.sort_member)
     order = _below_parents(ordered, np.concatenate(parent_of))
-    return Hierarchy(histogram.with_entries(joined, order), np.concatenate(depths), np.concatenate(leaf), histogram)
+    return Hierarchy(histogram.with_entries(joined, order), np.concatenate(depths), np.concatenate(leaf), histogram, levels)
 
 
 def _sum_nodes(parts: list[Int64], values: Int64, nodes: int) -> Int64:

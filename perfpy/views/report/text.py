@@ -39,12 +39,13 @@ def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
 
 
 def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
-    """Return the lines of one table; with -H, levels of rows."""
-    if not histogram.options.rows.hierarchy:
-        return HistogramText(histogram, options).lines()
-    from perfpy.analysis.report.hierarchy import make_hierarchy
+    """Return the lines of one table; with -H, levels of rows, if these have keys."""
+    if histogram.options.rows.hierarchy:
+        from perfpy.analysis.report.hierarchy import levels_of, make_hierarchy
 
-    return HierarchyText(make_hierarchy(histogram), options).lines()
+        if levels := levels_of(histogram):
+            return HierarchyText(make_hierarchy(histogram, levels), options).lines()
+    return HistogramText(histogram, options).lines()
 
 
 def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
@@ -95,8 +96,7 @@ class HierarchyText:
         self._table = HistogramText(hierarchy.nodes, options._replace(widths=()))  # perf has no -w here
         self._numbers = [column for column in self._table.columns if isinstance(column, MetricColumnText)]
         cells = {column.entry.name: column for column in self._table.columns if isinstance(column, KeyColumnText)}
-        levels = hierarchy.nodes.layout.levels
-        self._levels = [[cells[key.name] for key in level if key.name in cells] for level in levels]
+        self._levels = [[cells[key.name] for key in level] for level in hierarchy.levels]
 
     def lines(self) -> Iterator[str]:
         """Yield header, rows and call trees."""
@@ -127,7 +127,11 @@ class HierarchyText:
 
     def _row(self, node: int, depth: int) -> str:
         separator = self._options.separator
-        numbers = (separator or "").join((GAP if not separator else "") + column.cell(node) for column in self._numbers)
+        cells = [column.cell(node) for column in self._numbers]
+        if separator:  # perf pads numbers to their columns even here
+            numbers = separator.join(cell.ljust(column.width) for cell, column in zip(cells, self._numbers, strict=True))
+        else:
+            numbers = "".join(GAP + cell for cell in cells)
         space = "" if separator else " " * ((len(self._levels) - 1) * _INDENT)
         texts = "".join((separator or GAP) + column.cell(node).lstrip() for column in self._levels[depth])
         return " " * (depth * _INDENT) + numbers + space + texts

@@ -124,6 +124,8 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
     if functions is None or functions.samples < NO_SHARES or not functions.period:
         return
     hottest = functions.hottest()
+    if not hottest:  # damaged samples: their periods sum up to nothing
+        return
     first = hottest[0]
     if _is_named(first.charged, functions, STANDS_OUT):
         yield from _named_function(evidence, functions, hottest)

@@ -233,6 +233,18 @@ def test_few_samples_come_first(samples: int, begins: str, tmp_path: Path) -> No
     assert texts(tmp_path, Stack(("work", "main"), samples))[0].startswith(begins)
 
 
+def test_few_damaged_samples_without_a_period_are_in_no_function(tmp_path: Path) -> None:
+    (only,) = texts(tmp_path, Stack(("work", "main"), 5, weight=0))
+    assert only.startswith("Only 5 samples: too few for ")
+
+
+def test_damaged_periods_beyond_63_bits_name_no_function(tmp_path: Path) -> None:
+    """Each function's sum is below zero, that of all wraps around to above."""
+    damaged = [Stack((name, "main"), 1, weight=10**13) for name in ("work", "rest")]
+    rules = [one.rule for one in verdict(tmp_path, *damaged, Stack(("more", "main"), 300, weight=0))]
+    assert "hot function" not in rules
+
+
 def test_shares_of_few_samples_are_reported_without_numbers(tmp_path: Path) -> None:
     few, hot = texts(tmp_path, Stack(("work", "main"), 20), Stack(("rest", "main"), 5))
     assert few.startswith("Only 25 samples")

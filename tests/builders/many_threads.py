@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm
+from perfpy.abi.records import Comm, Lost
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import CpuCount, EventDesc
 from perfpy.perfdata.container.features import Feature
@@ -43,6 +43,8 @@ def recording_of_switches(
     with_wakeups: bool = True,
     one_process: bool = False,
     named: bool = False,
+    commands: tuple[str, ...] = (),
+    lost: int = 0,
 ) -> bytes:
     """Return the file: in each turn a thread leaves the CPU to sleep, and wakes the next one.
 
@@ -53,6 +55,8 @@ def recording_of_switches(
         with_wakeups: whether sched_waking was recorded.
         one_process: whether all threads are of one process.
         named: whether COMM records name the threads, and the header has the number of CPUs.
+        commands: names of the first threads in the switches; the header has a command line with the last one.
+        lost: the number of events that the kernel lost.
     """
     names = [_SWITCH, _WAKING] if with_wakeups else [_SWITCH]
     kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
@@ -65,13 +69,18 @@ def recording_of_switches(
         built.record(Comm(0, pid, thread, f"task-{thread}", SampleId(pid=pid, tid=thread, time=1, cpu=0, identifier=1)))
     if named:
         built.feature(Feature.NRCPUS, CpuCount(2, 2))
+    if commands:
+        built.feature(Feature.CMDLINE, ("perf", "record", "--", f"./{commands[-1]}"))
+    if lost:
+        built.record(Lost(0, 1, lost, SampleId(pid=_FIRST, tid=_FIRST, time=1, cpu=0, identifier=1)))
+    names_of = dict(enumerate((name.encode() for name in commands), _FIRST))
     for turn in range(turns):
         prev, following = _FIRST + turn % threads, _FIRST + (turn + 1) % threads
         values = {"pid": _FIRST if one_process else prev, "tid": prev, "cpu": 0, "period": 1, "ip": 0, "misc": 1}
         if with_wakeups:
             raw = struct.pack("<HBBi16siii", _POINTS[_WAKING][0], 0, 0, prev, b"t", following, 120, 0)
             built.sample(1, **values, time=time_of(turn), raw=raw)
-        body = struct.pack("<16siiq16sii", b"t", prev, 120, 1, b"t", following, 120)
+        body = struct.pack("<16siiq16sii", names_of.get(prev, b"t"), prev, 120, 1, b"t", following, 120)
         built.sample(0, **values, time=time_of(turn) + 1, raw=struct.pack("<HBBi", _POINTS[_SWITCH][0], 0, 0, prev) + body)
     page = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
     systems = (("sched", tuple(format_text(name, _POINTS[name]) for name in names)),)

@@ -81,6 +81,15 @@ def read_why_events(source: SampleSource) -> WhyEvents:
     return WhyEvents(rows[SWITCH], wakeups, is_new, _empty(wanted[CALL]) if calls is None else calls, _read_samples(source))
 
 
+def read_names(source: SampleSource) -> tuple[NDArray[np.int64], NDArray[np.bytes_]]:
+    """Return the threads that left their CPUs, and their names at that time; nothing if the recorded format lacks these."""
+    rows = read_tracepoints(source, {SWITCH: ("prev_pid", "prev_comm")})[SWITCH]
+    comms = rows.fields.get("prev_comm")
+    if not isinstance(comms, np.ndarray) or comms.ndim != 1 or comms.dtype.kind != "S":
+        return np.zeros(0, np.int64), np.zeros(0, "S16")
+    return numbers_of(rows, "prev_pid"), comms
+
+
 def numbers_of(rows: TracepointRows, name: str) -> NDArray[np.int64]:
     """Return a field as int64[n]; zeros if the recorded format lacks it."""
     column = rows.fields.get(name)

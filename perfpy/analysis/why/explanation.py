@@ -13,16 +13,26 @@ from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.activities import Activities, make_activities
 from perfpy.analysis.why.cause_groups import CauseGroups
 from perfpy.analysis.why.causes import CauseTree
-from perfpy.analysis.why.events import numbers_of, read_why_events
+from perfpy.analysis.why.events import numbers_of, read_names, read_why_events
 from perfpy.analysis.why.kinds import COLUMNS, KINDS
 from perfpy.analysis.why.launches import find_launches
 from perfpy.analysis.why.lock_names import chains_of_locks, name_locks
 from perfpy.analysis.why.polls import explain_polls
-from perfpy.analysis.why.tasks import RecordedTasks, family_of, read_tasks, recorders_of, workloads_of
+from perfpy.analysis.why.tasks import (
+    RecordedTasks,
+    StartedCommand,
+    commands_of,
+    family_of,
+    named_threads,
+    read_tasks,
+    recorders_of,
+    with_exec,
+    workloads_of,
+)
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,7 +43,7 @@ if TYPE_CHECKING:
 
 _NO_PROCESS: Final = "{path}: no process {wanted} in this recording; its processes: {names}"
 _NOT_RUN: Final = "{path}: {comm} ({pid}) did not run in this recording: it waited all the time, or was stopped"
-_NO_COMMAND: Final = "{path}: the recording has no exec of the command ({lost:,} events lost); record again on a less busy machine"
+_NO_COMMAND: Final = "{path}: the recording has no switch of {name} ({pid}), {lost:,} events lost; record again on a less busy machine"
 _IDLE: Final = (
     reasons.EVENTS,
     reasons.NETWORK,
@@ -147,14 +157,14 @@ class Explanation:
         return sorted(rows, key=lambda row: (-row.wall, row.tid))
 
 
-def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = (), *, recorder: int = 0) -> Explanation:
+def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = (), started: StartedCommand | None = None) -> Explanation:
     """Return the explanation of a recording. Raises UsageError if it lacks the events, or the process.
 
     Args:
         source: the samples.
         symbolizer: of the recording.
         pids: the processes; without any, those of the recorded command, or else of the busiest process.
-        recorder: the process that recorded, and started the command; 0 if it is not known.
+        started: the command, if the recorder is this process.
     """
     events = read_why_events(source)
     switches = events.switches
@@ -163,10 +173,8 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     lost = sum(side.record.lost for side in source.side_band({RecordType.LOST, RecordType.LOST_SAMPLES}))
     machine = str(source.features.get("arch") or "x86_64")
     present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
-    command_line = [str(word) for word in source.features.get("cmdline") or ()]
-    target_pids = list(pids) or [pid for pid in workloads_of(command_line, tasks, recorder) if pid in present][:1]
-    if recorder and not target_pids:
-        raise UsageError(_NO_COMMAND.format(path=source.path, lost=lost))
+    started = started or (None if pids else _recorded_command(source, tasks, present))
+    target_pids = list(pids) or ([started.pid] if started is not None and started.pid else [])
     if target_pids:
         family = family_of(target_pids, tasks)
         tids = [tid for tid in present if tasks.pid_of.get(tid, tid) in family]
@@ -176,16 +184,43 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
         target_pids = [_busiest(activities, tasks)]
         family = family_of(target_pids, tasks)
     if not any(tasks.pid_of.get(tid, tid) in family for tid in present):
-        still = [pid for pid in target_pids if pid in tasks.comm_of]
-        if still:
-            raise UsageError(_NOT_RUN.format(path=source.path, comm=tasks.comm_of[still[0]], pid=still[0]))
-        names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
-        raise UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, target_pids)), names=names))
+        if started is not None and lost and not pids:
+            raise UsageError(_NO_COMMAND.format(path=source.path, name=started.comm, pid=started.pid, lost=lost))
+        raise _without_switches(source, target_pids, tasks)
+    if started is not None and started.pid:
+        tasks = with_exec(tasks, started, _start_of(activities, started))
+    recorder = started.recorder if started is not None else 0
     explanation = Explanation(activities, tasks, family, _main_thread(activities, tasks, target_pids[0], family), lost)
     explanation.recorders = recorders_of(tasks, recorder or tasks.parent_of.get(target_pids[0], 0), family)
     chains = chains_of_locks(activities.lock, activities.chain, activities.meanings.chains)
     explanation.path.lock_names = explanation.waits.lock_names = name_locks(chains, symbolizer)
     return explanation
+
+
+def _without_switches(source: SampleSource, pids: Sequence[int], tasks: RecordedTasks) -> UsageError:
+    """Return the error of processes that have no switches."""
+    still = [pid for pid in pids if pid in tasks.comm_of]
+    if still:
+        return UsageError(_NOT_RUN.format(path=source.path, comm=tasks.comm_of[still[0]], pid=still[0]))
+    names = ", ".join(sorted({tasks.comm_of.get(pid, "") for pid in tasks.pid_of.values()} - {""})[:10]) or "none"
+    return UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, pids)), names=names))
+
+
+def _recorded_command(source: SampleSource, tasks: RecordedTasks, present: Collection[int]) -> StartedCommand | None:
+    """Return the command of a recording: the first process of its name that executed a program, or else ran; None without a command."""
+    names = commands_of([str(word) for word in source.features.get("cmdline") or ()])
+    pids = [pid for pid in workloads_of(names, tasks) if pid in present]
+    if pids:
+        return StartedCommand(tasks.parent_of.get(pids[0], 0), pids[0], tasks.comm_of.get(pids[0], ""))
+    tids, comms = read_names(source) if names else (np.zeros(0, np.int64), np.zeros(0, "S16"))
+    return next(iter(named_threads(tids, comms, names, tasks)), None)
+
+
+def _start_of(activities: Activities, started: StartedCommand) -> int:
+    """Return the time at which the recorder let the command begin; 0 if it is unknown."""
+    segments = activities.segments
+    held = np.flatnonzero((segments.tid == started.pid) & (activities.waker == started.recorder) & (activities.waker > 0))
+    return int(segments.end[held[0]]) if len(held) else 0
 
 
 def _busiest(activities: Activities, tasks: RecordedTasks) -> int:

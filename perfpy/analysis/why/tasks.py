@@ -5,14 +5,37 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from perfpy.perfdata.sample_source import SampleSource
 
 _COMM_LENGTH = 15
+
+
+class StartedCommand(NamedTuple):
+    """The command that was recorded, as its recorder knows it.
+
+    Attributes:
+        recorder: the process that recorded, and started the command.
+        pid: the command's process; 0 without a command.
+        name: its first word.
+    """
+
+    recorder: int
+    pid: int
+    name: str
+
+    @property
+    def comm(self) -> str:
+        """The name of the process after its exec."""
+        return os.path.basename(self.name)[:_COMM_LENGTH]
 
 
 class RecordedTasks(NamedTuple):
@@ -48,19 +71,45 @@ def read_tasks(source: SampleSource, pids: Mapping[int, int]) -> RecordedTasks:
     return RecordedTasks(pid_of, parent_of, execs, comm_of)
 
 
-def workloads_of(command_line: Sequence[str], tasks: RecordedTasks, recorder: int = 0) -> list[int]:
-    """Return the processes that may be the command that was recorded, the likeliest first: others may have the same name.
-
-    Args:
-        command_line: of the recorder, from the header.
-        tasks: of the recording.
-        recorder: the process that recorded, and started the command; 0 if it is not known.
-    """
+def commands_of(command_line: Sequence[str]) -> set[str]:
+    """Return the names that the process of the recorded command may have. command_line: of the recorder, from the header."""
     words = list(command_line)
     candidates = words[words.index("--") + 1 : words.index("--") + 2] if "--" in words else words[1:]
-    names = {os.path.basename(word)[:_COMM_LENGTH] for word in candidates}
-    children = [pid for pid, _, _ in tasks.execs if recorder and tasks.parent_of.get(pid) == recorder]
-    return list(dict.fromkeys([*children, *(pid for pid, comm, _ in tasks.execs if comm in names)]))
+    return {os.path.basename(word)[:_COMM_LENGTH] for word in candidates} - {""}
+
+
+def workloads_of(names: Collection[str], tasks: RecordedTasks) -> list[int]:
+    """Return the processes that executed a program of these names, in order."""
+    return list(dict.fromkeys(pid for pid, comm, _ in tasks.execs if comm in names))
+
+
+def named_threads(tid: NDArray[np.int64], comm: NDArray[np.bytes_], names: Collection[str], tasks: RecordedTasks) -> list[StartedCommand]:
+    """Return the processes whose first threads had one of these names, those that a recorder started first.
+
+    Args:
+        tid: int64[n], of each switch, the thread that left.
+        comm: its name then.
+        names: of the command that was recorded.
+        tasks: of the recording.
+    """
+    texts = {name.encode(errors="surrogateescape"): name for name in names}
+    rows = np.flatnonzero(np.isin(comm, np.array(list(texts), comm.dtype)))
+    pids, first = np.unique(tid[rows], return_index=True)
+    commands = [
+        StartedCommand(tasks.parent_of.get(pid, 0), pid, texts[bytes(comm[rows[row]])])
+        for pid, row in sorted(zip(pids.tolist(), first.tolist(), strict=True), key=lambda pair: pair[1])
+        if tasks.pid_of.get(pid, pid) == pid
+    ]
+    return sorted(commands, key=lambda one: not tasks.comm_of.get(one.recorder, "").startswith("perf"))
+
+
+def with_exec(tasks: RecordedTasks, started: StartedCommand, time: int) -> RecordedTasks:
+    """Return the tasks with the exec of the command, which busy machines lose. time: its time, nanoseconds; 0: unknown."""
+    if any(pid == started.pid for pid, _, _ in tasks.execs):
+        return tasks
+    inherited = ("", tasks.comm_of.get(started.recorder, ""))
+    comm = started.comm if tasks.comm_of.get(started.pid, "") in inherited else tasks.comm_of[started.pid]
+    return tasks._replace(execs=[*tasks.execs, (started.pid, comm, time)], comm_of={**tasks.comm_of, started.pid: comm})
 
 
 def family_of(pids: Sequence[int], tasks: RecordedTasks) -> set[int]:

@@ -73,6 +73,7 @@ class RecordSummary(NamedTuple):
         samples: their number; None if unknown.
         lost: samples that did not fit in the ring buffers.
         wakeups: how often there was data to write.
+        pid: the process of the command; 0 without one.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -86,6 +87,7 @@ class RecordSummary(NamedTuple):
     samples: int | None
     lost: int
     wakeups: int
+    pid: int = 0
 
 
 class Recorder:
@@ -428,7 +430,8 @@ class Recorder:
         code = self._workload.wait().exit_code if self._workload else 0
         if self._attention.signal:
             code = _KILLED + self._attention.signal
-        return RecordSummary(code, self.options.output.path, self._size, self._file.samples, self._file.lost, self._attention.wakeups)
+        file, pid = self._file, self._workload.pid if self._workload else 0
+        return RecordSummary(code, self.options.output.path, self._size, file.samples, file.lost, self._attention.wakeups, pid)
 
 
 def _wrap(text: str) -> str:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.opening import OpenEvent
+    from perfpy.capture.session.recorder import Recorder
     from perfpy.cli.line.perfconfig import Config
 
 _MOST_COMPRESSION: Final = 22
@@ -63,13 +64,7 @@ def run(options: RecordCommandOptions) -> int:
 
 
 def _record(options: RecordCommandOptions) -> int:
-    library_options = record_options(options, load())
-    from perfpy.capture.session.recorder import Recorder  # --help does not need the kernel
-
-    if not (options.workload or library_options.target.is_given):
-        print_notes(["no command, -p or -t; recording the whole machine until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
-    events, filters = events_with_filters(options)
-    recorder = Recorder(options.workload, events, filters, library_options, describe=_describe)
+    recorder = make_recorder(options)
     if options.dry_run:
         recorder.prepare()
         return 0
@@ -80,6 +75,17 @@ def _record(options: RecordCommandOptions) -> int:
         tell_all = (lambda _text: None) if options.quiet else (lambda text: print(text, file=sys.stderr))
         keep_files(summary.path, options.self_contained, tell_all)
     return summary.exit_code
+
+
+def make_recorder(options: RecordCommandOptions) -> Recorder:
+    """Return the recorder of the options."""
+    library_options = record_options(options, load())
+    from perfpy.capture.session.recorder import Recorder  # --help does not need the kernel
+
+    if not (options.workload or library_options.target.is_given):
+        print_notes(["no command, -p or -t; recording the whole machine until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
+    events, filters = events_with_filters(options)
+    return Recorder(options.workload, events, filters, library_options, describe=_describe)
 
 
 def record_options(options: RecordCommandOptions, config: Config) -> RecordOptions:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
+from typing import TYPE_CHECKING
 
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.cli.why.options import WhyCommandOptions
+
+if TYPE_CHECKING:
+    from perfpy.analysis.why.tasks import StartedCommand
 
 _LONGEST = 365 * 86400  # seconds
 _MOST_PIDS = 1 << 31
@@ -29,13 +32,13 @@ def run(options: WhyCommandOptions) -> int:
         check_processes(pids)
         if not can_record():
             return watch(options, pids)
-        return record_and_explain(options, lambda path: explain_file(options, path, pids, recorder=os.getpid()))
+        return record_and_explain(options, lambda path, started: explain_file(options, path, pids, started))
     explain_file(options, options.input, pids)
     return 0
 
 
-def explain_file(options: WhyCommandOptions, path: str, pids: list[int], *, recorder: int = 0) -> None:
-    """Print the explanation of a recording. recorder: the process that recorded, 0 if it is not known."""
+def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started: StartedCommand | None = None) -> None:
+    """Print the explanation of a recording. started: its command, of a recording of this process."""
     from perfpy.analysis.why.explanation import explain
     from perfpy.cli.line.perfconfig import load
     from perfpy.cli.line.symbol_values import symbol_options_of
@@ -44,7 +47,7 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int], *, reco
 
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
         symbolizer = recording.symbolizer(symbol_options_of(options, load(), recording, force=options.force))
-        explanation = explain(recording.data, symbolizer, pids, recorder=recorder)
+        explanation = explain(recording.data, symbolizer, pids, started)
         if options.chrome_trace:
             from perfpy.cli.output.output_files import write_text  # rarely needed
             from perfpy.views.why.chrome_trace import chrome_trace

@@ -10,12 +10,14 @@ import tempfile
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls.numbers import numbers_by_name
-from perfpy.cli.dispatch.commands import load
 from perfpy.cli.line.options import fail
+from perfpy.cli.record.command import command, make_recorder
+from perfpy.cli.record.options import RecordCommandOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.analysis.why.tasks import StartedCommand
     from perfpy.cli.why.options import WhyCommandOptions
 
 _STACK: Final = "call-graph=dwarf,stack-size={size}"
@@ -39,13 +41,16 @@ def check_processes(pids: list[int]) -> None:
             fail(f"-p {pid}: no such process")
 
 
-def record_and_explain(options: WhyCommandOptions, explain: Callable[[str], None]) -> int:
+def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, StartedCommand], None]) -> int:
     """Record a command or processes, explain the recording, and return the command's exit status."""
+    from perfpy.analysis.why.tasks import StartedCommand
+
     with tempfile.TemporaryDirectory(prefix="perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
-        status = load("record").run("record", [*_arguments(path, python=options.python), *_target(options)])
-        explain(path)
-    return status
+        arguments = [*_arguments(path, python=options.python), *_target(options)]
+        summary = make_recorder(RecordCommandOptions.read(command.parser(arguments))).run()
+        explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload else ""))
+    return summary.exit_code
 
 
 def _target(options: WhyCommandOptions) -> list[str]:

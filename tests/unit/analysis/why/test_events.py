@@ -10,6 +10,7 @@ import pytest
 
 import perfpy
 from perfpy.analysis.why.explanation import explain
+from perfpy.analysis.why.tasks import StartedCommand
 from perfpy.errors import UsageError
 from perfpy.views.why.text import why_lines
 from tests.builders.many_threads import recording_of_switches
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from perfpy.analysis.why.explanation import Explanation
 
 
-def explained(data: bytes, *pids: int) -> Explanation:
+def explained(data: bytes, *pids: int, started: StartedCommand | None = None) -> Explanation:
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
         with perfpy.open(file) as recording:
-            return explain(recording.data, recording.symbolizer(), pids)
+            return explain(recording.data, recording.symbolizer(), pids, started)
 
 
 def test_the_thread_that_woke_another_one_is_followed():
@@ -65,6 +66,24 @@ def test_three_thousand_threads_of_one_process_take_little_time():
     assert time.process_time() - begin < 5
     assert len(explanation.threads) == 3_000
     assert len(lines) < 100
+
+
+def test_the_started_command_is_explained_also_if_its_exec_was_lost():
+    """Its time begins when the recorder, which is thread 100 here, lets it begin."""
+    explanation = explained(recording_of_switches(3, 30), started=StartedCommand(100, 101, "./program"))
+    assert (explanation.main, explanation.comm(101)) == (101, "program")
+    assert explanation.elapsed < explained(recording_of_switches(3, 30), 101).elapsed
+
+
+def test_a_recorded_command_without_exec_is_found_by_its_name_in_switches():
+    explanation = explained(recording_of_switches(4, 30, commands=("sh", "other", "program")))
+    assert (explanation.main, explanation.comm(102)) == (102, "program")
+
+
+def test_a_command_whose_switches_were_all_lost_is_named():
+    data = recording_of_switches(3, 30, lost=5)
+    with pytest.raises(UsageError, match=r"no switch of program \(999\), 5 events lost; record again on a less busy machine"):
+        explained(data, started=StartedCommand(100, 999, "./program"))
 
 
 def test_a_recording_without_switches_is_refused_with_the_line_to_type():

@@ -10,7 +10,16 @@ from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why import causes
 from perfpy.analysis.why.causes import ROOT
 from perfpy.analysis.why.kinds import RUNNING, SPINNING
-from perfpy.analysis.why.tasks import RecordedTasks, family_of, recorders_of, workloads_of
+from perfpy.analysis.why.tasks import (
+    RecordedTasks,
+    StartedCommand,
+    commands_of,
+    family_of,
+    named_threads,
+    recorders_of,
+    with_exec,
+    workloads_of,
+)
 from tests.builders.waiting_threads import Part, explained
 
 if TYPE_CHECKING:
@@ -22,19 +31,29 @@ EXECS = [(10, "make", 1), (20, "app", 2), (30, "app", 3), (20, "sh", 4)]
 TASKS = RecordedTasks({}, {10: 1, 20: 10, 30: 7, 31: 30, 32: 31}, EXECS, {})
 
 
-def test_the_child_of_the_recorder_is_the_command():
-    assert workloads_of(["perfpy", "record", "--", "./app", "-x"], TASKS, 7) == [30, 20]
+def test_the_command_is_the_first_process_that_executed_a_program_of_its_name():
+    assert commands_of(["perfpy", "record", "--", "/usr/bin/app", "make"]) == {"app"}
+    assert commands_of(["perf", "record", "-a", "make"]) == {"record", "-a", "make"}
+    assert workloads_of({"app"}, TASKS) == [20, 30]
+    assert workloads_of({"record", "-a", "make"}, TASKS) == [10]
+    assert workloads_of(set(), TASKS) == []
 
 
-def test_without_the_recorder_the_first_of_the_name_is_likeliest():
-    assert workloads_of(["perfpy", "record", "--", "/usr/bin/app", "make"], TASKS) == [20, 30]
-    assert workloads_of(["perf", "record", "-a", "make"], TASKS) == [10]
-    assert workloads_of(["perf", "record", "-a"], TASKS) == []
+def test_a_command_without_exec_is_found_by_its_name_on_a_cpu():
+    """Of several, the child of perf or perfpy."""
+    tasks = RecordedTasks({31: 30}, {20: 10, 30: 7}, [], {7: "perfpy", 20: "bash", 30: "perfpy"})
+    comm = np.array([b"app", b"bash", b"app", b"app"], "S16")
+    assert named_threads(np.array([20, 20, 31, 30]), comm, {"app"}, tasks) == [StartedCommand(7, 30, "app"), StartedCommand(10, 20, "app")]
+    assert named_threads(np.array([20]), np.array([b"bash"], "S16"), {"app"}, tasks) == []
 
 
-def test_a_command_with_another_name_is_found_by_its_recorder():
-    """As a shim or a script, whose name is the interpreter's."""
-    assert workloads_of(["perfpy", "record", "--", "./script"], TASKS, 7) == [30]
+def test_a_lost_exec_is_replaced():
+    tasks = RecordedTasks({}, {30: 7}, [(20, "sh", 5)], {7: "perfpy", 20: "sh", 30: "perfpy"})
+    started = StartedCommand(7, 30, "./a-long-name-of-a-program")
+    named = with_exec(tasks, started, 9)
+    assert named.execs == [(20, "sh", 5), (30, "a-long-name-of-", 9)]
+    assert named.comm_of == {7: "perfpy", 20: "sh", 30: "a-long-name-of-"}
+    assert with_exec(tasks, started._replace(pid=20), 9) is tasks
 
 
 def test_a_family_is_a_process_with_all_its_descendants():

@@ -13,7 +13,7 @@ from perfpy.views.latency.text import duration_text
 from perfpy.views.readable import readable
 from perfpy.views.verdict.sentence import percent
 from perfpy.views.why.verdict import verdict
-from perfpy.views.why.words import activity_text, place_text, waker_function
+from perfpy.views.why.words import activity_text, place_text, tasks_text, waker_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,8 +107,7 @@ def longest_waits(explanation: Explanation) -> list[Cause]:
 def _wait(explanation: Explanation, cause: Cause, *, whole: bool) -> Iterator[str]:
     groups = explanation.waits
     count = sum(groups.all_of("counts", cause.nodes).values())
-    threads = len(groups.all_of("tids", cause.nodes))
-    who = f"{visible(cause.comm)} ({threads} {plural(threads, 'thread')})"
+    who = f"{visible(cause.comm)} ({tasks_text(groups.all_of('tids', cause.nodes), explanation.tasks)})"
     times = f"{count:,} {plural(count, 'time')}"
     yield f"{duration_text(cause.time):>10}  {who} {activity_text(groups, cause)}, {times}{waker_text(explanation, groups, cause)}"
     for title, detail in (("waits", "chains"), ("ended by", "waker_chains")):

@@ -10,7 +10,7 @@ from perfpy.analysis.why.kinds import FOR_OTHERS, FOR_RESOURCES, LOCKS, RUNNING,
 from perfpy.analysis.why.launches import launchers
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import percent, seconds
-from perfpy.views.why.words import activity_text, object_text, place_text, running_function, waker_function
+from perfpy.views.why.words import activity_text, object_text, place_text, running_function, tasks_text, waker_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def verdict(explanation: Explanation) -> list[str]:
         return ["The process did not run while it was recorded."]
     causes = [cause for cause in ranked(groups.causes(), whole) if cause.time >= MATTERS * whole][:3]
     if not causes:
-        return [f"{_who(groups, groups.causes()[0])} has no wait longer than {percent(MATTERS)} of {seconds(whole / 1e9)}."]
+        return [f"{_who(explanation, groups, groups.causes()[0])} has no wait longer than {percent(MATTERS)} of {seconds(whole / 1e9)}."]
     first, rest = causes[0], causes[1:]
     spinning = next((cause for cause in rest if cause.kind == SPINNING and cause.comm == first.comm), None)
     if first.kind == reasons.CPU and spinning:  # threads that spin use up the CPUs that others wait for
@@ -107,14 +107,14 @@ def _first(explanation: Explanation, cause: Cause, spinning: Cause | None) -> st
     if root is not None and root is not cause:
         part = f"{percent(root.time / explanation.elapsed)} of {seconds(explanation.elapsed / 1e9)}"
         text = _chain(explanation, groups, root, part, 1)
-        return f"{text}; {_who(groups, cause)} {activity_text(groups, cause)} meanwhile."
+        return f"{text}; {_who(explanation, groups, cause)} {activity_text(groups, cause)} meanwhile."
     too = f", and {activity_text(groups, spinning)} for {percent(spinning.time / explanation.elapsed)}" if spinning else ""
     return f"{_chain(explanation, groups, cause, of, 0)}{too}."
 
 
 def _further(explanation: Explanation, cause: Cause) -> str:
     groups, share = explanation.path, cause.time / explanation.elapsed
-    text = f"{_who(groups, cause)} {activity_text(groups, cause)} for {percent(share)}{_by(explanation, groups, cause)}"
+    text = f"{_who(explanation, groups, cause)} {activity_text(groups, cause)} for {percent(share)}{_by(explanation, groups, cause)}"
     return f"{text}."
 
 
@@ -159,7 +159,7 @@ def inverted(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str
 
 def _chain(explanation: Explanation, groups: CauseGroups, cause: Cause, amount: str, depth: int) -> str:
     """Return "A waits 41 % of 2 s for the mutex M in f(), held by B in g(), which waits for the disk"."""
-    text = f"{_who(groups, cause)} {_with_amount(activity_text(groups, cause), amount)}"
+    text = f"{_who(explanation, groups, cause)} {_with_amount(activity_text(groups, cause), amount)}"
     return text + "".join(_links(explanation, groups, cause, depth))
 
 
@@ -204,12 +204,12 @@ def activity_function(function: str) -> str:
     return f" in {place_text(function)}" if function else ""
 
 
-def _who(groups: CauseGroups, cause: Cause) -> str:
-    """Return the threads of a cause: "worker (4 threads)", "main (1234)"."""
+def _who(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
+    """Return the threads of a cause: "worker (4 threads)", "cc1 (2 processes)", "main (1234)"."""
     tids = groups.all_of("tids", cause.nodes)
     name = visible(cause.comm) or "unnamed thread"
     if len(tids) > 1:
-        return f"{name} ({len(tids)} threads)"
+        return f"{name} ({tasks_text(tids, explanation.tasks)})"
     return f"{name} ({next(iter(tids))})" if tids else name
 
 

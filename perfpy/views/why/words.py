@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.kinds import PAGE_FAULT, ROW_LOCK, RUNNING, SPINNING, STOPPED
+from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from perfpy.analysis.why.cause_groups import Cause, CauseGroups
+    from perfpy.analysis.why.tasks import RecordedTasks
 
 OBJECTS: Final = {
     reasons.CPU: "a CPU",
@@ -64,6 +68,12 @@ NAMES: Final = {
 }
 _PYTHON: Final = re.compile(r"py::([^:]+):(.+):(\d+)", re.DOTALL)
 _WITH_CALL: Final = (reasons.DISK, reasons.KERNEL_LOCK, reasons.OTHER)
+
+
+def tasks_text(tids: Collection[int], tasks: RecordedTasks) -> str:
+    """Return the number of threads, or of processes if each thread is in one of its own."""
+    is_each_alone = len(tids) > 1 and len({tasks.pid_of.get(tid, tid) for tid in tids}) == len(tids)
+    return f"{len(tids):,} {'processes' if is_each_alone else plural(len(tids), 'thread')}"
 
 
 def activity_text(groups: CauseGroups, cause: Cause) -> str:

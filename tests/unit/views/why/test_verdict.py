@@ -98,7 +98,7 @@ def test_a_child_that_goes_on_with_its_parents_program_is_a_part_of_it():
 def test_programs_one_after_the_other_are_added_up():
     rows = parts((1, 0, 50, reasons.CHILD, "wait", 2), (1, 50, 100, reasons.CHILD, "wait", 3), (2, 0, 50), (3, 50, 100))
     explanation = explained(rows, comms={1: "make", 2: "cc1", 3: "cc1"}, programs={2: 1, 3: 1})
-    assert verdict(explanation) == ["cc1 (2 threads) runs 100 % of 1 s; make waits for cc1."]
+    assert verdict(explanation) == ["cc1 (2 processes) runs 100 % of 1 s; make waits for cc1."]
 
 
 def test_many_programs_in_a_row_are_shortened():

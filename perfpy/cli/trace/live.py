@@ -89,7 +89,7 @@ class LiveTrace:
             record_options = self._record_options()
             is_target = workload is not None and not record_options.target.is_given  # otherwise its run is the duration of the trace
             self._limit, pid = None if is_target else workload, workload.pid if workload and is_target else 0
-            _run_before_others()  # the workload has its own priority by now
+            _run_before_others(stack)  # the workload has its own priority by now
             rings = LiveRings([*events, *switches.added], filters, record_options, _teller(), workload=pid, ring_size=_RING_SIZE)
             stack.callback(rings.close)
             self._form = form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
@@ -247,10 +247,12 @@ def _probes(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(probes.texts)
 
 
-def _run_before_others() -> None:
+def _run_before_others(stack: ExitStack) -> None:
     """Raise the priority of this process, if the user may: on busy machines the ring buffers fill up while it waits for a CPU."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) - _NICER)
+        os.setpriority(os.PRIO_PROCESS, 0, usual - _NICER)
+        stack.callback(os.setpriority, os.PRIO_PROCESS, 0, usual)
 
 
 _RING_SIZE: Final = 16 << 20  # bytes: two tenths of a second of a program that does nothing but call the kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,8 +51,10 @@ def test_filters_and_switches_stand_after_the_events_they_follow(
     monkeypatch.setattr(live, "may_measure_kernel", lambda: True)
     monkeypatch.setattr(live, "LiveRings", _refuse)
 
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
     with pytest.raises(AssertionError) as refused:
         command.run("trace", [*words, "-p", "1"])
+    assert os.getpriority(os.PRIO_PROCESS, 0) == usual, "commands that follow in this process have their own priority"
     assert refused.value.args[1:] == (events, filters)
 
 

@@ -197,12 +197,16 @@ def call_events(columns: Columns, key: NDArray[np.uint64]) -> CallEvents:
         key: the samples' delivery keys.
     """
     count = columns.rows
-    tid = columns["tid"].astype(np.int32, copy=False)
-    cpu = columns["cpu"].astype(np.int32, copy=False) if "cpu" in columns else np.full(count, -1, np.int32)
+    tid, pid, cpu = (int_column(columns, name) for name in ("tid", "pid", "cpu"))
     time = columns["time"].astype(np.int64) if "time" in columns else np.zeros(count, np.int64)
     arguments = columns["call_arguments"] if "call_arguments" in columns else np.broadcast_to(_NO_ARGUMENTS, (count, MOST_ARGUMENTS))
     kind, number, result = columns["call_kind"], columns["call_number"], columns["call_result"]
-    return CallEvents(kind, tid, columns["pid"].astype(np.int32, copy=False), cpu, time, key, number, arguments, result, np.arange(count))
+    return CallEvents(kind, tid, pid, cpu, time, key, number, arguments, result, np.arange(count))
+
+
+def int_column(columns: Columns, name: str) -> NDArray[np.int32]:
+    """Return a column of thread ids or CPUs: -1 where samples have none."""
+    return columns[name].astype(np.int32, copy=False) if name in columns else np.full(columns.rows, -1, np.int32)
 
 
 def slices_of(raw: Ragged | Slices) -> Slices:

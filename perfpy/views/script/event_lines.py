@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, distinct
+from perfpy.abi.columns import Columns, Ragged, distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.untrusted.text import one_line, one_line_bytes
@@ -24,7 +24,6 @@ from perfpy.views.script.texts.time_text import time_piece
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.abi.columns import Ragged
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.views.script.code.branch_text import BranchTexts
@@ -280,7 +279,7 @@ class EventLines:
 
     def _trace_piece(self, columns: Columns, trace: TraceSource) -> Piece:
         """Return the trace field, by the type at the start of the raw data, which is usually the event's own."""
-        raw = columns["raw"]
+        raw = _raw_of(columns)
         starts, sizes = raw.offsets[:-1], np.diff(raw.offsets)
         texts: list[bytes] = [b"[UNKNOWN EVENT]"] * len(starts)
         types = _leading_types(raw, sizes, trace.endian, self._event.attr.config & 0xFFFF)
@@ -318,10 +317,13 @@ def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int)
     return np.where(whole, values[low].astype(np.int64) | values[high].astype(np.int64) << 8, own)
 
 
-def _raw_bytes(columns: Any) -> list[bytes]:
-    raw = columns.get("raw")
-    if raw is None:  # samples of time off the CPU belong to this event, but have no raw data
-        return [b""] * columns.rows
+def _raw_of(columns: Columns) -> Ragged:
+    """Return the raw data; none of time off the CPU, which belongs to an event with such, and of damaged samples."""
+    return columns["raw"] if "raw" in columns else Ragged.empty(columns.rows, np.uint8)
+
+
+def _raw_bytes(columns: Columns) -> list[bytes]:
+    raw = _raw_of(columns)
     data = raw.values.tobytes()
     bounds = raw.offsets.tolist()
     return [data[begin:end] for begin, end in itertools.pairwise(bounds)]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import PerfType
-from perfpy.tracing.events import RawWords, slices_of
+from perfpy.tracing.events import RawWords, int_column, slices_of
 from perfpy.views.trace.other_events import fault_name
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ class EventSums:
         """Add the samples of a batch."""
         for index, name in self._faults.items():
             rows = rows_where(batch.event == index)
-            self._totals.add_faults(name, batch.columns["tid"][rows].astype(np.int32))
+            self._totals.add_faults(name, int_column(batch.columns, "tid")[rows])
         for index, (pid, took) in self._times.items():
             rows = rows_where(batch.event == index)
             if len(rows) and "raw" in batch.columns:

@@ -9,6 +9,7 @@ import numpy as np
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import SampleType
 from perfpy.symbols.dso import UNKNOWN_NAME
+from perfpy.tracing.events import int_column
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class StackTexts:
         if not len(samples) or "callchain" not in columns:  # the batch may have samples of events without callchains alone
             return np.full(len(samples), b"", object), np.full(len(samples), options.least <= 0)
         chosen = Columns(len(samples), {name: columns[name].take(samples) for name in ("callchain", "user_frames") if name in columns})
-        ids, counts = whole_chains_of(chosen.gather(), columns["pid"][samples].astype(np.int32), batch.key[samples], symbolizer)
+        ids, counts = whole_chains_of(chosen.gather(), int_column(columns, "pid")[samples], batch.key[samples], symbolizer)
         if are_calls and not options.has_kernel:
             ids, counts = self._without_kernel(symbolizer, ids, counts)
         if (lost := symbolizer.resolve().ip[ids] == _LOST).any():
@@ -141,7 +142,7 @@ class StackTexts:
         assert batch is not None
         assert symbolizer is not None
         columns = batch.columns
-        pid, key, mode = columns["pid"][samples], batch.key[samples], columns["cpumode"][samples]
+        pid, key, mode = int_column(columns, "pid")[samples], batch.key[samples], columns["cpumode"][samples]
         addresses = columns["addr"][samples]
         codes = symbolizer.frame_ids(pid, columns["ip"][samples], key, mode)
         targets = symbolizer.frame_ids(pid, addresses, key, mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,7 @@ from perfpy.views.dump.recording import hex_lines, write_dump
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 from tests.builders.perfdata import USUAL, PerfDataBuilder, out_of_order, usual_attr
+from tests.builders.tracepoint_events import EventRecording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -368,3 +370,15 @@ def test_script_shows_throttles(tmp_path: Path) -> None:
 def test_a_dump_omits_tasks_of_samples_filtered_by_time_or_cpu(tmp_path: Path) -> None:
     assert dumped(tmp_path, one_process(), time="2,2.5").count(" ... thread: work:7") == 1
     assert dumped(tmp_path, one_process(), sample_filter=SampleFilter(pids=frozenset((8,)))).count(" ... thread: work:7") == 2
+
+
+def test_samples_of_a_tracepoint_without_raw_data_are_printed(tmp_path: Path) -> None:
+    """Damaged attributes may leave an instruction's address alone."""
+    whole = EventRecording(["irq:softirq_raise", "power:cpu_idle"]).event("irq:softirq_raise", 10, 1).file()
+    kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
+    damaged = whole.replace(struct.pack("<QQ", 1, kind), struct.pack("<QQ", 1, SampleType.IP), 1)  # after the sample period
+    (tmp_path / "perf.data").write_bytes(damaged)
+    out = io.BytesIO()
+    with Recording(str(tmp_path / "perf.data")) as recording:
+        ScriptRun(recording, ScriptOptions(symbols=NOWHERE)).write(out)
+    assert out.getvalue().decode().split() == [":-1", "irq:softirq_raise:"]

@@ -42,7 +42,8 @@ class Meanings:
     def __init__(self, names: Sequence[str], lock: str) -> None:
         self.functions = list(names)
         self.meanings = [
-            Meaning(reasons.OTHER, number, lock, is_spin=False, is_send=False, is_own=True, call="") for number in range(len(names))
+            Meaning(reasons.OTHER, number, lock, is_spin=False, is_send=False, is_own=True, call="", is_python=name.startswith("py::"))
+            for number, name in enumerate(names)
         ]
 
     def names_of(self, chain: int) -> list[str]:

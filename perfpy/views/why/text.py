@@ -26,6 +26,7 @@ _DEEPEST: Final = 6
 _THREADS: Final = 10
 _WAITS: Final = 5
 _FRAMES: Final = 8
+_INTERPRETER: Final = "_PyEval_EvalFrameDefault"
 _NO_WAITS: Final = (RUNNING, SPINNING, reasons.CPU)
 
 
@@ -46,6 +47,9 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
         yield "Longest waits of all threads"
         for cause in waits if stacks else waits[:_WAITS]:
             yield from _wait(explanation, cause, whole=stacks)
+    if _has_python(explanation, waits[:_WAITS]):
+        yield ""
+        yield "note: Python code waits; perfpy why --python names its functions and lines"
     if explanation.lost:
         yield ""
         yield f"note: {explanation.lost:,} {plural(explanation.lost, 'event')} lost while recording; some waits may be missing or too long"
@@ -102,6 +106,14 @@ def longest_waits(explanation: Explanation) -> list[Cause]:
     """Return the waits of all threads by what they wait for, the longest first."""
     groups = explanation.waits
     return [cause for cause in groups.children([ROOT]) if cause.kind not in _NO_WAITS]
+
+
+def _has_python(explanation: Explanation, waits: Sequence[Cause]) -> bool:
+    """Return whether Python code waits, and its functions were not recorded."""
+    groups = explanation.waits
+    chains = [chain for chain, _ in (groups.largest("chains", cause.nodes) for cause in waits) if chain >= 0]
+    is_run = any(_INTERPRETER in groups.meanings.names_of(chain) for chain in chains)
+    return is_run and not any(meaning.is_python for meaning in groups.meanings.meanings)
 
 
 def _wait(explanation: Explanation, cause: Cause, *, whole: bool) -> Iterator[str]:

@@ -10,7 +10,7 @@ from perfpy.analysis.why.kinds import FOR_OTHERS, FOR_RESOURCES, LOCKS, RUNNING,
 from perfpy.analysis.why.launches import launchers
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import percent, seconds
-from perfpy.views.why.words import activity_text, object_text, place_text, running_function, tasks_text, waker_function
+from perfpy.views.why.words import activity_text, has_holder, object_text, place_text, running_function, tasks_text, waker_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -193,7 +193,7 @@ def _by(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
     waker, time = groups.largest("wakers", cause.nodes)
     if not time or time < 0.3 * cause.time:
         return ""
-    word = "held by" if cause.kind in LOCKS else "ended by"
+    word = "held by" if cause.kind in LOCKS and has_holder(groups, cause) else "ended by"
     function = waker_function(groups, cause)
     where = activity_function(function)
     return f", {word} {visible(explanation.comm(waker))} ({waker}){where}"

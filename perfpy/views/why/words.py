@@ -94,6 +94,13 @@ def object_text(groups: CauseGroups, cause: Cause) -> str:
     return OBJECTS.get(cause.kind, NAMES[cause.kind])
 
 
+def has_holder(groups: CauseGroups, cause: Cause) -> bool:
+    """Return whether the thread that ends a wait for a lock held it: any thread may post a semaphore, of which CPython makes its locks."""
+    chain, _ = groups.largest("chains", cause.nodes)
+    meaning = groups.meanings.meanings[chain] if chain >= 0 else None
+    return meaning is None or meaning.is_python or meaning.lock not in ("semaphore", "lock")
+
+
 def lock_name(groups: CauseGroups, address: int) -> str:
     """Return the variable at a lock's address, or else the address."""
     return visible(groups.lock_names.get(address, "")) or f"{address:#x}"

@@ -33,6 +33,23 @@ def test_a_lock_is_named_with_its_holder_and_the_holders_wait():
     ]
 
 
+@pytest.mark.parametrize("kind", ["semaphore", "lock"])
+def test_who_posts_a_semaphore_need_not_have_held_it(kind: str):
+    """CPython makes its locks and conditions of semaphores; only the Python functions tell them apart."""
+    assert ", ended by t2 (2) in flush(), which waits for the disk" in verdict(explained(HELD, lock=kind))[0]
+    of_python = [part._replace(function="py::push:/srv/app.py:3") if part.tid == 1 else part for part in HELD]
+    assert ", held by t2 (2) in flush(), which waits for the disk" in verdict(explained(of_python, lock=kind))[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "notes"), [("_PyEval_EvalFrameDefault", 1), ("py::push:/srv/app.py:3", 0), ("push", 0)], ids=["native", "python", "C"]
+)
+def test_waits_of_python_without_its_functions_have_a_note(function: str, notes: int):
+    explanation = explained(parts((1, 0, 20), (1, 20, 100, reasons.LOCK, function, 2, "", MUTEX), (2, 0, 95)))
+    lines = list(why_lines(explanation))
+    assert lines.count("note: Python code waits; perfpy why --python names its functions and lines") == notes
+
+
 def test_waits_come_before_running_unless_the_program_runs_most_of_the_time():
     half = explained(parts((1, 0, 50), (1, 50, 100, PAGE_FAULT, "load")))
     most = explained(parts((1, 0, 70), (1, 70, 100, PAGE_FAULT, "load")))

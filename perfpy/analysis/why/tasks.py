@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.sample_source import SampleSource
 
-_COMM_LENGTH = 15
+_COMM_LENGTH = 15  # bytes
 
 
 class StartedCommand(NamedTuple):
@@ -35,7 +35,7 @@ class StartedCommand(NamedTuple):
     @property
     def comm(self) -> str:
         """The name of the process after its exec."""
-        return os.path.basename(self.name)[:_COMM_LENGTH]
+        return _comm_after_exec(self.name)
 
 
 class RecordedTasks(NamedTuple):
@@ -75,7 +75,12 @@ def commands_of(command_line: Sequence[str]) -> set[str]:
     """Return the names that the process of the recorded command may have. command_line: of the recorder, from the header."""
     words = list(command_line)
     candidates = words[words.index("--") + 1 : words.index("--") + 2] if "--" in words else words[1:]
-    return {os.path.basename(word)[:_COMM_LENGTH] for word in candidates} - {""}
+    return {_comm_after_exec(word) for word in candidates} - {""}
+
+
+def _comm_after_exec(path: str) -> str:
+    """Return the name that the kernel gives a process which executes a file."""
+    return os.path.basename(path).encode(errors="surrogateescape")[:_COMM_LENGTH].decode(errors="surrogateescape")
 
 
 def workloads_of(names: Collection[str], tasks: RecordedTasks) -> list[int]:
@@ -92,11 +97,10 @@ def named_threads(tid: NDArray[np.int64], comm: NDArray[np.bytes_], names: Colle
         names: of the command that was recorded.
         tasks: of the recording.
     """
-    texts = {name.encode(errors="surrogateescape"): name for name in names}
-    rows = np.flatnonzero(np.isin(comm, np.array(list(texts), comm.dtype)))
+    rows = np.flatnonzero(np.isin(comm, [name.encode(errors="surrogateescape") for name in names]))
     pids, first = np.unique(tid[rows], return_index=True)
     commands = [
-        StartedCommand(tasks.parent_of.get(pid, 0), pid, texts[bytes(comm[rows[row]])])
+        StartedCommand(tasks.parent_of.get(pid, 0), pid, bytes(comm[rows[row]]).decode(errors="surrogateescape"))
         for pid, row in sorted(zip(pids.tolist(), first.tolist(), strict=True), key=lambda pair: pair[1])
         if tasks.pid_of.get(pid, pid) == pid
     ]

@@ -47,6 +47,16 @@ def test_a_command_without_exec_is_found_by_its_name_on_a_cpu():
     assert named_threads(np.array([20]), np.array([b"bash"], "S16"), {"app"}, tasks) == []
 
 
+def test_names_are_cut_as_the_kernel_cuts_them():
+    """After 15 bytes, also within a character."""
+    (name,) = commands_of(["perf", "record", "--", "./" + 10 * "\u00fc"])
+    comm = 10 * "\u00fc".encode()
+    assert name.encode(errors="surrogateescape") == comm[:15]
+    empty = RecordedTasks({}, {}, [], {})
+    assert named_threads(np.array([5]), np.array([comm[:15]], "S16"), {name}, empty) == [StartedCommand(0, 5, name)]
+    assert named_threads(np.array([5]), np.array([comm[:16]], "S16"), {name, "app\0"}, empty) == []
+
+
 def test_a_lost_exec_is_replaced():
     tasks = RecordedTasks({}, {30: 7}, [(20, "sh", 5)], {7: "perfpy", 20: "sh", 30: "perfpy"})
     started = StartedCommand(7, 30, "./a-long-name-of-a-program")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.analysis.verdict import waits as reasons
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.why.stacks import StackMeanings
 
 _DETAILS = ("tids", "wakers", "waker_chains", "chains", "runners", "samples", "counts")
+_STARTS: Final = re.compile(r"_start|_*libc_start_(?:call_)?main\S*|start_thread|_*clone3?")
 _MOST: Final = 0.6  # of a wait: a part that explains it
 _NESTED: Final = 3  # waits for processes that only wait for others
 
@@ -113,8 +115,9 @@ class CauseGroups:
         return sum(self._launches.get(number, {}).get(1, 0) for number in dict.fromkeys(nodes))
 
     def function(self, number: int) -> str:
-        """Return the name of a function; "" for none."""
-        return self.meanings.functions[number] if number >= 0 else ""
+        """Return the name of a function; "" for none, and for those that start threads: their callees have no symbols."""
+        name = self.meanings.functions[number] if number >= 0 else ""
+        return "" if _STARTS.fullmatch(name) else name
 
     def largest(self, detail: str, nodes: Iterable[int]) -> tuple[int, int]:
         """Return the value of a detail with the largest total over nodes, and that total; (-1, 0) for none."""

@@ -50,6 +50,13 @@ def test_waits_of_python_without_its_functions_have_a_note(function: str, notes:
     assert lines.count("note: Python code waits; perfpy why --python names its functions and lines") == notes
 
 
+def test_functions_that_start_programs_are_not_named():
+    """A program without symbols runs in code that they call, not in the few functions with names."""
+    samples = [(1, time * SECOND // 100, "__libc_start_call_main" if time % 4 else "do_wp_page", False) for time in range(1, 100)]
+    assert verdict(explained(parts((1, 0, 100)), samples=samples)) == ["t1 (1) runs 100 % of 1 s."]
+    assert verdict(explained(parts((1, 0, 100, reasons.SLEEP, "start_thread")))) == ["t1 (1) sleeps 100 % of 1 s."]
+
+
 def test_waits_come_before_running_unless_the_program_runs_most_of_the_time():
     half = explained(parts((1, 0, 50), (1, 50, 100, PAGE_FAULT, "load")))
     most = explained(parts((1, 0, 70), (1, 70, 100, PAGE_FAULT, "load")))

@@ -61,6 +61,8 @@ def _of_other_threads(explanation: Explanation, first: Cause) -> Iterator[str]:
     if first.kind in FOR_RESOURCES or resource_of(explanation.path, first) is not None:
         return
     for cause in candidates:
+        if set(groups.all_of("tids", cause.nodes)) == {explanation.main}:  # its own sentence follows
+            continue
         if cause.kind == SPINNING:
             own, least = sum(one.time for one in groups.children([ROOT]) if one.kind in (RUNNING, SPINNING)), _OF_RUNNING
         else:

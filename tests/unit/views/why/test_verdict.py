@@ -50,6 +50,14 @@ def test_waits_of_python_without_its_functions_have_a_note(function: str, notes:
     assert lines.count("note: Python code waits; perfpy why --python names its functions and lines") == notes
 
 
+def test_a_wait_of_the_main_thread_has_one_sentence():
+    sentences = verdict(explained(parts((1, 0, 44, reasons.CPU), (1, 44, 100, reasons.SLEEP, "nap"), (2, 0, 44))))
+    assert [sentence.partition(",")[0] for sentence in sentences] == [
+        "t1 (1) sleeps 56 % of 1 s in nap().",
+        "t1 (1) waits for a CPU for 44 %",
+    ]
+
+
 def test_functions_that_start_programs_are_not_named():
     """A program without symbols runs in code that they call, not in the few functions with names."""
     samples = [(1, time * SECOND // 100, "__libc_start_call_main" if time % 4 else "do_wp_page", False) for time in range(1, 100)]

@@ -310,7 +310,7 @@ static KEEP void copy_rows(void) {
 int main(void) { double end = now() + SECONDS; while (now() < end) copy_rows(); }
 """),
         # the latter: most distributions strip the C library's internal names
-        r"(in \S*mem(cpy|move)\S*\(\), called from copy_rows\(\))|(in copy_rows\(\) \(\S+\) and the code it calls)",
+        r"(in memcpy\(\) or memmove\(\), called from copy_rows\(\))|(in copy_rows\(\) \(\S+\) and the code it calls)",
     ),
     Planted(
         "malloc", "tree.c",

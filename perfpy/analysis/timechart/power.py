@@ -58,7 +58,7 @@ class PowerHistory(NamedTuple):
     cpus: int
 
     def frequencies_until(self, end: int, cpus: int, begin: int) -> list[CpuState]:
-        """Return the frequencies with those that last until the end of the chart.
+        """Return all frequencies; each CPU's last one lasts until the end of the chart.
 
         Args:
             end: of the chart, nanoseconds.

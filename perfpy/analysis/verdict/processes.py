@@ -7,8 +7,6 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 
 if TYPE_CHECKING:
@@ -31,22 +29,24 @@ class Processes:
         self._data = data
 
     @cached_property
-    def _parents(self) -> dict[int, int]:
-        """Process -> the process that created it, in order."""
+    def _created(self) -> list[tuple[int, int, int]]:
+        """Each created process, its parent, and the delivery key of its record, in order."""
         side_band = self._data.side_band([RecordType.FORK]).tasks()
         tasks = side_band.tasks
         new = (tasks.type == RecordType.FORK) & (tasks.pid != tasks.ppid) & (tasks.pid == tasks.tid)
-        return dict(zip(tasks.pid[new].tolist(), tasks.ppid[new].tolist(), strict=True))
+        keys = side_band.keys[tasks.rank[new] - 1]
+        return list(zip(tasks.pid[new].tolist(), tasks.ppid[new].tolist(), keys.tolist(), strict=True))
+
+    @cached_property
+    def _parents(self) -> dict[int, int]:
+        """Process -> the process that created it, in order."""
+        return {pid: parent for pid, parent, _ in self._created}
 
     @cached_property
     def started(self) -> list[int]:
         """The processes that were created during the recording."""
-        side_band = self._data.side_band([RecordType.FORK]).tasks()
-        tasks, first = side_band.tasks, self._data.sample_times[0]
-        new = (tasks.type == RecordType.FORK) & (tasks.pid != tasks.ppid) & (tasks.pid == tasks.tid)
-        times = side_band.keys[tasks.rank[new] - 1]
-        pids: list[int] = tasks.pid[new][times >= np.uint64(first)].tolist()
-        return pids
+        first = self._data.sample_times[0]
+        return [pid for pid, _, key in self._created if key >= first]
 
     @cached_property
     def _names(self) -> tuple[dict[int, str], dict[int, str]]:

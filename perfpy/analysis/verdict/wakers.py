@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RUNNING: Final = -1  #: in place of a wait's reason
 ONE_WAKER: Final = 0.8  # of the time of waits, which one thread ended
 MOST_OF_IT: Final = 0.5  # of the wait: what the waker did
-MOST_CHILDREN: Final = 100  # processes with more start so many that none of them is the cause
+MOST_CHILDREN: Final = 100  # of one process; where there are more, no single child is the cause
 _DEEPEST: Final = 8  # threads that wait for each other
 
 

@@ -115,7 +115,7 @@ class CauseGroups:
         return sum(self._launches.get(number, {}).get(1, 0) for number in dict.fromkeys(nodes))
 
     def function(self, number: int) -> str:
-        """Return the name of a function; "" for none, and for those that start threads: their callees have no symbols."""
+        """Return the name of a function; "" if it only starts threads, because then the program's own function has no symbol."""
         name = self.meanings.functions[number] if number >= 0 else ""
         return "" if _STARTS.fullmatch(name) else name
 

@@ -89,7 +89,7 @@ def workloads_of(names: Collection[str], tasks: RecordedTasks) -> list[int]:
 
 
 def named_threads(tid: NDArray[np.int64], comm: NDArray[np.bytes_], names: Collection[str], tasks: RecordedTasks) -> list[StartedCommand]:
-    """Return the processes whose first threads had one of these names, those that a recorder started first.
+    """Return the processes whose first threads had one of these names; processes that the recorder started come first.
 
     Args:
         tid: int64[n], of each switch, the thread that left.

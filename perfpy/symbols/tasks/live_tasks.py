@@ -154,7 +154,7 @@ class LiveTasks:
 
 
 def _with_parents(records: RawRecords, numbers: RecordedTaskNumbers, pids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return processes, and those that they were forked from."""
+    """Return these processes and all their parents, which they inherited code from."""
     forks = records.rows["type"] == RecordType.FORK
     children, parents = numbers.pid[forks], numbers.parent[forks]
     chosen = distinct(pids)

@@ -56,7 +56,7 @@ def task_numbers(records: RawRecords) -> RecordedTaskNumbers:
 
 
 class Inheritance:
-    """The processes of records: those that are needed, with their parents, and from when on.
+    """What each process needs of the records: its own, what it inherited from its parents, and from which time on.
 
     Args:
         records: in order.

@@ -5,7 +5,6 @@ Modules:
 command   the command
 options   its options
 request   options for the library
-hurry     a higher priority until the first table
 run       one run: intervals until the end
 screen_run  the same on a terminal, with keys
 keys      what keys do: other rows, call trees, a file of what was seen

@@ -16,9 +16,9 @@ from perfpy.capture.output.wakeups import Wakeups
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
-from perfpy.cli.top.hurry import Hurry
 from perfpy.cli.top.request import TopRequest, code_style, first_wait
 from perfpy.untrusted.text import one_line
+from perfpy.workers.priority import HigherPriority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.live.rings import LiveRings
     from perfpy.views.top.rates import Subject
 
+_NICER: Final = 10  # until the first table, for about a second of CPU time
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _LONGEST_WAIT: Final = 1.0  # seconds
@@ -63,7 +64,7 @@ class TopRun:
             stack.callback(rings.close)
             report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints, is_screen=self._is_screen)
             hidden = [mode for mode, is_hidden in ((MISC_KERNEL, options.hide_kernel), (MISC_USER, options.hide_user)) if is_hidden]
-            hurry = stack.enter_context(Hurry())
+            priority = stack.enter_context(HigherPriority(_NICER))
             monitor = LiveMonitor(
                 rings,
                 report_options,
@@ -89,8 +90,8 @@ class TopRun:
             if output is None:
                 from perfpy.cli.top.screen_run import ScreenRun  # needs a terminal
 
-                return ScreenRun(rings, monitor, subject, options, hurry.end).run(signals)
-            return self._loop(rings, monitor, signals, output, hurry)
+                return ScreenRun(rings, monitor, subject, options, priority.end).run(signals)
+            return self._loop(rings, monitor, signals, output, priority)
 
     def _jit_names(self, stack: ExitStack) -> LiveJitNames | None:
         """Return the object that requests names; None without --jit. Warn of processes without names, now and at the end."""
@@ -126,7 +127,7 @@ class TopRun:
         except NoCodeError as error:
             return update._replace(code=str(error))
 
-    def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output, hurry: Hurry) -> int:
+    def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output, priority: HigherPriority) -> int:
         """Show an interval each `delay` seconds; return the exit status."""
         from perfpy.live.background import BackgroundThread
 
@@ -150,7 +151,7 @@ class TopRun:
                     for update in background.results():
                         monitor.reader.adapt(update.size, update.seconds, self._options.delay)
                         output.show(update)
-                        hurry.end()
+                        priority.end()
                 if numbers := signals.read():
                     return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)
                 count += 1

@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import parse_callchain, parse_pages
@@ -34,6 +34,7 @@ from perfpy.views.trace.call_tables import named_json, named_lines
 from perfpy.views.trace.event_sums import RUN_TIME
 from perfpy.views.trace.recorded_calls import CallFilter
 from perfpy.views.trace.switched import SwitchOptions
+from perfpy.workers.priority import HigherPriority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,7 +90,7 @@ class LiveTrace:
             record_options = self._record_options()
             is_target = workload is not None and not record_options.target.is_given  # otherwise its run is the duration of the trace
             self._limit, pid = None if is_target else workload, workload.pid if workload and is_target else 0
-            _run_before_others(stack)  # the workload has its own priority by now
+            stack.enter_context(HigherPriority(_NICER))  # the workload has its own priority by now
             rings = LiveRings([*events, *switches.added], filters, record_options, _teller(), workload=pid, ring_size=_RING_SIZE)
             stack.callback(rings.close)
             self._form = form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
@@ -247,16 +248,8 @@ def _probes(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(probes.texts)
 
 
-def _run_before_others(stack: ExitStack) -> None:
-    """Raise the priority of this process, if the user may: on busy machines the ring buffers fill up while it waits for a CPU."""
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, usual - _NICER)
-        stack.callback(os.setpriority, os.PRIO_PROCESS, 0, usual)
-
-
 _RING_SIZE: Final = 16 << 20  # bytes: two tenths of a second of a program that does nothing but call the kernel
-_NICER: Final = 5  # three times the CPU time of others
+_NICER: Final = 5  # ring buffers fill up while this process waits for a CPU
 _MOST_IN_FILTER: Final = 250  # the kernel limits the length of a filter to a page
 
 

@@ -1,4 +1,4 @@
-"""A higher priority until the first table, for users who may have it."""
+"""A higher priority for some time, for users who may have it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from perfpy.cli.top.hurry import Hurry
+from perfpy.workers.priority import HigherPriority
 
 if TYPE_CHECKING:
     import pytest
@@ -16,9 +16,9 @@ def test_all_threads_return_to_their_priority(monkeypatch: pytest.MonkeyPatch) -
     calls: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "getpriority", lambda _kind, _who: 3)
     monkeypatch.setattr(os, "setpriority", lambda _kind, who, value: calls.append((who, value)))
-    with Hurry() as hurry:
+    with HigherPriority(10) as priority:
         assert calls == [(0, -7)]
-        hurry.end()
+        priority.end()
         assert (threading.get_native_id(), 3) in calls
         count = len(calls)
     assert len(calls) == count
@@ -32,6 +32,6 @@ def test_users_without_permission_keep_their_priority(monkeypatch: pytest.Monkey
         raise PermissionError
 
     monkeypatch.setattr(os, "setpriority", refuse)
-    with Hurry():
+    with HigherPriority(10):
         pass
     assert len(calls) == 1

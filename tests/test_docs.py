@@ -125,6 +125,7 @@ def test_a_manual_page_has_all_sections(path):
     )
     sections = re.findall(r'^\.SH "?([A-Z ]+?)"?$', path.read_text(), re.MULTILINE)
     assert [section for section in expected if section not in sections] == []
+    assert sorted(sections) == sorted(set(sections))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

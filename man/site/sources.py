@@ -105,7 +105,7 @@ def _titles(page: str) -> tuple[list[str], list[str]]:
     """Return the sections of a prose file that stand before the options, and those after them."""
     titles = [line[2:] for line in _prose_lines(page) if line.startswith("# ")]
     before = [title for title in titles if title == "DESCRIPTION"]
-    return before, [title for title in titles if title not in (*before, "SEE ALSO")]
+    return before, [title for title in titles if title not in before]
 
 
 def _prose_lines(page: str) -> list[str]:

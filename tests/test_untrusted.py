@@ -225,6 +225,7 @@ READERS = {
     "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/environment.py": "/proc and /sys",
     "capture/counting/tool_values.py": "/sys",
+    "workers/priority.py": "/proc/loadavg",
     "capture/targets.py": "/sys",
     "capture/rings/affinity.py": "/sys",
     "capture/metadata/tracing_data.py": "tracefs",

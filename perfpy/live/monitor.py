@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.analysis.entries.plan import plan_report
-from perfpy.analysis.report.report import key_style, planned_scan, recording_text, report_of
-from perfpy.analysis.sortkeys.key_texts import TraceData
+from perfpy.analysis.report.report import planned_scan, recording_text, report_of
 from perfpy.capture.metadata.recorded_features import RecordedFeatures
 from perfpy.capture.metadata.synthesis import Synthesis, id_layout
 from perfpy.capture.unwinding.plain_attrs import plain_attr
-from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError
 from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.fleet.portable.own_values import OwnWords
 from perfpy.fleet.portable.profile import portable
-from perfpy.fleet.portable.traced_values import formats_of, shown_texts
+from perfpy.fleet.portable.traced_values import formats_of
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.containers import RunningContainers
 from perfpy.live.fading_rows import add_window
@@ -30,16 +28,16 @@ from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.symbols.tasks.live_tasks import LiveTasks
 from perfpy.views.top.rates import WINDOW, Rates
-from perfpy.views.tracepoints.payloads import PayloadTexts
 from perfpy.workers.freed_memory import return_freed_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.debuginfo.debug_info import DebugInfos
     from perfpy.disassembly.objdump import CodeStyle
     from perfpy.fleet.portable.profile import PortableProfile
     from perfpy.live.jit_names import LiveJitNames
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbol_table import SymbolTable
+    from perfpy.symbols.symbolizer import Symbolizer
 
 
 _DRAIN_EVERY: Final = 0.05  # seconds
@@ -146,6 +145,11 @@ class LiveMonitor:
         from perfpy.live.waits import LiveWaits  # rarely needed
 
         return LiveWaits(plan, events, own)
+
+    @property
+    def helpers(self) -> tuple[int, ...]:
+        """The pids of processes that work for this one."""
+        return () if self._python is None else (self._python.reader_pid,)
 
     def close(self) -> None:
         """End the process that reads Python frames, if there is one."""
@@ -300,16 +304,32 @@ class LiveMonitor:
         profile = scan.profile()
         texts: list[Any] = []
         if "raw" in plan.folding.dimensions:
-            payloads = PayloadTexts(window.tracing, symbolizer) if window.tracing is not None else None
-            texts = shown_texts(plan.layout, TraceData(profile.raw.payloads, payloads), symbolizer, key_style(plan.options))
+            texts = self._payload_texts(profile.raw.payloads, symbolizer)
         words = OwnWords(timeline.last_comm, machine, formats_of(window.events, window.tracing), texts)
-        infos = lines_of(symbolizer) if plan.needs_sources else None
+        infos = self._source_lines(symbolizer) if plan.needs_sources else None
         parts = recording_text(window)._replace(seconds=0), window.events, profile, symbolizer, timeline, words
         folded = portable(*parts, by_function=plan.folding.by_function, infos=infos)._replace(truncated=scan.truncated_stacks)
         if self._jit is not None:
             self._jit.see(symbolizer)
         folded.folded.measures[WINDOW] = folded.folded.period.copy()
         return folded
+
+    def _payload_texts(self, payloads: Sequence[bytes], symbolizer: Symbolizer) -> list[Any]:
+        """Return the shown texts of tracepoints' payloads."""
+        from perfpy.analysis.report.report import key_style  # few views have tracepoints
+        from perfpy.analysis.sortkeys.key_texts import TraceData
+        from perfpy.fleet.portable.traced_values import shown_texts
+        from perfpy.views.tracepoints.payloads import PayloadTexts
+
+        tracing, plan = self._window.tracing, self._plan
+        data = TraceData(payloads, PayloadTexts(tracing, symbolizer) if tracing is not None else None)
+        return shown_texts(plan.layout, data, symbolizer, key_style(plan.options))
+
+    @staticmethod
+    def _source_lines(symbolizer: Symbolizer) -> DebugInfos:
+        from perfpy.debuginfo.known_lines import lines_of  # rarely needed
+
+        return lines_of(symbolizer)
 
     def _report(self, history: PortableProfile) -> Report:
         merged = MergedProfile(history)

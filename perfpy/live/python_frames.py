@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.capture.counter import Counter
-from perfpy.capture.python_frames.sampled_frames import open_copier
 from perfpy.capture.unwinding.frame_reader import ReaderProcess
 from perfpy.capture.unwinding.plain_attrs import has_stacks
 from perfpy.capture.unwinding.serving import chunk_of
@@ -34,6 +33,9 @@ class LivePython:
 
     One thread may convert while another one calls look(), close_piece() and release_pieces().
 
+    Attributes:
+        reader_pid: of the process that reads frames.
+
     Args:
         rings: the open, not enabled events.
         events: those of the rings.
@@ -44,19 +46,19 @@ class LivePython:
         with contextlib.ExitStack() as opened:
             counters = rings.counters
             attr = counters.events[0].attr
-            copier = open_copier(rings.options.sampling.clockid)
+            copier = rings.copier
             self._spool = Spool(tempfile.gettempdir(), _SPOOL)
             opened.callback(self._spool.close)
             self._reader = ReaderProcess(self._spool, attr, copier.maps if copier else None)
             opened.callback(self._reader.close)
             opened.callback(self._reader.close_answers)
             if copier is not None:
-                opened.callback(copier.close)
                 with contextlib.suppress(OSError, KernelRefusedError):
                     for own in copier.attach((one.counter for one in counters.opened if has_stacks(one.event.attr)), Counter):
                         opened.callback(own.close)
             frames = self._reader.answers, None
             self._unwinder = PieceUnwinder(events, own=self._reader.pid, python=frames, is_live=True, only_python=only_python)
+            self.reader_pid = self._reader.pid
             self._functions = 0
             self._opened = opened.pop_all()
 

@@ -78,6 +78,11 @@ class RingReader:
         self._size = 0
         self._dropped = 0
 
+    @property
+    def size(self) -> int:
+        """The bytes of records that wait for an update."""
+        return self._size
+
     def drain(self) -> None:
         """Empty the ring buffers before they are full."""
         data = self._rings.read()

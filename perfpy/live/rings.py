@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.off_cpu.limit import SwitchLimit
     from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.python_frames.sampled_frames import FrameCopier
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.events.event import Event
@@ -53,6 +54,7 @@ class LiveRings:
     Attributes:
         counters: the open counters.
         target: the tasks and CPUs.
+        copier: of Python frames; None for those of other programs, and if the kernel does not permit it.
         waits: how switches become waits (--off-cpu); None otherwise.
         fullness: of the ring buffer with the most records at the last reading, from 0 to 1.
     """
@@ -70,7 +72,10 @@ class LiveRings:
         kernel, procfs = kernel or this_kernel(), ProcFs()
         sampling = options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC)
         options = options._replace(sampling=sampling)
-        options = with_frequency(_with_python(options) if options.python else options, procfs.setting(MAX_RATE), tell)
+        self.copier: FrameCopier | None = None
+        if options.python:
+            options, self.copier = _with_python(options)
+        options = with_frequency(options, procfs.setting(MAX_RATE), tell)
         self.target = target = resolve(procfs=procfs)[0] if workload else _find_target(options, procfs)
         if target.kind == "tid":
             options = options._replace(target=options.target._replace(inherit=False))
@@ -199,6 +204,8 @@ class LiveRings:
     def close(self) -> None:
         """Close the counters."""
         self.counters.close()
+        if self.copier is not None:
+            self.copier.close()
 
 
 def _switch_limit(counters: SampleCounters, plan: WaitPlan, options: RecordOptions, tell: Callable[[str], None]) -> SwitchLimit:
@@ -207,17 +214,19 @@ def _switch_limit(counters: SampleCounters, plan: WaitPlan, options: RecordOptio
     return SwitchLimit(counters, plan, options.off_cpu.limit, tell)
 
 
-def _with_python(options: RecordOptions) -> RecordOptions:
-    """Return the options with what Python frames need. Without permission for BPF programs, frames are read the better the sooner."""
+def _with_python(options: RecordOptions) -> tuple[RecordOptions, FrameCopier | None]:
+    """Return the options with what Python frames need, and their copier.
+
+    Without permission for BPF programs, frames are read the better the sooner.
+    """
     from perfpy.capture.python_frames.choices import complete_options  # rarely needed
     from perfpy.capture.python_frames.sampled_frames import open_copier
 
     options = complete_options(options)
     copier = open_copier(options.sampling.clockid)
     if copier is None:
-        return options._replace(buffers=options.buffers._replace(no_buffering=True))
-    copier.close()
-    return options
+        options = options._replace(buffers=options.buffers._replace(no_buffering=True))
+    return options, copier
 
 
 def _find_target(options: RecordOptions, procfs: ProcFs) -> Target:

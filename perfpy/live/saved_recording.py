@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.framing import HEADER
-from perfpy.capture.output.output import rotate
-from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
-from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,6 +71,10 @@ def write_snapshot(
 
     images: of Python functions, by their paths, to store in it.
     """
+    from perfpy.capture.output.output import rotate  # not needed for the first screen
+    from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
+    from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+
     rotate(path)
     counters, attrs = rings.recorded
     writer = FileWriter(path)

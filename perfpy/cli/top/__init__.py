@@ -4,6 +4,7 @@ Modules:
 
 command   the command
 options   its options
+start     the start, until the first table: priority, no garbage collection
 request   options for the library
 run       one run: intervals until the end
 screen_run  the same on a terminal, with keys

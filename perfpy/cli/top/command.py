@@ -24,11 +24,13 @@ def run(options: TopCommandOptions) -> int:
     if options.prefix_strip and not options.prefix:
         fail("--prefix-strip requires --prefix")
     from perfpy.cli.line.opening import prepare_numpy  # --help needs neither the kernel nor numpy
+    from perfpy.cli.top.start import Start
 
-    prepare_numpy()
-    from perfpy.cli.top.run import TopRun
+    with Start() as start:
+        prepare_numpy()
+        from perfpy.cli.top.run import TopRun
 
-    return TopRun(options).run()
+        return TopRun(options, start).run()
 
 
 def _check_waits(options: TopCommandOptions) -> None:

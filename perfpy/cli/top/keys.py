@@ -12,6 +12,8 @@ from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.analysis.entries.options import ReportOptions
     from perfpy.analysis.report.report import Report
@@ -48,11 +50,11 @@ class ViewChanges:
 
     Args:
         monitor: of the view.
-        style: of code.
+        style: returns that of code.
         of_python: whether rows may be Python functions.
     """
 
-    def __init__(self, monitor: LiveMonitor, style: CodeStyle, *, of_python: bool = False) -> None:
+    def __init__(self, monitor: LiveMonitor, style: Callable[[], CodeStyle], *, of_python: bool = False) -> None:
         self._monitor = monitor
         self._style = style
         self._rows = (*_PYTHON_ROWS, *_ROWS) if of_python else _ROWS
@@ -71,7 +73,7 @@ class ViewChanges:
             if request.name == "callers":
                 return self._turn_trees()
             if request.name == "code":
-                return Changed(code=self._monitor.annotate(request.text, request.dso, self._style))
+                return Changed(code=self._monitor.annotate(request.text, request.dso, self._style()))
             if request.name == "rows":
                 return self._next_rows(request.text)
             return self._zoom(request.text)

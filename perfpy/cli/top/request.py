@@ -17,7 +17,6 @@ from perfpy.capture.targets import TargetOptions, online_cpus
 from perfpy.cli.line.options import fail
 from perfpy.cli.report.call_graph import call_graph_parts
 from perfpy.cli.report.columns import configured_percentage, hidden_keys
-from perfpy.disassembly.objdump import CodeStyle
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.refusals import may_count_cpus, paranoid_level
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.top.options import TopCommandOptions
+    from perfpy.disassembly.objdump import CodeStyle
     from perfpy.live.rings import LiveRings
 
 _SORT_OF = {"process": "tgid", "thread": "pid", "cgroup": "cgroup", "container": "container"}  # --by
@@ -186,6 +186,8 @@ class TopRequest:
 
 def code_style(options: TopCommandOptions) -> CodeStyle:
     """Return how code is shown."""
+    from perfpy.disassembly.objdump import CodeStyle  # not needed for the first screen
+
     return CodeStyle(
         source=options.source,
         raw=options.asm_raw,

@@ -18,20 +18,19 @@ from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
 from perfpy.cli.top.request import TopRequest, code_style, first_wait
 from perfpy.untrusted.text import one_line
-from perfpy.workers.priority import HigherPriority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.cli.top.options import TopCommandOptions
+    from perfpy.cli.top.start import Start
     from perfpy.live.jit_names import LiveJitNames
     from perfpy.live.monitor import LiveMonitor, LiveUpdate
     from perfpy.live.reading import RingRecords
     from perfpy.live.rings import LiveRings
     from perfpy.views.top.rates import Subject
 
-_NICER: Final = 10  # until the first table, for about a second of CPU time
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _LONGEST_WAIT: Final = 1.0  # seconds
@@ -48,13 +47,13 @@ class Output(Protocol):
 class TopRun:
     """One run of the command."""
 
-    def __init__(self, options: TopCommandOptions) -> None:
+    def __init__(self, options: TopCommandOptions, start: Start) -> None:
         self._options = options
+        self._start = start
         self._request = TopRequest(options, load(), _tell)
 
     def run(self) -> int:
         """Show intervals until the end; return the exit status."""
-        from perfpy.live.monitor import LiveMonitor
         from perfpy.live.rings import LiveRings
 
         options = self._options
@@ -62,26 +61,13 @@ class TopRun:
         with ExitStack() as stack:
             rings = LiveRings(events, filters, self._request.record_options(), _tell)
             stack.callback(rings.close)
-            report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints, is_screen=self._is_screen)
-            hidden = [mode for mode, is_hidden in ((MISC_KERNEL, options.hide_kernel), (MISC_USER, options.hide_user)) if is_hidden]
-            priority = stack.enter_context(HigherPriority(_NICER))
-            monitor = LiveMonitor(
-                rings,
-                report_options,
-                self._request.symbol_options(),
-                shows_self=options.show_self,
-                hidden=hidden,
-                zero=options.zero,
-                retain=options.keep if self._is_screen or options.sym_annotate else 0,
-                jit=self._jit_names(stack),
-                only_python=not options.callchains and options.call_graph is None,
-            )
-            stack.callback(monitor.close)
+            monitor = self._open_monitor(rings, stack)
             if options.dump_symtab:
                 stack.callback(_print_symbols, monitor)
             for event in rings.counters.events if options.verbose else ():
                 _tell(f"{event.name}: {len(rings.counters.ids(event))} counters, {event.attr!r}")
             if options.realtime:
+                self._start.end()
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
             signals = stack.enter_context(Wakeups((*_STOPPING, *((signal.SIGWINCH,) if self._is_screen else ()))))
             subject = self._request.subject(rings)
@@ -90,8 +76,31 @@ class TopRun:
             if output is None:
                 from perfpy.cli.top.screen_run import ScreenRun  # needs a terminal
 
-                return ScreenRun(rings, monitor, subject, options, priority.end).run(signals)
-            return self._loop(rings, monitor, signals, output, priority)
+                return ScreenRun(rings, monitor, subject, options, self._start.end).run(signals)
+            return self._loop(rings, monitor, signals, output)
+
+    def _open_monitor(self, rings: LiveRings, stack: ExitStack) -> LiveMonitor:
+        """Return the monitor of the events; the stack closes it."""
+        from perfpy.live.monitor import LiveMonitor
+
+        options = self._options
+        report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints, is_screen=self._is_screen)
+        hidden = [mode for mode, is_hidden in ((MISC_KERNEL, options.hide_kernel), (MISC_USER, options.hide_user)) if is_hidden]
+        monitor = LiveMonitor(
+            rings,
+            report_options,
+            self._request.symbol_options(),
+            shows_self=options.show_self,
+            hidden=hidden,
+            zero=options.zero,
+            retain=options.keep if self._is_screen or options.sym_annotate else 0,
+            jit=self._jit_names(stack),
+            only_python=not options.callchains and options.call_graph is None,
+        )
+        stack.callback(monitor.close)
+        for pid in monitor.helpers:
+            self._start.include(pid)
+        return monitor
 
     def _jit_names(self, stack: ExitStack) -> LiveJitNames | None:
         """Return the object that requests names; None without --jit. Warn of processes without names, now and at the end."""
@@ -127,7 +136,7 @@ class TopRun:
         except NoCodeError as error:
             return update._replace(code=str(error))
 
-    def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output, priority: HigherPriority) -> int:
+    def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output) -> int:
         """Show an interval each `delay` seconds; return the exit status."""
         from perfpy.live.background import BackgroundThread
 
@@ -151,7 +160,7 @@ class TopRun:
                     for update in background.results():
                         monitor.reader.adapt(update.size, update.seconds, self._options.delay)
                         output.show(update)
-                        priority.end()
+                        self._start.end()
                 if numbers := signals.read():
                     return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)
                 count += 1

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _FIRST: Final = 0.3  # seconds until the first update at the latest: few samples soon are better than an empty screen
+_SECOND: Final = 0.5  # seconds from the first to the second update at the latest
+_ENOUGH: Final = 8 << 10  # bytes of records, about 100 samples, for an earlier first update
+_GLANCE: Final = 0.05  # seconds between two looks for these
 _LONGEST_WAIT: Final = 1.0  # seconds
 
 
@@ -44,7 +47,7 @@ class ScreenRun:
         self._delay = options.delay
         self._most = options.updates
         self._screen = TopScreen(subject, most_rows=options.entries, by_own=options.python and options.children is None)
-        self._changes = ViewChanges(monitor, code_style(options), of_python=options.python)
+        self._changes = ViewChanges(monitor, partial(code_style, options), of_python=options.python)
         self._background: BackgroundThread[LiveUpdate | Changed] = BackgroundThread()
         self._terminal = KeyTerminal()
         self._function = options.sym_annotate  # until its code is shown
@@ -74,11 +77,14 @@ class ScreenRun:
     def _wait(self, signals: Wakeups) -> None:
         """Empty the ring buffers until the screen has changed: by a key, a signal, or a result of the other thread."""
         while not signals.arrived:
-            left = self._due - time.monotonic()
-            self._rings.wait(max(left, 0) if not self._is_updating else _LONGEST_WAIT)
+            left = max(self._due - time.monotonic(), 0)
+            is_first = not self._count and not self._is_updating
+            self._rings.wait(_LONGEST_WAIT if self._is_updating else min(left, _GLANCE) if is_first else left)
             self._monitor.reader.drain()
             if self._press() + self._take_results():
                 return
+            if is_first and self._monitor.reader.size >= _ENOUGH:
+                self._due = time.monotonic()
             if not self._is_updating and time.monotonic() >= self._due:
                 self._is_updating = True
                 self._background.submit(partial(self._monitor.update, self._monitor.reader.take(last=self._rings.has_ended)))
@@ -102,7 +108,8 @@ class ScreenRun:
         if not self._count:
             self._at_first_update()
         self._count += 1
-        self._due = max(self._due + self._delay, time.monotonic())
+        delay = self._delay if self._count > 1 else min(self._delay, _SECOND)
+        self._due = max(self._due + delay, time.monotonic())
         if self._function:
             self._background.submit(partial(self._changes.carry_out, Request("code", self._function)))
         if self._rings.has_ended and not screen.message:

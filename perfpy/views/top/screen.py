@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from perfpy.views.report.callchain_text import Stem
-from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.table_text import chain_writer
-from perfpy.views.top.code import CodeView
 from perfpy.views.top.model import CELLS, TopModel
 
 if TYPE_CHECKING:
@@ -23,6 +19,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
+    from perfpy.views.top.code import CodeView
     from perfpy.views.top.model import TopRow
     from perfpy.views.top.rates import Rates, Subject
 
@@ -119,6 +116,8 @@ class TopScreen:
 
     def show_code(self, function: AnnotatedFunction) -> None:
         """Show the code of a function in place of the rows."""
+        from perfpy.views.top.code import CodeView  # not needed for the first screen
+
         self._code = CodeView(function)
 
     def _arrange(self) -> None:
@@ -376,7 +375,10 @@ _REQUESTS: Final = {
 
 
 def _call_lines(table: Histogram, entry: int) -> Iterator[str]:
-    from perfpy.untrusted.text import visible
+    from perfpy.untrusted.text import visible  # none of these are needed for the first screen
+    from perfpy.views.report.callchain_text import Stem
+    from perfpy.views.report.column_text import TextOptions
+    from perfpy.views.report.table_text import chain_writer
 
     writer = chain_writer(table, TextOptions())
     if writer is None or table.trees is None:

@@ -80,6 +80,7 @@ class Rings:
     """Ring buffers that are never full; they note the thread that reads them."""
 
     has_ended = False
+    size = 0
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -107,9 +108,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Screen
     monkeypatch.setattr(screen_run, "KeyTerminal", lambda: terminal)
     monkeypatch.setattr(screen_run, "TopScreen", lambda *_words, **_options: screen)
 
-    def make(update: Callable[[object], Any]) -> tuple[ScreenRun, Terminal, Screen, Rings]:
+    def make(update: Callable[[object], Any], delay: str = "0.01") -> tuple[ScreenRun, Terminal, Screen, Rings]:
         monitor = SimpleNamespace(reader=rings, update=update)
-        options = command.options_class.read(command.parser(["-d", "0.01"]))
+        options = command.options_class.read(command.parser(["-d", delay]))
         return ScreenRun(rings, monitor, SimpleNamespace(), options), terminal, screen, rings  # type: ignore[arg-type]
 
     yield make
@@ -204,3 +205,24 @@ def test_an_error_of_an_update_ends_the_run(made: Callable[..., Any]) -> None:
     run, *_ = made(update)
     with pytest.raises(MemoryError, match="no memory"):
         run.run(SIGNALS)
+
+
+@pytest.mark.parametrize("is_rich", [False, True])
+def test_first_rows_come_before_the_interval(made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, is_rich: bool) -> None:
+    """The first screen needs a hundred samples or a moment, the second one half a second."""
+    if is_rich:
+        monkeypatch.setattr(screen_run, "_FIRST", 1000.0)
+    run, terminal, screen, rings = made(lambda _reading: SimpleNamespace(rates="", report=None, size=0, seconds=0), delay="1000")
+    rings.size = screen_run._ENOUGH if is_rich else 0
+
+    def type_quit() -> None:
+        end = time.monotonic() + 30
+        while len(screen.rows) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        os.write(terminal.writing, b"q")
+
+    typist = threading.Thread(target=type_quit)
+    typist.start()
+    assert run.run(SIGNALS) == 0
+    typist.join()
+    assert len(screen.rows) == 2

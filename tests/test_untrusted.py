@@ -211,7 +211,6 @@ READERS = {
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
     "symbols/caches/build_id_cache.py": "a descriptor, and /proc/kallsyms",
     "symbols/providers/kernel_symbols.py": "/proc",
-    "symbols/files/live_process.py": "/proc/PID",
     "untrusted/process_files.py": "/proc/PID",
     "live/calls/open_files.py": "/proc/PID",
     "abi/system_calls/tables.py": "the package's own tables",

@@ -5,6 +5,7 @@ A task that ends during the read is None or an empty list, never an error. Layou
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -75,12 +76,11 @@ class ProcFs:
     def status(self, tid: int) -> TaskStatus | None:
         """Return a task's identity; None if it is gone."""
         data = self._read(f"{tid}/status", 4096)
-        comm = _field(data, b"Name:\t")
-        if not comm:
+        if not data:
             return None
         uid = _field(data, b"\nUid:\t").split(b"\t", 1)[0]
         return TaskStatus(
-            os.fsdecode(comm),
+            _unescape(os.fsdecode(_field(data, b"Name:\t"))),
             int(_field(data, b"\nTgid:\t") or 0),
             int(_field(data, b"\nPPid:\t") or 0),
             int(uid or 0),
@@ -107,7 +107,7 @@ class ProcFs:
 
     def maps(self, pid: int, *, data: bool = False) -> Iterator[ProcMapping]:
         """Yield the executable mappings of a process; with `data`, the readable ones, too."""
-        for line in self._read(f"{pid}/maps").splitlines():
+        for line in self._map_lines(pid):
             # 559c86a4c000-559c86a51000 r-xp 00002000 fe:00 260958   /usr/bin/true
             fields = line.split(None, 5)
             access = fields[1]
@@ -127,6 +127,12 @@ class ProcFs:
                 int(fields[4]),
                 os.fsdecode(fields[5]) if len(fields) > 5 else "",
             )
+
+    def _map_lines(self, pid: int) -> Iterator[bytes]:
+        from perfpy.untrusted.process_files import map_lines  # for recorders only
+
+        with contextlib.suppress(OSError):  # the task is gone, or belongs to another user
+            yield from map_lines(pid, self.root)
 
     def namespaces(self, tid: int) -> tuple[tuple[int, int], ...]:
         """Return (device, inode) of a task's namespaces in the order of NAMESPACES; (0, 0) for a hidden one."""
@@ -215,6 +221,13 @@ def _field(data: bytes, label: bytes) -> bytes:
     """Return the remainder of the line that starts with `label`."""
     _, separator, remainder = data.partition(label)
     return remainder.partition(b"\n")[0] if separator else b""
+
+
+def _unescape(comm: str) -> str:
+    """Return a comm as COMM records have it: /proc/PID/status has escaped line feeds and backslashes."""
+    if "\\" not in comm:
+        return comm
+    return "\\".join(part.replace("\\n", "\n") for part in comm.split("\\\\"))
 
 
 def raise_open_files_limit() -> bool:

@@ -20,6 +20,7 @@ from itertools import islice
 
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import regular_fd
+from perfpy.untrusted.process_files import map_lines
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -135,8 +136,7 @@ def find_mapping(pid: int, identity: FileId) -> str:
     major, minor, inode = identity[:3]
     needle = f" {major:02x}:{minor:02x} {inode} ".encode()
     try:
-        with open(f"/proc/{pid}/maps", "rb") as maps:
-            line = next((line for line in maps if needle in line[:_LINE_HEAD]), b"")
+        line = next((line for line in map_lines(pid) if needle in line[:_LINE_HEAD]), b"")
         return "-".join(f"{int(address, 16):x}" for address in line.split(b" ", 1)[0].split(b"-")) if line else ""
     except (OSError, ValueError):
         return ""

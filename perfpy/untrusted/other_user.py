@@ -57,7 +57,7 @@ def rights_of(status: bytes) -> Rights:
 
     A set-user-id program counts as the user who started it: of several ids the first that is not root's.
     """
-    fields = {name: value.split() for name, _, value in (line.partition(b":") for line in status.splitlines())}
+    fields = {name: value.split() for name, _, value in (line.partition(b":") for line in status.split(b"\n"))}
     try:
         uids, gids = [int(word) for word in fields[b"Uid"]], [int(word) for word in fields[b"Gid"]]
         index = next((index for index, uid in enumerate(uids) if uid), 0)

@@ -1,4 +1,8 @@
-"""Files that a process wrote about itself, such as perf maps: who may own them, and whether they are the process's or an earlier one's."""
+"""Files about processes.
+
+Those that a process wrote itself, such as perf maps: who may own them, and whether they are the process's or an earlier one's.
+Those of the kernel, whose lines contain names that the process chose: only line feeds end them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,15 @@ from typing import TYPE_CHECKING
 from perfpy.untrusted.files import ForeignFileError, open_regular, state_of, trusted_file_owners
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import BinaryIO
+    from collections.abc import Collection, Iterator
+    from typing import BinaryIO, Final
+
+#: the kernel's own name in MMAP2 events of files whose path is longer than PATH_MAX
+TOO_LONG: Final = "//toolong"
+# PATH_MAX, with each byte escaped by four, and the fields before it. Relative to a folder, files of far longer paths can be opened.
+_LONGEST_LINE: Final = 4096 * 4 + 100
+# 65,530 mappings, the usual limit of a process, take 8 MB.
+_MOST_MAPS: Final = 64 << 20
 
 
 def trusted_owners(pid: int) -> set[int]:
@@ -64,6 +75,21 @@ def began(pid: int) -> float | None:
     return booted + ticks / os.sysconf("SC_CLK_TCK")
 
 
+def map_lines(pid: int, root: str = "/proc") -> Iterator[bytes]:
+    """Yield the lines of a process's mappings without line feed, up to a limit. Raises OSError.
+
+    The path in too long a line is TOO_LONG.
+    """
+    remaining, is_rest = _MOST_MAPS, False
+    with open(f"{root}/{pid}/maps", "rb") as maps:
+        while remaining > 0 and (line := maps.readline(_LONGEST_LINE)):
+            remaining -= len(line)
+            is_complete = line.endswith(b"\n")
+            if not is_rest:
+                yield line[:-1] if is_complete else b" ".join([*line.split(None, 5)[:5], TOO_LONG.encode()])
+            is_rest = not is_complete
+
+
 def status_numbers(pid: int, label: str, tid: int = 0) -> list[str]:
     """Return the words of a line of /proc/PID/status, or of a thread's; empty if there is no such process."""
     return [word for word in status_words(pid, label, tid) if word.isdecimal()]
@@ -73,7 +99,8 @@ def status_words(pid: int, label: str, tid: int = 0) -> list[str]:
     """Return all words of a line of /proc/PID/status, without its label."""
     thread = f"task/{tid}/" if tid else ""
     try:
-        with open(f"/proc/{pid}/{thread}status", encoding="utf-8", errors="surrogateescape") as status:
-            return next((line for line in status if line.startswith(label)), "").split()[1:]
+        with open(f"/proc/{pid}/{thread}status", "rb") as status:
+            line = next((line for line in status if line.startswith(label.encode())), b"")
     except OSError:
         return []
+    return line.decode("utf-8", "surrogateescape").split()[1:]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _REQUEST: Final = b"1\0jcmd\0Compiler.perfmap\0\0\0"
-_LIBRARY: Final = "/libjvm.so"
+_LIBRARY: Final = b"/libjvm.so"
 _PATIENCE: Final = 5.0  # seconds for a JVM to open its socket, and to answer
 _LONGEST_TIME: Final = 20.0  # seconds for an answer in pieces
 _PAUSE: Final = 0.02
@@ -35,8 +35,7 @@ _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 def is_java(pid: int) -> bool:
     """Whether a running process contains a JVM."""
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            return any(line.rstrip("\n").endswith(_LIBRARY) for line in maps)
+        return any(line.endswith(_LIBRARY) for line in process_files.map_lines(pid))
     except OSError:
         return False
 

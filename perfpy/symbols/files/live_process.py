@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.identified_file import root_of
-from perfpy.untrusted.process_files import status_numbers, status_words
+from perfpy.untrusted.process_files import map_lines, status_numbers, status_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,11 +57,10 @@ def _first_mapping(pid: int, path: str) -> str:
 
     Listing map_files takes seconds if a process has tens of thousands of mappings, which maps does not.
     """
-    path = (root_of(pid) or "") + path
+    needle = os.fsencode(f" {root_of(pid) or ''}{path}")
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            line = next((line for line in maps if line.rstrip("\n").endswith(" " + path)), "")
-        return "-".join(f"{int(address, 16):x}" for address in line.split(" ", 1)[0].split("-")) if line else ""
+        line = next((line for line in map_lines(pid) if line.endswith(needle)), b"")
+        return "-".join(f"{int(address, 16):x}" for address in line.split(b" ", 1)[0].split(b"-")) if line else ""
     except (OSError, ValueError):
         return ""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from perfpy.kernel.procfs import ProcFs
+from perfpy.untrusted.process_files import TOO_LONG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,3 +35,43 @@ def test_the_age_of_this_process_is_known(tmp_path: Path) -> None:
     assert 0 < age < 1_000_000
     assert ProcFs().seconds_since_start() >= age
     assert ProcFs(str(tmp_path)).seconds_since_start() == 0
+
+
+#: a file whose name continues with another line of maps
+_FORGING = b"/tmp/a\r7f00000-7f01000 r-xp 00000000 08:01 12 /etc/shadow"
+
+
+def _process_with(tmp_path: Path, **files: bytes) -> ProcFs:
+    (tmp_path / "5").mkdir()
+    for name, data in files.items():
+        (tmp_path / "5" / name).write_bytes(data)
+    return ProcFs(str(tmp_path))
+
+
+def test_a_name_with_a_carriage_return_is_one_mapping(tmp_path: Path) -> None:
+    """The kernel escapes line feeds in names only, so other line ends are part of them."""
+    head = b"5000-6000 r-xp 00001000 fe:00 7                    "
+    procfs = _process_with(
+        tmp_path, maps=head + b"/tmp/lib\rx\n" + head + _FORGING + b"\n" + head + b"/tmp/\x0b\x0c\x85 b \n" + head + b"\n"
+    )
+    mappings = [*procfs.maps(5)]
+    assert [os.fsencode(mapping.path) for mapping in mappings] == [b"/tmp/lib\rx", _FORGING, b"/tmp/\x0b\x0c\x85 b ", b""]
+    assert {mapping.start for mapping in mappings} == {0x5000}
+
+
+def test_mappings_with_endless_names_take_no_memory(tmp_path: Path) -> None:
+    """A path can be longer than PATH_MAX, and one file can be mapped thousands of times."""
+    head, number = b"5000-6000 r-xp 00001000 fe:00 7  /", 1000
+    procfs = _process_with(tmp_path, maps=(head + b"d" * (1 << 17) + b"\n") * number + head + b"\n")
+    mappings = [*procfs.maps(5)]
+    assert 1 < len(mappings) < number
+    assert {mapping.path for mapping in mappings} == {TOO_LONG}
+
+
+def test_the_name_of_a_task_is_read_as_the_kernel_records_it(tmp_path: Path) -> None:
+    """The kernel escapes line feeds and backslashes in /proc/PID/status, and a name can be empty."""
+    procfs = _process_with(tmp_path, status=b"Name:\ta\\nb\\\\nc\rUid:\t7\nTgid:\t5\nPPid:\t1\nUid:\t9\t9\t9\t9\nVmPeak:\t1 kB\n")
+    assert procfs.status(5) == ("a\nb\\nc\rUid:\t7", 5, 1, 9, False)
+    (tmp_path / "5" / "status").write_bytes(b"Name:\t\nTgid:\t5\nPPid:\t1\nUid:\t9\n")
+    assert procfs.status(5) == ("", 5, 1, 9, True)
+    assert procfs.status(6) is None

@@ -71,6 +71,33 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return ordered[fresh]
 
 
+def grouped(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values in ascending order, and of each value its index among them.
+
+    >>> [column.tolist() for column in grouped(np.array([7, 5, 7]))]
+    [[5, 7], [1, 0, 1]]
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    fresh = np.ones(len(ordered), bool)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    index = np.empty(len(ordered), np.int64)
+    index[order] = np.cumsum(fresh) - 1
+    return ordered[fresh], index
+
+
+def are_among(values: NDArray[Any], ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return whether each value is among some in ascending order. (np.isin imports numpy.ma.)
+
+    >>> are_among(np.array([3, 4]), np.array([1, 3])).tolist()
+    [True, False]
+    """
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    among: NDArray[np.bool_] = ordered.take(ordered.searchsorted(values), mode="clip") == values
+    return among
+
+
 def first_of_each(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return the index of one occurrence of each distinct value, by ascending value.
 

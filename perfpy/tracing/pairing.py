@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import rows_where
+from perfpy.abi.columns import are_among, distinct, rows_where
 from perfpy.tracing.events import ENTER, EXIT, OTHER, CallEvents
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Pairing:
         """Return the entries that had not returned after a stream of a single batch."""
         assert self._open is not None
         is_entry = batch.kind == ENTER
-        tids = np.unique(batch.tid[is_entry | (batch.kind == EXIT)])
+        tids = distinct(batch.tid[is_entry | (batch.kind == EXIT)])
         return OpenCalls(self._open, self._open_interrupted, self._current, tids, bool(is_entry.any()))
 
     def follow(self, part: OpenCalls) -> None:
@@ -102,7 +102,7 @@ class Pairing:
         if self._open is None:
             self._open, self._open_interrupted, self._current = part.events, part.was_interrupted, part.current
             return
-        kept = rows_where(~np.isin(self._open.tid, part.tids))
+        kept = rows_where(~are_among(self._open.tid, part.tids))
         current = part.current
         if current != NO_ROW:
             current += len(kept)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from perfpy.abi.columns import grouped
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -86,8 +88,8 @@ class FollowedComms:
 
     def comm_ids(self, tid: NDArray[np.int32], key: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the comm of each thread at each key, as indexes into `comms`; ":TID" for unnamed threads."""
-        tids, which = np.unique(tid, return_inverse=True)
-        ids = np.array([self._number(self.last_comm(one)) for one in tids.tolist()], np.int32)[which.ravel()]
+        tids, which = grouped(tid)
+        ids = np.array([self._number(self.last_comm(one)) for one in tids.tolist()], np.int32)[which]
         changed = [one for one in tids.tolist() if one in self._changes]
         for one in changed:
             rows = np.flatnonzero(tid == one)

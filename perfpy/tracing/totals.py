@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Growing, rows_where
+from perfpy.abi.columns import Growing, grouped, rows_where
 from perfpy.tracing.events import ENTER, EXIT, OTHER
 from perfpy.tracing.pairing import NO_ROW
 
@@ -112,6 +112,39 @@ def _added(one: dict[int, int], two: dict[int, int]) -> dict[int, int]:
     return both
 
 
+class ThreadRows(NamedTuple):
+    """The sums of calls as columns, by thread, those of a thread with the most time first.
+
+    Attributes:
+        tid, number, calls, errors, total, least, most: int64[n], as in CallTotals.
+        squares: float64[n], as in CallTotals.
+        errnos: row -> error number -> count.
+    """
+
+    tid: NDArray[np.int64]
+    number: NDArray[np.int64]
+    calls: NDArray[np.int64]
+    errors: NDArray[np.int64]
+    total: NDArray[np.int64]
+    least: NDArray[np.int64]
+    most: NDArray[np.int64]
+    squares: NDArray[np.float64]
+    errnos: dict[int, dict[int, int]]
+
+    def means(self) -> NDArray[np.float64]:
+        """Return the mean times in nanoseconds."""
+        means: NDArray[np.float64] = self.total / np.maximum(self.calls, 1)
+        return means
+
+    def relative_errors(self) -> NDArray[np.float64]:
+        """Return the standard errors of the means in percent of the means; 0 of single calls."""
+        errors = np.zeros(len(self.calls))
+        several = rows_where((self.calls > 1) & (self.total != 0))
+        calls = self.calls[several]
+        errors[several] = 100 * np.sqrt(self.squares[several] / (calls - 1) / calls) / self.means()[several]
+        return errors
+
+
 class Totals:
     """The sums of a stream of events.
 
@@ -164,7 +197,7 @@ class Totals:
         """Add page faults of one kind, by their threads."""
         counts = self.faults.setdefault(name, {})
         self.samples += len(tid)
-        for one, count in zip(*(column.tolist() for column in np.unique(tid, return_counts=True)), strict=True):
+        for one, count in _count_each(tid):
             counts[one] = counts.get(one, 0) + count
             self.events[one] = self.events.get(one, 0) + count
 
@@ -182,8 +215,7 @@ class Totals:
             self.last_time = max(self.last_time, int(times.max()))
         self.samples += int(np.count_nonzero(events.kind[own] != OTHER))
         is_counted = (events.kind[own] == ENTER) | (events.kind[own] == EXIT)
-        tids, counts = np.unique(events.tid[own][is_counted], return_counts=True)
-        for tid, count in zip(tids.tolist(), counts.tolist(), strict=True):
+        for tid, count in _count_each(events.tid[own][is_counted]):
             self.events[tid] = self.events.get(tid, 0) + count
 
     def empty(self) -> Totals:
@@ -221,7 +253,7 @@ class Totals:
 
     def _indexes_of(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of each thread and call (_packed); new ones get the next."""
-        distinct, which = np.unique(packed, return_inverse=True)
+        distinct, which = grouped(packed)
         known = self._indexes
         new = [key for key in distinct.tolist() if key not in known]
         if new:
@@ -229,7 +261,7 @@ class Totals:
             for column in (self._calls, self._errors, self._total, self._most, self._squares):
                 column.append(np.zeros(len(new)))
             self._least.append(np.full(len(new), _NEVER))
-        indexes: NDArray[np.int64] = np.array([known[key] for key in distinct.tolist()], np.int64)[which.ravel()]
+        indexes: NDArray[np.int64] = np.array([known[key] for key in distinct.tolist()], np.int64)[which]
         return indexes
 
     def _add_times(self, index: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
@@ -264,6 +296,17 @@ class Totals:
             threads.setdefault(key >> 32, []).append(call)
         return {tid: by_time(calls) for tid, calls in threads.items()}
 
+    def thread_rows(self) -> ThreadRows:
+        """Return the sums of each thread's calls as columns."""
+        keys = np.array(list(self._indexes), np.int64)
+        tid = keys >> 32
+        order = np.lexsort((-self._total.values, tid))
+        columns = (self._calls, self._errors, self._total, self._least, self._most)
+        calls, errors, total, least, most = (column.values[order] for column in columns)
+        errnos = _by_index(self._errnos)
+        rows = {row: errnos[index] for row, index in enumerate(order.tolist()) if index in errnos} if errnos else {}
+        return ThreadRows(tid[order], keys[order] & 0xFFFFFFFF, calls, errors, total, least, most, self._squares.values[order], rows)
+
     def of_all(self) -> list[CallTotals]:
         """Return the sums of each call over all threads, those with the most time first."""
         calls: dict[int, CallTotals] = {}
@@ -284,10 +327,15 @@ def _packed(tid: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _count(counts: dict[tuple[int, int], int], index: NDArray[np.int64], value: NDArray[np.int64]) -> None:
-    packed, numbers = np.unique((index << 32) | value, return_counts=True)
-    for pair, number in zip(packed.tolist(), numbers.tolist(), strict=True):
+    for pair, number in _count_each((index << 32) | value):
         key = pair >> 32, pair & 0xFFFFFFFF
         counts[key] = counts.get(key, 0) + number
+
+
+def _count_each(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Return the distinct values and their counts."""
+    distinct, which = grouped(values)
+    return zip(distinct.tolist(), np.bincount(which, minlength=len(distinct)).tolist(), strict=True)
 
 
 def _by_index(counts: dict[tuple[int, int], int]) -> dict[int, dict[int, int]]:

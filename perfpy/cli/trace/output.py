@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Self, TextIO
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted.files import opener
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from perfpy.views.script.pieces import Flat
+
+
+_LINES_AT_ONCE: Final = 4096
 
 
 class TraceOutput:
@@ -42,7 +46,9 @@ class TraceOutput:
 
     def write(self, lines: Iterable[str]) -> None:
         """Write lines. Line breaks in names of files and threads do not begin new ones."""
-        self.stream.writelines(one_line_each(lines))
+        texts = one_line_each(lines)
+        while part := "".join(islice(texts, _LINES_AT_ONCE)):  # standard error is flushed at each line's end
+            self.stream.write(part)
         self.stream.flush()
 
     def write_lines(self, lines: Flat, most: int | None = None) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
+from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.errors import error_name
 from perfpy.tracing.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
+
     from perfpy.tracing.named_totals import NamedTotals
-    from perfpy.tracing.totals import CallTotals
+    from perfpy.tracing.totals import CallTotals, ThreadRows
 
 _MILLISECOND: Final = 1e6  # nanoseconds
 _SECOND: Final = 1e9
@@ -23,6 +28,9 @@ _HEAD: Final = (
 )
 _PARTS: Final = 16  # buckets of a power of two (perfpy.tracing.totals)
 _BAR: Final = 40  # the longest bar
+_HALF: Final = 0.5
+_CLOSE: Final = 1e-3  # of a unit of the last decimal
+_LARGE: Final = 1e9  # beyond it, few decimals of a float are exact
 _PERCENTILE_HEAD: Final = (
     "   syscall            calls  errors     total   wall       p50       p90       p99       max",
     "                                       (msec)    (%)    (msec)    (msec)    (msec)    (msec)",
@@ -80,10 +88,19 @@ class CallTables:
             yield f" total, {count} events"
             yield from self._table(self._totals.of_all())
             return
-        by_thread = self._totals.by_thread()
+        rows = self._totals.thread_rows()
+        texts = row_texts(rows, self._name_of)
+        ends = {tid: row for row, tid in enumerate(rows.tid.tolist(), 1)}
+        begins = dict(zip(ends, (0, *ends.values()), strict=False))
         for tid, own in sorted(events.items(), key=lambda item: item[1]):
             yield f" {self._comm_of(tid)} ({tid}), {own} events, {100 * own / max(count, 1):.1f}%{self._further_sums(tid)}"
-            yield from self._table(by_thread.get(tid, []))
+            begin, end = begins.get(tid, 0), ends.get(tid, 0)
+            yield ""
+            yield from _HEAD
+            for row in range(begin, min(end, begin + (self._options.most or end))):
+                yield texts[row]
+                yield from self._error_lines(rows.errnos.get(row, {}))
+            yield from ("", "")
 
     def _further_sums(self, tid: int) -> str:
         """Return the page faults and the run time of a thread."""
@@ -103,10 +120,61 @@ class CallTables:
                 f" {call.least / _MILLISECOND:9.3f} {call.mean / _MILLISECOND:9.3f} {call.most / _MILLISECOND:9.3f}"
                 f" {call.relative_error:9.2f}%"
             )
-            if self._options.errnos:
-                for number, count in sorted(call.errnos.items()):
-                    yield f"\t\t\t\t{error_name(number).name}: {count}"
+            yield from self._error_lines(call.errnos)
         yield from ("", "")
+
+    def _error_lines(self, errnos: dict[int, int]) -> Iterator[str]:
+        """Yield a line for each error number of a call."""
+        for number, count in sorted(errnos.items()) if self._options.errnos else ():
+            yield f"\t\t\t\t{error_name(number).name}: {count}"
+
+
+def row_texts(rows: ThreadRows, name_of: Callable[[int], str]) -> list[str]:
+    """Return the lines of many rows: each distinct text of a column is formatted once."""
+    times = _FixedPoint(3), _FixedPoint(2)
+    columns = (
+        _Texts(lambda number: f"   {name_of(number):<15s}").of(rows.number),
+        _Texts(lambda count: f" {count:8d}").of(rows.calls),
+        _Texts(lambda count: f" {count:6d}").of(rows.errors),
+        *(times[0].of(column / _MILLISECOND) for column in (rows.total, rows.least, rows.means(), rows.most)),
+        [f"{text}%" for text in times[1].of(rows.relative_errors())],
+    )
+    return list(map("".join, zip(*columns, strict=True)))
+
+
+class _Texts(dict[int, str]):
+    """The text of each number. form: returns that of one number."""
+
+    def __init__(self, form: Callable[[int], str]) -> None:
+        self._form = form
+
+    def __missing__(self, number: int) -> str:
+        text = self[number] = self._form(number)
+        return text
+
+    def of(self, numbers: NDArray[np.int64]) -> list[str]:
+        """Return the texts of numbers."""
+        return [self[number] for number in numbers.tolist()]
+
+
+class _FixedPoint:
+    """Numbers with some decimals, nine letters wide, after a space."""
+
+    def __init__(self, decimals: int) -> None:
+        self._scale = 10**decimals
+        self._form = f" {{:9.{decimals}f}}".format
+        self._texts = _Texts(lambda units: self._form(units / self._scale))
+
+    def of(self, values: NDArray[np.float64]) -> list[str]:
+        """Return the texts of numbers. Numbers with the same last decimal have one text."""
+        scaled = values * self._scale
+        units = np.rint(scaled)
+        # close to the middle between two texts, the number itself decides
+        is_close = (np.abs(np.abs(scaled - units) - _HALF) < _CLOSE) | ~((values >= 0) & (values < _LARGE))
+        texts = self._texts.of(np.where(is_close, 0, units).astype(np.int64))
+        for row in rows_where(is_close).tolist():
+            texts[row] = self._form(values[row])
+        return texts
 
 
 def percentile_lines(totals: Totals, name_of: Callable[[int], str], most: int = 0, *, histograms: bool = False) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import rows_where
+from perfpy.abi.columns import first_of_each, rows_where
 from perfpy.tracing.events import ENTER, EXIT, NO_CALL, UNNUMBERED, call_events
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.views.script.pieces import Flat
@@ -140,8 +140,8 @@ def _head_rows(batch: CallEvents, entry: NDArray[np.int64]) -> NDArray[np.int64]
     heads: list[int] = []
     if len(unpaired):
         calls = rows_where((batch.kind == ENTER) | (batch.kind == EXIT))
-        _, first = np.unique(batch.tid[calls], return_index=True)
-        heads += np.intersect1d(calls[first], unpaired).tolist()
+        first = calls[first_of_each(batch.tid[calls])]
+        heads += first[is_unpaired[first]].tolist()
     is_entry = batch.kind == ENTER
     if is_entry.any():
         heads.append(int(is_entry.argmax()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, rows_where
+from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.perfdata.tracepoints.field_columns import trace_columns
 from perfpy.untrusted.text import one_line
@@ -70,7 +70,7 @@ class OtherEvents:
         texts = [""] * len(rows)
         samples = paired.events.row[rows]
         event = self._batch.event[samples]
-        for index in np.unique(event).tolist():
+        for index in distinct(event).tolist():
             chosen = rows_where(event == index)
             of_event = self._of_event(self._events[index], paired, rows[chosen], samples[chosen])
             for position, text in zip(chosen.tolist(), of_event, strict=True):

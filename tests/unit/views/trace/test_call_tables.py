@@ -8,8 +8,8 @@ import numpy as np
 
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
-from perfpy.tracing.totals import Totals
-from perfpy.views.trace.call_tables import percentile_lines
+from perfpy.tracing.totals import CallTotals, ThreadRows, Totals
+from perfpy.views.trace.call_tables import percentile_lines, row_texts
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.json_lines import JsonCalls, json_summary
 from perfpy.views.trace.lines import LineOptions
@@ -71,3 +71,22 @@ def test_json_tables_have_the_calls_of_each_thread():
 
     value = json.loads(line)
     assert (value["tid"], value["comm"], value["call"], value["total"], value["max"]) == (1, "prog", "read", 4000, 3000)
+
+
+def test_many_rows_have_the_texts_of_each_alone() -> None:
+    numbers = np.random.default_rng(5)
+    times = np.concatenate([np.arange(300) * 500, 10 ** numbers.uniform(0, 16, 2000)]).astype(np.int64)
+    count, calls = len(times), np.arange(len(times)) % 7 + 1
+    rows = ThreadRows(np.zeros(count, np.int64), calls, calls, calls * 0, times, times // calls, times, times.astype(np.float64), {})
+
+    texts = row_texts(rows, lambda number: f"call{number}")
+
+    alone = [
+        CallTotals(number, number, 0, time, time // number, time, float(time), {}, {})
+        for number, time in zip(calls.tolist(), times.tolist(), strict=True)
+    ]
+    assert texts == [
+        f"   {f'call{call.number}':<15s} {call.calls:8d} {call.errors:6d} {call.total / 1e6:9.3f} {call.least / 1e6:9.3f}"
+        f" {call.mean / 1e6:9.3f} {call.most / 1e6:9.3f} {call.relative_error:9.2f}%"
+        for call in alone
+    ]

@@ -26,7 +26,7 @@ from perfpy.live.saved_recording import Retained, write_snapshot
 from perfpy.live.symbolizing import LiveSymbols
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
-from perfpy.symbols.tasks.live_tasks import LiveTasks
+from perfpy.symbols.tasks.live_tasks import MOST_MAP_BYTES, LiveTasks
 from perfpy.views.top.rates import WINDOW, Rates
 from perfpy.workers.freed_memory import return_freed_memory
 
@@ -123,7 +123,8 @@ class LiveMonitor:
         self._window = LiveWindow(events, rings.features, tracing, own=own, hidden=hidden, dropped=dropped)
         layout = id_layout(events[0].attr.sample_type)
         data_mmaps = any(event.attr.mmap_data for event in events)
-        self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=data_mmaps, namespaces=rings.options.side_band.namespaces)
+        namespaces = rings.options.side_band.namespaces
+        self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=data_mmaps, namespaces=namespaces, most_map_bytes=MOST_MAP_BYTES)
         self._tasks = LiveTasks(self._window.table, self._present_state)
         self._symbols = LiveSymbols(self._tasks, symbols)
         self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs
@@ -278,7 +279,8 @@ class LiveMonitor:
         retained = self._retained
         if not len(retained):
             raise PerfError("no samples to write yet")
-        write_snapshot(path, self._rings, self._tasks.records(), retained, self._recorded, self._symbols.images)
+        side_band = RawRecords.concat([self._window.lasting, self._tasks.records()])
+        write_snapshot(path, self._rings, side_band, retained, self._recorded, self._symbols.images)
         return (retained.last - retained.first) / 1e9
 
     def symbol_tables(self) -> Iterator[tuple[str, SymbolTable]]:

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from perfpy.abi.columns import slices_index
-from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.perfdata.records.chunk import Chunk
 from perfpy.perfdata.records.walk import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from perfpy.live.rings import LiveRings
 
 _MOST_WAITING: Final = 64 << 20  # bytes of records that wait for an update
 _WAITING_PER_CPU: Final = 8 << 20  # of these; 4,000 samples a second with callchains are 1 MB
+_MOST_SIDE_BAND: Final = 64 << 20  # bytes of waiting records, beyond which mappings are dropped: their names may be 4 kB long
 _LEAST_WAITING: Final = 4 << 20  # however slow updates are
+_MAPPINGS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _FIRST_SPOOLED: Final = 2 << 20  # bytes of records to convert, before it is known how long that takes
 _LEAST_SPOOLED: Final = 1 << 20
 
@@ -63,7 +67,7 @@ class RingReader:
     Args:
         rings: the open events.
         spooled: the process that looks at the records, None for none.
-        most: bytes beyond which samples are dropped; the side-band is kept. None: by the number of CPUs.
+        most: bytes beyond which samples are dropped; the side-band is kept, up to 64 MB. None: by the number of CPUs.
     """
 
     def __init__(self, rings: LiveRings, spooled: Spooled | None = None, most: int | None = None) -> None:
@@ -91,6 +95,9 @@ class RingReader:
         if self._size + len(data) > self._most:
             data, dropped = without_samples(data)
             self._dropped += dropped
+            if self._size + len(data) > _MOST_SIDE_BAND:
+                data, dropped = without_records(data, _MAPPINGS)
+                self._dropped += dropped
         self._pieces.append(data)
         self._size += len(data)
         if self._spooled is not None:
@@ -132,9 +139,14 @@ class RingReader:
 
 def without_samples(data: bytes) -> tuple[bytes, int]:
     """Return records without the samples among them, and the number of samples."""
+    return without_records(data, (RecordType.SAMPLE,))
+
+
+def without_records(data: bytes, types: Collection[int]) -> tuple[bytes, int]:
+    """Return records without those of some types, and the number of these."""
     array = np.frombuffer(data, np.uint8)
     chunk = Chunk(array, walk(array, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
-    others = chunk.rows(chunk.others)
+    others = chunk.rows(np.flatnonzero(~np.isin(chunk.types, list(types))))
     words = np.frombuffer(data, np.uint64, len(data) >> 3)
     kept = words[slices_index(others.starts >> 3, others.sizes.astype(np.int64) >> 3)[0]].tobytes()
     return kept, len(chunk) - len(others)

@@ -158,6 +158,11 @@ class LiveWindow:
             self._others = without_repetitions(self._others)
             self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._others))
 
+    @property
+    def lasting(self) -> RawRecords:
+        """The records of cgroups and namespaces of all windows."""
+        return self._others.of_types(_LASTING)
+
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)

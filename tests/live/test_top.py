@@ -250,9 +250,11 @@ def test_the_screen_shows_rows_and_leaves_the_terminal_as_it_was(columns: int, l
 
 def test_w_writes_the_samples_on_the_screen(spinning: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    terminal = screen(keys=["\33[B", "w", "q"], pid=spinning.pid)
+    terminal = screen("--all-cgroups", "--namespaces", keys=["\33[B", "w", "q"], pid=spinning.pid)
     assert "to perf.data; perfpy report" in terminal.text
     with perfpy.open("perf.data") as recording:
+        assert all(row.texts["cgroup"].startswith("/") for row in recording.report(by="cgroup"))
+        assert all(re.match(r"\d+/0x[1-9a-f]", row.texts["cgroup_id"]) for row in recording.report(by="cgroup_id"))
         rows = {row.texts["symbol"]: row.percent for row in recording.report(by="symbol")}
         assert rows["[.] hot"] > 60
         assert recording.warnings == []

@@ -69,8 +69,10 @@ class Synthesis:
         data_mmaps: bool = False,
         build_id: Callable[[str], bytes] | None = None,
         module_text: Callable[[str], int] | None = None,
+        most_map_bytes: int = 0,
     ) -> None:
         self._procfs = procfs
+        self._most_map_bytes = most_map_bytes
         self._layout = layout
         self._namespaces = namespaces
         self._mmaps = mmaps
@@ -164,11 +166,16 @@ class Synthesis:
             yield self._encode(Namespaces(0, tgid, tid, self._procfs.namespaces(tid)))
 
     def maps_of(self, pid: int) -> Iterator[bytes]:
-        """Yield the mappings of a process."""
+        """Yield the mappings of a process, up to the limit."""
         if not self._mmaps:
             return
+        size, most = 0, self._most_map_bytes
         for mapping in self._procfs.maps(pid, data=self._data_mmaps):
-            yield self._encode(self._mmap2(pid, mapping))
+            record = self._encode(self._mmap2(pid, mapping))
+            size += len(record)
+            if most and size > most:
+                return
+            yield record
 
     def _mmap2(self, pid: int, mapping: ProcMapping) -> Mmap2:
         misc = MISC_USER

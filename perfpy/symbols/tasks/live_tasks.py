@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _WORTH_FORGETTING: Final = 4096  # records
 _MOST_MAPS: Final = 4096  # mappings recorded for one process before they are compared with its present ones
+MOST_MAP_BYTES: Final = 4 << 20  # of one process, 30,000 usual mappings; a process may have 65,530 with names of 4 kB
 _MOST_ANCESTORS: Final = 1024  # ended processes whose mappings others have inherited
 _NO_PID: Final = 0xFFFFFFFF  # of the kernel's mappings
 
@@ -139,14 +140,15 @@ class LiveTasks:
         return {one: state for one in inheritance.orphans().tolist() if (state := self._state_of(one)) is not None}
 
     def _refresh_maps(self) -> None:
-        """Replace the mappings of processes that have mapped far more than they have mapped now."""
+        """Replace the mappings of processes that have mapped far more than they have mapped now, or whose names are very long."""
         records = self._parts[0]
         numbers = task_numbers(records)
         of_user = numbers.is_map & ~numbers.is_kernel
-        present, counts = np.unique(numbers.pid[of_user], return_counts=True)
-        for one in present[counts > _MOST_MAPS].tolist():
+        present, position, counts = np.unique(numbers.pid[of_user], return_inverse=True, return_counts=True)
+        is_large = np.bincount(position, records.rows["size"][of_user], len(present)) > MOST_MAP_BYTES
+        for one in present[(counts > _MOST_MAPS) | is_large].tolist():
             now = self._state_of(one)
-            if now is not None and 2 * len(now) < int(counts[present == one][0]):
+            if now is not None and (2 * len(now) < int(counts[present == one][0]) or bool(is_large[present == one][0])):
                 numbers = task_numbers(records)
                 dropped = numbers.is_map & ~numbers.is_kernel & (numbers.pid == one)
                 self._parts[0] = records = RawRecords(records.rows[~dropped], records.bodies).compact()

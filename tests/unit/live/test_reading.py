@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from perfpy.abi.records import Lost
+from perfpy.abi.records import Lost, Mmap2
+from perfpy.live import reading
 from perfpy.live.reading import RingReader, without_samples
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pytest
 
 
 class Rings:
@@ -64,8 +67,8 @@ def test_a_reading_has_all_records_since_the_last_one() -> None:
 def test_beyond_the_limit_samples_are_dropped_and_counted() -> None:
     live = reader(samples(3), samples(4) + LOST + samples(2), samples(1), most=len(samples(4)))
     live.drain()
-    reading = live.take()
-    assert (reading.records, reading.dropped) == (samples(3) + LOST, 6)
+    taken = live.take()
+    assert (taken.records, taken.dropped) == (samples(3) + LOST, 6)
     assert live.take()[1:4] == (samples(1), b"", 0)  # there is memory again
 
 
@@ -77,8 +80,8 @@ def test_records_without_samples_keep_their_order() -> None:
 def test_the_other_process_sees_two_pieces_per_reading() -> None:
     """Records are complete only when all ring buffers were read once more."""
     spool = Spool()
-    reading = reader(LOST, samples(1), spooled=spool).take()
-    assert (reading.records, reading.further) == (LOST, samples(1))
+    taken = reader(LOST, samples(1), spooled=spool).take()
+    assert (taken.records, taken.further) == (LOST, samples(1))
     assert re.sub(r"\d+", "N", spool.calls) == "release, look N, close, look N, close, "
 
 
@@ -102,3 +105,13 @@ def test_samples_from_before_the_start_are_forgotten() -> None:
     live.drain()
     live.forget_samples()
     assert live.take()[1:4] == (LOST + samples(1), b"", 0)
+
+
+def test_mappings_are_dropped_beyond_the_limit_of_the_side_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process can map 65,530 files with names of 4 kB, again and again."""
+    mapping = bytes(PerfDataBuilder().record(Mmap2(2, 5, 5, 0x1000, 0x1000, 0, 8, 1, 7, 0, 5, 2, "/" + "x" * 4000, b"")).body)
+    monkeypatch.setattr(reading, "_MOST_SIDE_BAND", 2 * len(mapping))
+    live = reader(mapping, mapping, mapping + LOST + mapping, most=len(LOST))
+    live.drain()
+    live.drain()
+    assert live.take()[1:4] == (2 * mapping + LOST, b"", 2)

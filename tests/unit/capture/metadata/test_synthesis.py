@@ -179,3 +179,9 @@ def test_bpf_programs_are_symbols_and_events(proc):
         ("bpf_prog_0202020202020202_the_second", 0xFFFFFFFFC0005000, 9),
     ]
     assert [(r.id, r.type) for r in actual_records if isinstance(r, BpfEvent)] == [(7, 1), (8, 1), (9, 1)]
+
+
+def test_a_limit_ends_the_mappings_of_a_process(proc):
+    sizes = [len(piece) for piece in Synthesis(proc, LAYOUT).maps_of(10)]
+    limited = Synthesis(proc, LAYOUT, most_map_bytes=sum(sizes[:3])).maps_of(10)
+    assert [len(piece) for piece in limited] == sizes[:3]

@@ -252,3 +252,15 @@ def test_a_process_of_the_hundredth_generation_has_its_present_mappings() -> Non
     tasks.forget(5000)
     assert len(tasks) == 2
     assert mapped(tasks, 310) == ["/bin/p310-0"]
+
+
+def test_very_long_names_are_replaced_by_the_present_mappings_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may have 65,530 mappings with names of 4 kB."""
+    monkeypatch.setattr(live_tasks, "_WORTH_FORGETTING", 10)
+    monkeypatch.setattr(live_tasks, "MOST_MAP_BYTES", 20 * 100)
+    builder, present = PerfDataBuilder(), PerfDataBuilder()
+    exec_(builder, 10, 1, maps=50)
+    exec_(present, 10, 2, maps=30)
+    tasks = tasks_of(builder, {10}, tasks_of(present).records())
+    tasks.forget(10)
+    assert len(mapped(tasks, 10)) == 30

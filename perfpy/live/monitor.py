@@ -89,6 +89,7 @@ class LiveMonitor:
         retain: seconds of samples that save() writes and annotate() counts.
         jit: requests names of code that JVMs have compiled.
         only_python: with Python frames, unwind the stacks of Python processes only.
+        adapts_rate: take fewer samples per second while there is no time for them.
 
     Attributes:
         reader: of the ring buffers.
@@ -106,6 +107,7 @@ class LiveMonitor:
         retain: float = 0,
         jit: LiveJitNames | None = None,
         only_python: bool = False,
+        adapts_rate: bool = False,
     ) -> None:
         self._rings, self._options = rings, options
         self.zero = zero
@@ -113,7 +115,7 @@ class LiveMonitor:
         tracing_data = rings.tracing_data()
         tracing = _tracing(tracing_data) if tracing_data else None
         self._python = self._new_python(rings.events(tracing), only_python=only_python) if rings.options.python else None
-        self.reader = RingReader(rings, self._python)
+        self.reader = RingReader(rings, self._python, adapts_rate=adapts_rate)
         events = rings.events(tracing)
         for event in events if self._python else ():
             event.attr = plain_attr(event.attr)
@@ -121,10 +123,7 @@ class LiveMonitor:
         dropped = plan.hidden if plan else ()
         self._waits = self._new_waits(plan, events, own) if plan else None
         self._window = LiveWindow(events, rings.features, tracing, own=own, hidden=hidden, dropped=dropped)
-        layout = id_layout(events[0].attr.sample_type)
-        data_mmaps = any(event.attr.mmap_data for event in events)
-        namespaces = rings.options.side_band.namespaces
-        self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=data_mmaps, namespaces=namespaces, most_map_bytes=MOST_MAP_BYTES)
+        self._synthesis = _synthesis(rings, events)
         self._tasks = LiveTasks(self._window.table, self._present_state)
         self._symbols = LiveSymbols(self._tasks, symbols)
         self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs
@@ -342,6 +341,12 @@ class LiveMonitor:
         report = report_of(plan, merged, merged.symbolizer, words, ())
         report.lost = self._total_lost
         return report
+
+
+def _synthesis(rings: LiveRings, events: list[FileEvent]) -> Synthesis:
+    layout, namespaces = id_layout(events[0].attr.sample_type), rings.options.side_band.namespaces
+    data_mmaps = any(event.attr.mmap_data for event in events)
+    return Synthesis(ProcFs(), layout, data_mmaps=data_mmaps, namespaces=namespaces, most_map_bytes=MOST_MAP_BYTES)
 
 
 def _tracing(data: bytes) -> Tracing:

@@ -49,7 +49,7 @@ class LivePython:
             copier = rings.copier
             self._spool = Spool(tempfile.gettempdir(), _SPOOL)
             opened.callback(self._spool.close)
-            self._reader = ReaderProcess(self._spool, attr, copier.maps if copier else None)
+            self._reader = ReaderProcess(self._spool, attr, copier.maps if copier else None, change=0)
             opened.callback(self._reader.close)
             opened.callback(self._reader.close_answers)
             if copier is not None:

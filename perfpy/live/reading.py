@@ -25,6 +25,7 @@ _MOST_WAITING: Final = 64 << 20  # bytes of records that wait for an update
 _WAITING_PER_CPU: Final = 8 << 20  # of these; 4,000 samples a second with callchains are 1 MB
 _MOST_SIDE_BAND: Final = 64 << 20  # bytes of waiting records, beyond which mappings are dropped: their names may be 4 kB long
 _LEAST_WAITING: Final = 4 << 20  # however slow updates are
+_LEAST_RATE: Final = 1 / 16  # of the samples per second
 _MAPPINGS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _FIRST_SPOOLED: Final = 2 << 20  # bytes of records to convert, before it is known how long that takes
 _LEAST_SPOOLED: Final = 1 << 20
@@ -67,10 +68,11 @@ class RingReader:
     Args:
         rings: the open events.
         spooled: the process that looks at the records, None for none.
+        adapts_rate: take fewer samples per second while most are dropped.
         most: bytes beyond which samples are dropped; the side-band is kept, up to 64 MB. None: by the number of CPUs.
     """
 
-    def __init__(self, rings: LiveRings, spooled: Spooled | None = None, most: int | None = None) -> None:
+    def __init__(self, rings: LiveRings, spooled: Spooled | None = None, most: int | None = None, *, adapts_rate: bool = False) -> None:
         self._rings = rings
         self._spooled = spooled
         if most is None:
@@ -80,7 +82,8 @@ class RingReader:
         self._limit = most if spooled is None else _MOST_WAITING
         self._pieces: list[bytes] = []
         self._size = 0
-        self._dropped = 0
+        self._dropped = self._dropped_size = 0
+        self._adapts_rate, self._rate = adapts_rate, 1.0
 
     @property
     def size(self) -> int:
@@ -93,8 +96,10 @@ class RingReader:
         if not data:
             return
         if self._size + len(data) > self._most:
+            before = len(data)
             data, dropped = without_samples(data)
             self._dropped += dropped
+            self._dropped_size += before - len(data)
             if self._size + len(data) > _MOST_SIDE_BAND:
                 data, dropped = without_records(data, _MAPPINGS)
                 self._dropped += dropped
@@ -125,9 +130,23 @@ class RingReader:
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         if self._spooled is not None:
             self._spooled.release_pieces()
+        if self._adapts_rate:
+            self._adapt_rate()
         records, further = self._next_piece(), b"" if self._spooled is None else self._next_piece()
         dropped, self._dropped = self._dropped, 0
         return RingRecords(now, records, further, dropped, last)
+
+    def _adapt_rate(self) -> None:
+        """Take fewer samples if most were dropped, more if none was and there is room: dropped samples cost time, too."""
+        dropped, self._dropped_size = self._dropped_size, 0
+        rate = self._rate
+        if dropped > self._size:
+            rate = max(rate / 2, _LEAST_RATE)
+        elif not dropped and self._size < self._most // 4:
+            rate = min(rate * 2, 1.0)
+        if rate != self._rate:
+            self._rate = rate
+            self._rings.change_rate(rate)
 
     def _next_piece(self) -> bytes:
         self.drain()

@@ -150,6 +150,13 @@ class LiveRings:
             self._limit.check()
         return b"".join(pieces)
 
+    def change_rate(self, share: float) -> None:
+        """Take a share of the samples per second that the options request."""
+        for opened in self.counters.opened:
+            attr = opened.event.attr
+            if attr.freq and attr.sample_period:
+                opened.counter.set_period(max(int(attr.sample_period * share), 1))
+
     def events(self, tracing: Tracing | None) -> list[FileEvent]:
         """Return the events as samples refer to them."""
         events = []

@@ -65,9 +65,9 @@ class HigherPriority:
         self._end_realtime()
         usual, self._usual = self._usual, None
         if usual is not None:
-            for tid in os.listdir("/proc/self/task"):
+            for tid in (*map(int, os.listdir("/proc/self/task")), *self._helpers):
                 with contextlib.suppress(OSError):  # it has ended
-                    os.setpriority(os.PRIO_PROCESS, int(tid), usual)
+                    os.setpriority(os.PRIO_PROCESS, tid, usual)
 
     def _end_realtime(self) -> None:
         if self._alarm is not None:

@@ -21,20 +21,29 @@ if TYPE_CHECKING:
     from perfpy.capture.unwinding.spool import Extent, Spool
 
 LOOK: Final = 21  #: the kind of its requests (perfpy.capture.unwinding.messages)
-_NICE: Final = -10
 
 
 class ReaderProcess:
-    """The other process. answers: the descriptor for the unwinding process, which is forked later."""
+    """The other process.
 
-    def __init__(self, spool: Spool, attr: EventAttr, maps: FrameMaps | None = None) -> None:
+    Attributes:
+        answers: the descriptor for the unwinding process, which is forked later.
+
+    Args:
+        spool: of the records.
+        attr: of the samples.
+        maps: of frames that the kernel copies; None without permission.
+        change: how much lower its nice value becomes, if the user may have it.
+    """
+
+    def __init__(self, spool: Spool, attr: EventAttr, maps: FrameMaps | None = None, change: int = 10) -> None:
         request_end, self._requests = os.pipe2(os.O_CLOEXEC)
         self.answers, answer_end = os.pipe2(os.O_CLOEXEC)
         self.pid = os.fork()
         if self.pid == 0:
             stores = (spool.memory, spool.disk, spool.open_piece)
             fds = {request_end, answer_end, *stores, *(maps or ())}
-            run_child(fds, READER_COMM, lambda: _serve(request_end, answer_end, stores, attr, maps))
+            run_child(fds, READER_COMM, lambda: _serve(request_end, answer_end, stores, attr, maps, change))
         os.close(request_end)
         os.close(answer_end)
         os.set_blocking(self._requests, False)
@@ -64,10 +73,10 @@ class ReaderProcess:
                 os.waitpid(self.pid, 0)
 
 
-def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None) -> None:
+def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None, change: int) -> None:
     """Run the other process, which needs numpy."""
     from perfpy.capture.unwinding.frame_reading import serve
 
     with contextlib.suppress(OSError):  # the sooner frames are read, the more often they match their samples
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+        os.nice(-change)
     serve(requests, answers, stores, attr, maps)

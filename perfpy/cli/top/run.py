@@ -96,6 +96,7 @@ class TopRun:
             retain=options.keep if self._is_screen or options.sym_annotate else 0,
             jit=self._jit_names(stack),
             only_python=not options.callchains and options.call_graph is None,
+            adapts_rate=options.python and options.freq is None and options.period is None,
         )
         stack.callback(monitor.close)
         for pid in monitor.helpers:

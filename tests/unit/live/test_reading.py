@@ -22,8 +22,13 @@ class Rings:
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = [*pieces]
 
+        self.rates: list[float] = []
+
     def read(self) -> bytes:
         return self._pieces.pop(0) if self._pieces else b""
+
+    def change_rate(self, share: float) -> None:
+        self.rates.append(share)
 
 
 class Spool:
@@ -115,3 +120,14 @@ def test_mappings_are_dropped_beyond_the_limit_of_the_side_band(monkeypatch: pyt
     live.drain()
     live.drain()
     assert live.take()[1:4] == (2 * mapping + LOST, b"", 2)
+
+
+def test_the_rate_falls_while_most_samples_are_dropped_and_rises_again() -> None:
+    """There is room for six samples: two of them are kept, then three of nine, three of ten, and so on."""
+    rings = Rings([samples(count) for kept in (2, 3) for count in (kept, 7)] + [samples(1), samples(1), samples(1)])
+    live = RingReader(rings, most=len(samples(6)), adapts_rate=True)  # type: ignore[arg-type]
+    for reads in (2, 2, 1, 1, 1):
+        for _ in range(reads):
+            live.drain()
+        live.take()
+    assert rings.rates == [0.5, 0.25, 0.5, 1.0]

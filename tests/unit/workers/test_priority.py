@@ -23,7 +23,9 @@ def test_all_threads_return_to_their_priority(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "setpriority", lambda _kind, who, value: calls.append((who, value)))
     with HigherPriority(10) as higher:
         assert calls == [(0, -7)]
+        higher.include(4321)
         higher.end()
+        assert {(threading.get_native_id(), 3), (4321, 3)} <= {*calls}
         assert (threading.get_native_id(), 3) in calls
         count = len(calls)
     assert len(calls) == count

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 #: the kernel's own name in MMAP2 events of files whose path is longer than PATH_MAX
 TOO_LONG: Final = "//toolong"
-# PATH_MAX, with each byte escaped by four, and the fields before it. Relative to a folder, files of far longer paths can be opened.
-_LONGEST_LINE: Final = 4096 * 4 + 100
+# PATH_MAX, and the fields before the path. Relative to a folder, files of far longer paths can be opened.
+_LONGEST_LINE: Final = 4096 + 100
 # 65,530 mappings, the usual limit of a process, take 8 MB.
 _MOST_MAPS: Final = 64 << 20
 

@@ -42,6 +42,7 @@ _FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs
 _MOMENT: Final = 1.0  # the same, later on
 _AT_ONCE: Final = 4  # parts of finished records
 _PATIENCE: Final = 60.0  # seconds for its start: with cold disks and busy or emulated CPUs, numpy alone takes ten
+_LOWEST_PRIORITY: Final = 19  # nice value
 _LATE: Final = 3.0  # seconds after which the user is informed
 _SLOW: Final = 1.0  # seconds at the end after which the user is informed
 _DEFAULT_NAME: Final = "perf.data"
@@ -60,6 +61,7 @@ class UnwoundOutput(RecordOutput):
     Attributes:
         piece: bytes that are rewritten at once.
         most: bytes of the file above which records are dropped (--max-size).
+        unwinds_late: unwind at the lowest priority during the recording (--unwind-late).
         after_round: called after all ring buffers were read.
         stack_file: creates the file of raw stacks; set before the first record.
         frame_copier: copies Python frames, until it is attached.
@@ -82,6 +84,7 @@ class UnwoundOutput(RecordOutput):
         self.tell = tell
         self.piece = _PIECE
         self.most = 0
+        self.unwinds_late = False
         self.after_round: Callable[[], None] | None = None
         self._keep_stacks = keep_stacks
         self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
@@ -161,6 +164,8 @@ class UnwoundOutput(RecordOutput):
             self._open_stacks(all_of_it=True)
         if not self._ready:
             self._give_up("unwinding did not start")
+        elif self.unwinds_late:  # not before: the recorder waits for the start
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST_PRIORITY)
 
     # during the recording
 

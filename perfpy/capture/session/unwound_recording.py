@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 _PIECE_OF_WAITS: Final = 8 << 20  # bytes; small pieces cost no more
-_LOWEST_PRIORITY: Final = 19  # nice value
 _THREADS_OF_NUMPY: Final = "OPENBLAS_NUM_THREADS"
 
 
@@ -59,8 +58,7 @@ def open_output(
     new_reader = partial(_new_reader, events[0].attr, copier.maps if copier else None) if options.python else None
     serve = partial(_serve, plan, only, options)
     output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=options.sampling.keep_stacks, new_reader=new_reader)
-    if options.sampling.unwind_late:
-        os.setpriority(os.PRIO_PROCESS, output.others[0], _LOWEST_PRIORITY)
+    output.unwinds_late = options.sampling.unwind_late
     output.frame_copier = copier
     output.most = options.output.max_size
     if not options.sampling.unwind:

@@ -110,12 +110,19 @@ class Recording:
     """An output that is used as the recorder uses it."""
 
     def __init__(
-        self, folder: Path, serve: Callable[[int, int, tuple[int, int, int]], None], *, keep_stacks: bool = False, called: int = -1
+        self,
+        folder: Path,
+        serve: Callable[[int, int, tuple[int, int, int]], None],
+        *,
+        keep_stacks: bool = False,
+        unwinds_late: bool = False,
+        called: int = -1,
     ) -> None:
         self.said: list[str] = []
         self.stacks = Stacks()
         self.path = folder / "perf.data"
         self.output = UnwoundOutput(str(self.path), None, serve, tell=self.said.append, keep_stacks=keep_stacks)
+        self.output.unwinds_late = unwinds_late
         self.output.stack_file = lambda: self.stacks  # type: ignore[assignment]
         self.output.expect([(usual_attr(), (1,))])
         self.output.write(b"KNOWN")
@@ -156,6 +163,24 @@ def test_the_rest_is_unwound_at_the_recorders_own_priority(tmp_path, monkeypatch
     recording.ring(b"FIRST")
     recording.end()
     assert priorities == [(os.PRIO_PROCESS, recording.output.others[0], os.getpriority(os.PRIO_PROCESS, 0))]
+
+
+def test_unwinding_starts_at_the_recorders_own_priority(tmp_path):
+    """The recorder waits for the start, which would take a minute with the lowest priority on a busy machine."""
+
+    def tell_priority(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+        for kind, _ in served(requests):
+            if kind == messages.KNOWN:
+                priority = str(os.getpriority(os.PRIO_PROCESS, 0)).encode()
+                os.write(answers, messages.answer(messages.NOTE, priority) + messages.answer(messages.READY))
+            elif kind == messages.END:
+                os.write(answers, messages.answer(messages.FINISHED))
+                return
+
+    recording = Recording(tmp_path, tell_priority, unwinds_late=True)
+    assert recording.said == [str(os.getpriority(os.PRIO_PROCESS, 0))]
+    assert os.getpriority(os.PRIO_PROCESS, recording.output.others[0]) == 19
+    recording.end()
 
 
 def test_stacks_are_kept_on_request(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -14,6 +15,9 @@ CURRENT_FOLDER: Final = -100  #: AT_FDCWD
 _CLOSE_ON_EXEC: Final = 0o2000000  # O_CLOEXEC, SOCK_CLOEXEC, EPOLL_CLOEXEC ... of all machines with a table
 _F_DUPFD, _F_SETFD, _F_DUPFD_CLOEXEC, _FD_CLOEXEC = 0, 2, 1030, 1
 _CLOSE_RANGE_CLOEXEC: Final = 4
+_TEMPORARY_FILE: Final = 0o20000000  # O_TMPFILE without O_DIRECTORY, on all machines with a table
+_UNNAMED: Final = "(O_TMPFILE)"
+_MFD_CLOEXEC: Final = 1
 _FAMILIES: Final = {1: "UNIX", 2: "TCP", 10: "TCPv6", 16: "NETLINK", 17: "PACKET"}
 _DATAGRAMS: Final = {1: "UNIX-DGRAM", 2: "UDP", 10: "UDPv6", 16: "NETLINK", 17: "PACKET"}
 _SOCK_DGRAM, _SOCK_TYPE = 2, 0xF
@@ -64,8 +68,11 @@ class OpenDescriptors(Protocol):
     def path(self, call: Call, folder: int, name: str) -> str:
         """Return the path of a name relative to a descriptor or the current folder; "" if that is unknown."""
 
-    def present_name(self, pid: int, number: int) -> str:
-        """Return the name that a descriptor has now; "" if it is closed."""
+    def change_folder(self, call: Call, path: str) -> None:
+        """Set the current folder of a process."""
+
+    def number_pipe(self) -> int:
+        """Return the number of a new pipe."""
 
 
 def _int(value: int) -> int:
@@ -81,6 +88,8 @@ def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[OpenD
         text = call.texts.get(name, "")
         start = CURRENT_FOLDER if folder is None else _int(call.arguments[folder])
         path = descriptors.path(call, start, text) if text else ""
+        if path and flags is not None and call.arguments[flags] & _TEMPORARY_FILE:
+            path = posixpath.join(path, _UNNAMED)
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
         descriptors.set(call, call.result, path, closes_on_exec=closes)
 
@@ -95,6 +104,12 @@ def _made(label: str, flags: int | None = None) -> Callable[[OpenDescriptors, Ca
         descriptors.set(call, call.result, label, closes_on_exec=closes)
 
     return rule
+
+
+def _create_in_memory(descriptors: OpenDescriptors, call: Call) -> None:
+    """Name the file as /proc does."""
+    name = f"/memfd:{call.texts[0]} (deleted)" if 0 in call.texts else "memfd"
+    descriptors.set(call, call.result, name, closes_on_exec=bool(call.arguments[1] & _MFD_CLOEXEC))
 
 
 def _close(descriptors: OpenDescriptors, call: Call) -> None:
@@ -187,40 +202,58 @@ def _socket(descriptors: OpenDescriptors, call: Call) -> None:
     descriptors.set(call, call.result, _socket_name(call), closes_on_exec=closes)
 
 
-def _pair(
-    argument: int, flags: int | None, name_of: Callable[[OpenDescriptors, Call, int], str]
-) -> Callable[[OpenDescriptors, Call], None]:
+def _pair(argument: int, flags: int | None, name_of: Callable[[OpenDescriptors, Call], str]) -> Callable[[OpenDescriptors, Call], None]:
     """Return the rule of a call that returns two descriptors in memory. argument: the index of their address."""
 
     def rule(descriptors: OpenDescriptors, call: Call) -> None:
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
-        for word in call.texts.get(argument, "").strip("[]").split(", "):
-            if word.isdecimal():
-                descriptors.set(call, int(word), name_of(descriptors, call, int(word)), closes_on_exec=closes)
+        words = call.texts.get(argument, "").strip("[]").split(", ")
+        if not all(map(str.isdecimal, words)):
+            return
+        name = name_of(descriptors, call)
+        for word in words:
+            descriptors.set(call, int(word), name, closes_on_exec=closes)
 
     return rule
 
 
-def _pipe_name(descriptors: OpenDescriptors, call: Call, number: int) -> str:
-    """Return the present name of the descriptor if that is a pipe; the name identifies the pipe."""
-    name = descriptors.present_name(call.pid, number)
-    return name if name.startswith("pipe:") else "pipe"
+def _pipe_name(descriptors: OpenDescriptors, _call: Call) -> str:
+    """Return a name that both ends share. The inode number is unknown: /proc may have another pipe at this descriptor by now."""
+    return f"pipe:#{descriptors.number_pipe()}"
 
 
 def _change_folder(descriptors: OpenDescriptors, call: Call) -> None:
     text = call.texts.get(0, "")
-    descriptors.table(call.pid).folder = descriptors.path(call, CURRENT_FOLDER, text) if text else ""
+    descriptors.change_folder(call, descriptors.path(call, CURRENT_FOLDER, text) if text else "")
 
 
 def _change_folder_to_descriptor(descriptors: OpenDescriptors, call: Call) -> None:
     file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
-    descriptors.table(call.pid).folder = file.name if file else ""
+    descriptors.change_folder(call, file.name if file else "")
 
 
 def execute(descriptors: OpenDescriptors, call: Call) -> None:
     """Close the descriptors that an exec closes."""
     descriptors.execute(call.pid, call.key)
 
+
+#: name of a call -> kind of its file, index of its flags
+_ANONYMOUS: Final = {
+    "epoll_create": ("anon_inode:[eventpoll]", None),
+    "epoll_create1": ("anon_inode:[eventpoll]", 0),
+    "eventfd": ("anon_inode:[eventfd]", None),
+    "eventfd2": ("anon_inode:[eventfd]", 1),
+    "signalfd4": ("anon_inode:[signalfd]", 3),
+    "timerfd_create": ("anon_inode:[timerfd]", 1),
+    "inotify_init": ("anon_inode:inotify", None),
+    "inotify_init1": ("anon_inode:inotify", 0),
+    "fanotify_init": ("anon_inode:[fanotify]", None),
+    "perf_event_open": ("anon_inode:[perf_event]", None),
+    "userfaultfd": ("anon_inode:[userfaultfd]", 0),
+    "pidfd_open": ("anon_inode:[pidfd]", None),
+    "io_uring_setup": ("anon_inode:[io_uring]", None),
+}
+FOLLOWED_KINDS: Final = frozenset(kind for kind, _ in _ANONYMOUS.values())  #: of files without a path
 
 #: name of a call -> what it does
 RULES: Final[dict[str, Callable[[OpenDescriptors, Call], None]]] = {
@@ -229,7 +262,7 @@ RULES: Final[dict[str, Callable[[OpenDescriptors, Call], None]]] = {
     "openat": _opened(0, 1, 2),
     "openat2": _opened(0, 1, None),
     "open_tree": _opened(0, 1, 2),
-    "memfd_create": _made("memfd"),
+    "memfd_create": _create_in_memory,
     "close": _close,
     "close_range": _close_range,
     "dup": _dup,
@@ -239,24 +272,12 @@ RULES: Final[dict[str, Callable[[OpenDescriptors, Call], None]]] = {
     "fcntl64": _control,
     "pipe": _pair(0, None, _pipe_name),
     "pipe2": _pair(0, 1, _pipe_name),
-    "socketpair": _pair(3, 1, lambda _descriptors, call, _number: _socket_name(call)),
+    "socketpair": _pair(3, 1, lambda _descriptors, call: _socket_name(call)),
     "socket": _socket,
     "connect": connect,
     "accept": _accepted(None),
     "accept4": _accepted(3),
-    "epoll_create": _made("anon_inode:[eventpoll]"),
-    "epoll_create1": _made("anon_inode:[eventpoll]", 0),
-    "eventfd": _made("anon_inode:[eventfd]"),
-    "eventfd2": _made("anon_inode:[eventfd]", 1),
-    "signalfd4": _made("anon_inode:[signalfd]", 3),
-    "timerfd_create": _made("anon_inode:[timerfd]", 1),
-    "inotify_init": _made("anon_inode:inotify"),
-    "inotify_init1": _made("anon_inode:inotify", 0),
-    "fanotify_init": _made("anon_inode:[fanotify]"),
-    "perf_event_open": _made("anon_inode:[perf_event]"),
-    "userfaultfd": _made("anon_inode:[userfaultfd]", 0),
-    "pidfd_open": _made("anon_inode:[pidfd]"),
-    "io_uring_setup": _made("anon_inode:[io_uring]"),
+    **{name: _made(kind, flags) for name, (kind, flags) in _ANONYMOUS.items()},
     "chdir": _change_folder,
     "fchdir": _change_folder_to_descriptor,
     "execve": execute,

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.numbers import names_by_number
-from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, IN_PROGRESS, RULES, Call, connect, execute
+from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, FOLLOWED_KINDS, IN_PROGRESS, RULES, Call, connect, execute
 from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
 from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
@@ -83,16 +83,26 @@ class DescriptorNames:
         if name.startswith("/"):
             return posixpath.normpath(name)
         if folder == CURRENT_FOLDER:
-            table = self._tables.get(int(self._pids[row]))
-            start = table.folder if table is not None else ""
+            start = self._folder(row)
         else:
             (start,) = self.names(np.array([row]), [folder])
         return posixpath.normpath(posixpath.join(start, name)) if start.startswith("/") else name
 
+    def _folder(self, row: int) -> str:
+        """Return the current folder of a row's process, at that row."""
+        pid = int(self._pids[row])
+        if (pid, CURRENT_FOLDER) in self._changes:
+            return self._changes.name_at((pid, CURRENT_FOLDER), int(self._keys[row]))
+        table = self._tables.get(pid)
+        return table.folder if table is not None else ""
+
     def _unknown(self, pid: int, number: int) -> str:
-        """Return the present name of a descriptor that no call has made: pipes, sockets and the like, whose calls return them in memory."""
+        """Return the present name of a descriptor that no followed call has made, if only other calls make files of this kind.
+
+        Other names are those of files that a later call opened at this number.
+        """
         name = self._read_name(pid, number) if number >= 0 else ""
-        return "" if name.startswith("/") else name
+        return name if name.startswith("anon_inode:") and name not in FOLLOWED_KINDS else ""
 
 
 class _Changes:
@@ -142,6 +152,7 @@ class Descriptors:
         self._read_name = read_name
         self._tables: dict[int, DescriptorTable] = {}
         self._count = 0  # descriptors in them
+        self._pipes = 0  # made by followed calls
         self._changes = _Changes()
         self._rules = {number: RULES[names_by_number(machine)[number]] for number in descriptor_numbers(machine)}
         self._connecting = [number for number, rule in self._rules.items() if rule is connect]
@@ -237,9 +248,16 @@ class Descriptors:
         if child not in self._tables or not self._tables[child].files:
             self.add_process(child, self.table(parent).copy())
 
-    def present_name(self, pid: int, number: int) -> str:
-        """Return the name that a descriptor has now; "" if it is closed."""
-        return self._read_name(pid, number)
+    def change_folder(self, call: Call, path: str) -> None:
+        """Set the current folder of a process."""
+        table = self.table(call.pid)
+        self._changes.note((call.pid, CURRENT_FOLDER), call.key, table.folder, path)
+        table.folder = path
+
+    def number_pipe(self) -> int:
+        """Return the number of a new pipe."""
+        self._pipes += 1
+        return self._pipes
 
     def path(self, call: Call, folder: int, name: str) -> str:
         """Return the path of a name relative to a descriptor or the current folder; "" if that is unknown."""

@@ -7,6 +7,7 @@ arguments.tsv has a row for each call: its name, then NAME=KIND for each argumen
     text             the address of a string; its low 32 bits are printed, as perf does without BPF
     buffer           the address of bytes that the call writes
     fd, dirfd        a descriptor; of a folder, or AT_FDCWD
+    long_fd          a descriptor that the tracepoint declares as a number of 64 bits
     pid              a process or thread
     others           tables of constants.tsv, and the kinds of perfpy.views.trace.arguments.special_texts
 """

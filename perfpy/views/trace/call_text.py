@@ -69,14 +69,16 @@ class CallTexts:
 
     Args:
         machine: its name, as uname(2) has it.
+        is_recorded: whether the calls are those of a recording. perf prints a result 0 as a process then: 0 (swapper).
 
     Attributes:
         descriptors: the files of descriptors in the present batch; None prints only their numbers.
         strings: of the present batch: row of an entry -> index of the argument -> its string.
     """
 
-    def __init__(self, machine: str) -> None:
+    def __init__(self, machine: str, *, is_recorded: bool = False) -> None:
         self._machine = machine
+        self._is_recorded = is_recorded
         self.descriptors: DescriptorNames | None = None
         self.strings: Mapping[int, Mapping[int, str]] = {}
         self._shapes: dict[int, CallShape] = {}
@@ -241,7 +243,7 @@ class CallTexts:
         events = paired.events
         values, part = events.result[rows], ArgumentRows(events, rows, names, None)
         if kind == "pid":
-            return result_processes(values, part)
+            return result_processes(values, part, names_idle=self._is_recorded)
         if kind == "timeout":
             return [str(value) if value else "0 (Timeout)" for value in values.tolist()]
         if kind == "hex":
@@ -281,6 +283,8 @@ def text_of_kind(kind: str, machine: str) -> Number:
     """Return how a kind becomes text; machine: as uname(2) has it."""
     if kind in ("fd", "dirfd"):
         return Descriptor(is_folder=kind == "dirfd")
+    if kind == "long_fd":
+        return Descriptor("i8")
     if kind == "pid":
         return Process()
     if kind == "text":

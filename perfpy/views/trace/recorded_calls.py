@@ -131,7 +131,7 @@ class RecordedCalls:
         self._fields = call_fields(recording.events, recording.data.tracing)
         if not self._fields:
             raise PerfError(f"{recording.path}: no tracepoints of system calls; record them with perfpy trace record")
-        self.calls = CallTexts(self.machine)
+        self.calls = CallTexts(self.machine, is_recorded=True)
         ending = ending_numbers(self.machine)
         self._new_pairing = partial(Pairing, ending, wants_interruptions=options is not None and options.has_interruptions)
         self._pairing = self._new_pairing()

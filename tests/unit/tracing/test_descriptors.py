@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from perfpy.tracing import descriptors as module
 from perfpy.tracing.descriptor_rules import RULES, Call
 from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
-from perfpy.tracing.descriptors import Descriptors
+from perfpy.tracing.descriptors import DescriptorNames, Descriptors
+
+OTHER_FILES = ["/etc/passwd", "pipe:[7]", "socket:[7]", "anon_inode:[timerfd]", ""]
 
 
 def table(count: int) -> DescriptorTable:
@@ -36,12 +39,49 @@ def test_descriptors_are_counted_when_they_close(monkeypatch: pytest.MonkeyPatch
     assert followed._count == 0
 
 
-@pytest.mark.parametrize(("present", "name"), [("pipe:[7]", "pipe:[7]"), ("/etc/passwd", "pipe"), ("", "pipe")])
-def test_a_pipe_has_its_present_name_unless_its_descriptor_is_another_file_by_now(present, name):
-    followed = Descriptors("x86_64", read_name=lambda _pid, _number: present)
-    RULES["pipe2"](followed, Call(0, 1, 1, (0x7F00, 0o2000000), 0, {0: "[3, 4]"}))
+def test_both_ends_of_a_pipe_have_its_number_whatever_is_at_these_descriptors_now():
+    followed = Descriptors("x86_64", read_name=lambda _pid, _number: "pipe:[7]")
+    for pair in ("[3, 4]", "[5, 6]"):
+        RULES["pipe2"](followed, Call(0, 1, 1, (0x7F00, 0o2000000), 0, {0: pair}))
 
-    assert followed.table(1).files == {3: OpenFile(name, closes_on_exec=True), 4: OpenFile(name, closes_on_exec=True)}
+    names = {number: file.name for number, file in followed.table(1).files.items()}
+    assert names == {3: "pipe:#1", 4: "pipe:#1", 5: "pipe:#2", 6: "pipe:#2"}
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "texts", "name"),
+    [
+        ("openat", (-100, 1, 0o20200002, 0o600), {1: "/tmp"}, "/tmp/(O_TMPFILE)"),
+        ("openat", (-100, 1, 0o200000, 0), {1: "/tmp"}, "/tmp"),
+        ("open", (1, 0o20200002, 0o600), {}, ""),
+        ("memfd_create", (1, 1), {0: "name"}, "/memfd:name (deleted)"),
+        ("memfd_create", (1, 1), {}, "memfd"),
+    ],
+)
+def test_files_without_a_name_are_not_called_like_their_folder(call, arguments, texts, name):
+    followed = Descriptors("x86_64")
+    words = tuple(argument & (1 << 64) - 1 for argument in arguments)
+    RULES[call](followed, Call(0, 1, 1, words, 3, texts))
+
+    assert followed.table(1).files[3].name == name
+    assert followed.table(1).files[3].closes_on_exec == (call == "memfd_create")
+
+
+@pytest.mark.parametrize(("present", "name"), [("anon_inode:kvm-vcpu:0", "anon_inode:kvm-vcpu:0")] + [(text, "") for text in OTHER_FILES])
+def test_a_descriptor_of_no_followed_call_has_no_name_that_a_followed_call_can_give(present, name):
+    followed = Descriptors("x86_64", read_name=lambda _pid, _number: present)
+    names = DescriptorNames(np.array([1]), np.array([5], np.uint64), {}, followed._changes, followed._read_name)
+
+    assert names.names(np.array([0]), [3]) == [name]
+
+
+def test_a_relative_path_begins_with_the_folder_at_its_moment():
+    followed = Descriptors("x86_64")
+    followed.add_process(1, DescriptorTable(folder="/first"))
+    RULES["chdir"](followed, Call(10, 1, 1, (1,), 0, {0: "second"}))
+    names = DescriptorNames(np.array([1, 1]), np.array([5, 15], np.uint64), followed._tables, followed._changes)
+
+    assert [names.path(row, -100, "file") for row in (0, 1)] == ["/first/file", "/first/second/file"]
 
 
 def test_a_pipe_whose_descriptors_are_unreadable_has_no_name():

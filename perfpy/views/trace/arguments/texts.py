@@ -209,8 +209,8 @@ def open_text(machine: str) -> Callable[[int], str]:
 class Descriptor(Number):
     """A file descriptor, with the name of its file if that is known."""
 
-    def __init__(self, *, is_folder: bool = False) -> None:
-        super().__init__("i4")
+    def __init__(self, dtype: str = "i4", *, is_folder: bool = False) -> None:
+        super().__init__(dtype)
         self._is_folder = is_folder
 
     def texts(self, values: NDArray[np.uint64], rows: ArgumentRows) -> list[str]:
@@ -276,9 +276,15 @@ class Process(Number):
         ]
 
 
-def result_processes(values: NDArray[np.int64], rows: ArgumentRows) -> list[str]:
-    """Return the texts of results that are processes; numbers beyond their range are only numbers."""
-    is_pid = (values >= 0) & (values <= _LAST_PID)
+def result_processes(values: NDArray[np.int64], rows: ArgumentRows, *, names_idle: bool) -> list[str]:
+    """Return the texts of results that are processes; numbers beyond their range are only numbers.
+
+    Args:
+        values: the results.
+        rows: the rows of the returns.
+        names_idle: whether a result 0 has the name of the idle task.
+    """
+    is_pid = (values >= (0 if names_idle else 1)) & (values <= _LAST_PID)
     named = Process().texts_of(np.where(is_pid, values, -1).astype(np.int32), rows)
     return [text if fits else str(value) for text, fits, value in zip(named, is_pid.tolist(), values.tolist(), strict=True)]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
+from perfpy.tracing.descriptors import Descriptors
 from perfpy.tracing.events import ENTER, EXIT
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
@@ -40,6 +42,25 @@ def test_all_calls_are_perfs_text():
     texts, _ = texts_of(*calls)
 
     assert texts == [text for _, _, text in CASES]
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments", "text"),
+    [
+        (20, (5, 0x10, 1), "writev(fd: 5</file>, vec: 0x10, vlen: 1)"),
+        (32, (5,), "dup(fildes: 5</file>)"),
+        (9, (0, 4096, 1, 2, 5, 0), "mmap(len: 4096, prot: READ, flags: PRIVATE, fd: 5</file>)"),
+        (275, (5, 0, 6, 0, 1, 0), "splice(fd_in: 5</file>, fd_out: 6, len: 1)"),
+        (20, (1 << 32, 0x10, 1), "writev(fd: 4294967296, vec: 0x10, vlen: 1)"),
+    ],
+)
+def test_descriptors_that_tracepoints_declare_as_long_have_names(number, arguments, text):
+    names, events, texts = FollowedComms(), CallEventList().call(500, number, *arguments).events(), CallTexts("x86_64")
+    followed = Descriptors("x86_64")
+    followed.add_process(500, DescriptorTable({5: OpenFile("/file")}))
+    texts.descriptors = followed.names_at(events)
+
+    assert texts.texts(events, np.array([0]), names) == [text]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,18 @@ def test_calls_without_frames_are_not_printed_if_an_option_limits_frames(has_lea
 
 def test_a_result_is_printed_as_that_of_the_call_that_returned() -> None:
     """If samples are lost, the entry before a return can be that of another call; equal numbers make no equal lines then."""
-    calls = CallEventList().enter(1, GETPPID).exit(1, READ, result=0).enter(1, GETPPID).exit(1, GETPPID, result=0)
-    lines = TraceLines(LineOptions(shows_comm=False), CallTexts("x86_64"), FollowedComms(), NOTHING)
+    calls = CallEventList().enter(1, GETPPID).exit(1, READ, result=9).enter(1, GETPPID).exit(1, GETPPID, result=9)
+    comms = FollowedComms()
+    comms.name(9, "parent")
+    lines = TraceLines(LineOptions(shows_comm=False), CallTexts("x86_64"), comms, NOTHING)
     first, second = lines.lines(Pairing(NOTHING).pair(calls.events())).lines()
-    assert [b"swapper" in first, b"swapper" in second] == [False, True]
+    assert [b"parent" in first, b"parent" in second] == [False, True]
+
+
+@pytest.mark.parametrize(("is_recorded", "end"), [(False, b" = 0\n"), (True, b" = 0 (swapper)\n")])
+def test_a_result_of_0_is_no_process(is_recorded: bool, end: bytes) -> None:
+    """wait4 returns 0 if no child has ended. perf knows thread 0 from recordings only, and scripts parse its text."""
+    calls = CallEventList().call(1, GETPPID)
+    lines = TraceLines(LineOptions(shows_comm=False), CallTexts("x86_64", is_recorded=is_recorded), FollowedComms(), NOTHING)
+    (line,) = lines.lines(Pairing(NOTHING).pair(calls.events())).lines()
+    assert line.endswith(end)

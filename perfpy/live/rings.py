@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.environment import Environment
 from perfpy.capture.metadata.recorded_features import event_groups
 from perfpy.capture.rings.buffer_sizes import pages_for, roomy_pages
@@ -14,7 +16,7 @@ from perfpy.capture.rings.sample_attrs import configure_sampling, is_dummy
 from perfpy.capture.rings.sample_counters import SampleCounters
 from perfpy.capture.targets import ANY, resolve
 from perfpy.capture.unwinding.plain_attrs import plain_attr
-from perfpy.errors import UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from perfpy.kernel import Kernel
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
+_CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
+_SECOND: Final = 1_000_000_000  # nanoseconds
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _DEFAULT_EVENT: Final = "cycles:P"
 _NO_SAMPLES: Final = "dummy"  # of --off-cpu, which adds events of its own
@@ -154,8 +158,13 @@ class LiveRings:
         """Take a share of the samples per second that the options request."""
         for opened in self.counters.opened:
             attr = opened.event.attr
-            if attr.freq and attr.sample_period:
-                opened.counter.set_period(max(int(attr.sample_period * share), 1))
+            frequency = max(int(attr.sample_period * share), 1)
+            if not attr.freq or not attr.sample_period:
+                continue
+            is_clock = attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS
+            with contextlib.suppress(OSError, KernelRefusedError):  # it stays as it is
+                # The kernel has turned the frequency of a clock into a period: it would take a frequency for nanoseconds.
+                opened.counter.set_period(_SECOND // frequency if is_clock else frequency)
 
     def events(self, tracing: Tracing | None) -> list[FileEvent]:
         """Return the events as samples refer to them."""

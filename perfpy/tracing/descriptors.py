@@ -13,7 +13,8 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.numbers import names_by_number
-from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, FOLLOWED_KINDS, IN_PROGRESS, RULES, Call, connect, execute
+from perfpy.tracing.descriptor_names import DescriptorNames, NameChanges, NameIds
+from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, IN_PROGRESS, RULES, Call, connect, execute
 from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
 from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
@@ -21,111 +22,12 @@ from perfpy.tracing.pairing import NO_ROW
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from perfpy.tracing.events import CallEvents
     from perfpy.tracing.pairing import PairedEvents
 
 _MOST_TABLES: Final = 100_000  # processes
 _MOST_FILES: Final = 1 << 20  # of all processes: each can have a million, and a copy for each child
 _NEVER: Final = 1 << 64  # beyond all delivery keys
-
-
-class DescriptorNames:
-    """The names of descriptors at the rows of one batch.
-
-    Args:
-        pids, keys: the process and the delivery key of each row.
-        tables: the tables after the batch.
-        changes: of the batch.
-        read_name: returns the name that a descriptor of a process has now.
-    """
-
-    def __init__(
-        self,
-        pids: NDArray[np.int32],
-        keys: NDArray[np.uint64],
-        tables: Mapping[int, DescriptorTable],
-        changes: _Changes,
-        read_name: Callable[[int, int], str] = lambda _pid, _number: "",
-    ) -> None:
-        self._pids = pids
-        self._keys = keys
-        self._tables = tables
-        self._changes = changes
-        self._read_name = read_name
-
-    def texts(self, rows: NDArray[np.int64], descriptors: list[int]) -> list[str]:
-        """Return DESCRIPTOR<NAME> for the processes of some rows, at those rows; only the number of unknown ones."""
-        names = self.names(rows, descriptors)
-        return [f"{number}<{name}>" if name else str(number) for number, name in zip(descriptors, names, strict=True)]
-
-    def names(self, rows: NDArray[np.int64], descriptors: list[int]) -> list[str]:
-        """Return the names of descriptors for the processes of some rows, at those rows; "" for unknown ones."""
-        names = []
-        known: dict[tuple[int, int], str] = {}
-        changes, tables = self._changes, self._tables
-        for moment, pid, number in zip(self._keys[rows].tolist(), self._pids[rows].tolist(), descriptors, strict=True):
-            descriptor = pid, number
-            if descriptor in changes:
-                name = changes.name_at(descriptor, moment)
-            elif descriptor in known:
-                name = known[descriptor]
-            else:
-                table = tables.get(pid)
-                file = table.files.get(number) if table is not None else None
-                name = known[descriptor] = file.name if file is not None else self._unknown(pid, number)
-            names.append(name)
-        return names
-
-    def path(self, row: int, folder: int, name: str) -> str:
-        """Return the path of a name relative to a descriptor or the current folder of a row's process; "" if that is unknown."""
-        if name.startswith("/"):
-            return posixpath.normpath(name)
-        if folder == CURRENT_FOLDER:
-            start = self._folder(row)
-        else:
-            (start,) = self.names(np.array([row]), [folder])
-        return posixpath.normpath(posixpath.join(start, name)) if start.startswith("/") else name
-
-    def _folder(self, row: int) -> str:
-        """Return the current folder of a row's process, at that row."""
-        pid = int(self._pids[row])
-        if (pid, CURRENT_FOLDER) in self._changes:
-            return self._changes.name_at((pid, CURRENT_FOLDER), int(self._keys[row]))
-        table = self._tables.get(pid)
-        return table.folder if table is not None else ""
-
-    def _unknown(self, pid: int, number: int) -> str:
-        """Return the present name of a descriptor that no followed call has made, if only other calls make files of this kind.
-
-        Other names are those of files that a later call opened at this number.
-        """
-        name = self._read_name(pid, number) if number >= 0 else ""
-        return name if name.startswith("anon_inode:") and name not in FOLLOWED_KINDS else ""
-
-
-class _Changes:
-    """The changes of descriptor names during a batch."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[int, int], list[tuple[int, str]]] = {}
-
-    def __contains__(self, descriptor: object) -> bool:
-        return descriptor in self._names
-
-    def note(self, descriptor: tuple[int, int], key: int, before: str, after: str) -> None:
-        """Note a change of a descriptor of a process; key: the delivery key of the return that makes it."""
-        self._names.setdefault(descriptor, [(-1, before)]).append((key, after))
-
-    def name_at(self, descriptor: tuple[int, int], key: int) -> str:
-        """Return the name before an event."""
-        name = ""
-        for changed_at, after in self._names[descriptor]:
-            if changed_at >= key:
-                break
-            name = after
-        return name
 
 
 def descriptor_numbers(machine: str) -> frozenset[int]:
@@ -153,7 +55,8 @@ class Descriptors:
         self._tables: dict[int, DescriptorTable] = {}
         self._count = 0  # descriptors in them
         self._pipes = 0  # made by followed calls
-        self._changes = _Changes()
+        self._names = NameIds()
+        self._changes = NameChanges(self._names)
         self._rules = {number: RULES[names_by_number(machine)[number]] for number in descriptor_numbers(machine)}
         self._connecting = [number for number, rule in self._rules.items() if rule is connect]
         self._numbers = np.array(sorted(self._rules), np.int64)
@@ -197,7 +100,8 @@ class Descriptors:
             forks: (delivery key, process, new process), in order.
         """
         events = paired.events
-        self._changes = _Changes()
+        self._names.limit()
+        self._changes = NameChanges(self._names)
         pids = np.unique(events.pid).tolist()
         for pid in set(pids).difference(child for _, _, child in forks):
             self.table(pid)
@@ -205,11 +109,17 @@ class Descriptors:
         rows = rows_where((events.kind == EXIT) & has_effect & np.isin(events.number, self._numbers))
         waiting = iter([*forks, (_NEVER, 0, 0)])
         fork = next(waiting)
-        for row, key in zip(rows.tolist(), events.key[rows].tolist(), strict=True):
+        entries = paired.entry[rows]
+        arguments = events.arguments[entries]
+        columns = (column[rows].tolist() for column in (events.number, events.key, events.pid, events.tid, events.result))
+        for index, (entry, number, key, *ids) in enumerate(zip(entries.tolist(), *columns, strict=True)):
             while fork[0] <= key:
                 self.fork(*fork[1:])
                 fork = next(waiting)
-            self._apply(events, row, int(paired.entry[row]), texts)
+            rule = self._rules[number]
+            if entry != NO_ROW or rule is execute:  # an exec may have begun before the trace
+                pid, tid, result = ids
+                rule(self, Call(key, pid, tid, tuple(arguments[index].tolist()), result, texts.get(entry, {})))
         while fork[0] != _NEVER:
             self.fork(*fork[1:])
             fork = next(waiting)
@@ -218,30 +128,20 @@ class Descriptors:
         """Return the names at events of the last batch."""
         return DescriptorNames(events.pid, events.key, self._tables, self._changes, self._read_name)
 
-    def _apply(self, events: CallEvents, row: int, entry: int, texts: Mapping[int, Mapping[int, str]]) -> None:
-        rule = self._rules[int(events.number[row])]
-        if entry == NO_ROW and rule is not execute:  # an exec may have begun before the trace
-            return
-        arguments = tuple(events.arguments[entry].tolist())
-        call = Call(
-            int(events.key[row]), int(events.pid[row]), int(events.tid[row]), arguments, int(events.result[row]), texts.get(entry, {})
-        )
-        rule(self, call)
-
     def set(self, call: Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
         """Let a descriptor refer to a file."""
         files = self.table(call.pid).files
         before = files.get(number)
         self._count += before is None
         files[number] = OpenFile(name, closes_on_exec)
-        self._changes.note((call.pid, number), call.key, before.name if before else "", name)
+        self._changes.note(call.pid, number, call.key, before.name if before else "", name)
 
     def close(self, call: Call, number: int) -> None:
         """Close a descriptor."""
         before = self.table(call.pid).files.pop(number, None)
         if before is not None:
             self._count -= 1
-            self._changes.note((call.pid, number), call.key, before.name, "")
+            self._changes.note(call.pid, number, call.key, before.name, "")
 
     def fork(self, parent: int, child: int) -> None:
         """Give a new process a copy of its parent's table."""
@@ -251,7 +151,7 @@ class Descriptors:
     def change_folder(self, call: Call, path: str) -> None:
         """Set the current folder of a process."""
         table = self.table(call.pid)
-        self._changes.note((call.pid, CURRENT_FOLDER), call.key, table.folder, path)
+        self._changes.note(call.pid, CURRENT_FOLDER, call.key, table.folder, path)
         table.folder = path
 
     def number_pipe(self) -> int:
@@ -279,4 +179,4 @@ class Descriptors:
         for number in [number for number, file in files.items() if file.closes_on_exec]:
             before = files.pop(number)
             self._count -= 1
-            self._changes.note((pid, number), key, before.name, "")
+            self._changes.note(pid, number, key, before.name, "")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.tracing.descriptors import DescriptorNames
+    from perfpy.tracing.descriptor_names import DescriptorNames
     from perfpy.tracing.pairing import PairedEvents
 
 PATH, PEER = "path", "peer"
@@ -121,7 +121,7 @@ class NamedTotals:
         arguments = paired.events.arguments
         files = [""] * len(entries)
         if naming.descriptor is not None:
-            files = names.names(entries, arguments[entries, naming.descriptor].astype(np.uint32).view(np.int32).tolist())
+            files = names.names(entries, arguments[entries, naming.descriptor].astype(np.uint32).view(np.int32))
         if self.kind == PEER:
             addresses = [texts.get(row, {}).get(naming.address, "") if naming.address is not None else "" for row in entries.tolist()]
             return [_peer(file, address) for file, address in zip(files, addresses, strict=True)]

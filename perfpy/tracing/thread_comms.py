@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from perfpy.abi.columns import grouped
+from perfpy.abi.columns import grouped, rows_where
+from perfpy.tracing.grouped_values import GroupedValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ class FollowedComms:
         self._numbers: dict[str, int] = {}
         self._now: dict[int, str] = {0: _IDLE}
         self._last: dict[int, str] = {}  # of threads that ended
-        self._changes: dict[int, list[tuple[int, str]]] = {}  # tid -> (key, comm from then on), "" after its end
+        self._changes: dict[int, list[tuple[int, str]]] = {}  # tid -> (key, comm from then on; the first from 0), "" after its end
 
     def begin_batch(self) -> None:
         """Forget when comms changed, and the threads that ended."""
@@ -58,7 +59,7 @@ class FollowedComms:
         """A thread has this comm from a key on."""
         before = self._now.get(tid, "")
         if key:
-            self._changes.setdefault(tid, [(-1, before)]).append((key, comm))
+            self._changes.setdefault(tid, [(0, before)]).append((key, comm))
         if comm:
             self._now[tid] = comm
         elif (last := self._now.pop(tid, "")) and len(self._last) < _MOST_COMMS:
@@ -90,13 +91,14 @@ class FollowedComms:
         """Return the comm of each thread at each key, as indexes into `comms`; ":TID" for unnamed threads."""
         tids, which = grouped(tid)
         ids = np.array([self._number(self.last_comm(one)) for one in tids.tolist()], np.int32)[which]
-        changed = [one for one in tids.tolist() if one in self._changes]
-        for one in changed:
-            rows = np.flatnonzero(tid == one)
-            keys, comms = zip(*self._changes[one], strict=True)
-            numbers = np.array([self._number(comm or f":{one}") for comm in comms], np.int32)
-            starts = np.array(keys[1:], np.uint64)
-            ids[rows] = numbers[np.searchsorted(starts, key[rows], side="right")]
+        changes = [(one, key, comm) for one in tids.tolist() for key, comm in self._changes.get(one, ())]
+        if changes:
+            changed, keys, comms = zip(*changes, strict=True)
+            starts = GroupedValues(np.array(changed, np.int64), np.array(keys, np.uint64))
+            numbers = np.array([self._number(comm or f":{one}") for one, comm in zip(changed, comms, strict=True)], np.int32)[starts.order]
+            found = starts.find(tid.astype(np.int64), key, "right")
+            rows = rows_where(found.begin < found.end)
+            ids[rows] = numbers[found.position[rows] - 1]
         return ids
 
     def _number(self, comm: str) -> int:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.tracing.descriptors import DescriptorNames
+    from perfpy.tracing.descriptor_names import DescriptorNames
     from perfpy.tracing.events import CallEvents
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.tracing.thread_comms import ThreadNames
@@ -83,9 +83,10 @@ class CallTexts:
         self.strings: Mapping[int, Mapping[int, str]] = {}
         self._shapes: dict[int, CallShape] = {}
         self._has_masks, self._vary = np.zeros(_USUAL_NUMBERS, np.bool_), np.zeros(_USUAL_NUMBERS, np.bool_)
-        self._has_descriptor, self._has_string = np.zeros(_USUAL_NUMBERS, np.bool_), np.zeros(_USUAL_NUMBERS, np.bool_)
+        self._has_string = np.zeros(_USUAL_NUMBERS, np.bool_)
         self._masks, self._result_kind = np.zeros((_USUAL_NUMBERS, _MOST_ARGUMENTS), np.uint64), np.zeros(_USUAL_NUMBERS, np.int8)
         self._is_hidden = np.zeros((_USUAL_NUMBERS, _MOST_ARGUMENTS), np.bool_)
+        self._is_descriptor = np.zeros((_USUAL_NUMBERS, _MOST_ARGUMENTS), np.bool_)
         self._conditions: list[tuple[int, int, list[int]]] = []  # number, index of an argument, the values with which the text varies
         self._failures: dict[int, str] = {}
 
@@ -125,7 +126,7 @@ class CallTexts:
         return shape
 
     def key_numbers(self, events: CallEvents, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.uint64] | int], NDArray[np.bool_]]:
-        """Return the numbers that decide the texts of entries, and which texts depend on more: comms, files, strings.
+        """Return the numbers that decide the texts of entries, and which texts depend on more: comms, strings.
 
         Args:
             events: the batch.
@@ -138,8 +139,6 @@ class CallTexts:
         used = rows_where(np.bitwise_or.reduce(self._masks[present], axis=0)).tolist()
         has_hidden = np.logical_or.reduce(self._is_hidden[present], axis=0).tolist()
         varies = self._vary[index]
-        if self.descriptors is not None:
-            varies = varies | self._has_descriptor[index]
         if self.strings:
             varies = varies | self._has_string[index]
         columns: list[NDArray[np.uint64] | int] = [numbers.view(np.uint64), *[0] * _MOST_ARGUMENTS]
@@ -148,9 +147,32 @@ class CallTexts:
             if has_hidden[argument]:  # whether it is 0 decides the text
                 values = np.where(self._is_hidden[index, argument], values != 0, values)
             columns[1 + argument] = values
+        columns += self._file_numbers(events, rows, index, present)
         for number, other, values in self._conditions:
             varies = varies | ((numbers == number) & np.isin(columns[1 + other] & _LOW, values))
         return columns, varies | ~is_usual
+
+    def _file_numbers(
+        self, events: CallEvents, rows: NDArray[np.int64], index: NDArray[np.int64], present: NDArray[np.intp]
+    ) -> list[NDArray[np.uint64] | int]:
+        """Return for each argument the numbers of the names of its descriptors' files.
+
+        Args:
+            events: the batch.
+            rows: the rows of the entries.
+            index: the numbers of the calls.
+            present: the distinct ones.
+        """
+        columns: list[NDArray[np.uint64] | int] = [0] * _MOST_ARGUMENTS
+        if self.descriptors is None:
+            return columns
+        for argument in rows_where(np.logical_or.reduce(self._is_descriptor[present], axis=0)).tolist():
+            chosen = rows_where(self._is_descriptor[index, argument])
+            descriptors = events.arguments[rows[chosen], argument].astype(np.uint32).view(np.int32)
+            column = np.zeros(len(rows), np.uint64)
+            column[chosen] = self.descriptors.ids(rows[chosen], descriptors)
+            columns[argument] = column
+        return columns
 
     def vary_results(self, events: CallEvents, rows: NDArray[np.int64], entry: NDArray[np.int64] | None) -> NDArray[np.bool_]:
         """Return which texts of results depend on more than the numbers of the call and its result.
@@ -184,7 +206,7 @@ class CallTexts:
         for index, (_, text) in enumerate(shape.arguments):
             self._masks[number, index] = _ALL
             self._is_hidden[number, index] = isinstance(text, Hidden)
-            self._has_descriptor[number] |= isinstance(text, Descriptor)
+            self._is_descriptor[number, index] = isinstance(text, Descriptor)
             self._has_string[number] |= isinstance(text, Text | Contents)
             self._vary[number] |= isinstance(text, Process)
             if isinstance(text, Dependent):

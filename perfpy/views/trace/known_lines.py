@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_LINES: Final = 1 << 17  # that are kept
-_MOST_NUMBERS: Final = 32
+_MOST_NUMBERS: Final = 32  # columns that decide a text
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 
@@ -30,7 +30,7 @@ class LineKeys:
     """Computes the keys of lines."""
 
     def __init__(self) -> None:
-        self._factors = np.frombuffer(os.urandom(8 * _MOST_NUMBERS), np.uint64) | np.uint64(1)
+        self._factors = np.frombuffer(os.urandom(16 * _MOST_NUMBERS), np.uint64) | np.uint64(1)
 
     def keys(self, numbers: Sequence[NDArray[np.uint64] | int]) -> NDArray[np.uint64]:
         """Return the key of each line. numbers: the columns of numbers that decide the text; a number stands for a whole column."""

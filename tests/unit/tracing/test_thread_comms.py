@@ -55,3 +55,14 @@ def test_changes_are_forgotten_with_their_batch():
     names.begin_batch()
 
     assert comms_of(names, (1, 5)) == ["sh"]
+
+
+def test_many_threads_that_change_are_as_quick_as_one():
+    names = FollowedComms()
+    names.name(1, "init")
+    for tid in range(2, 3000):
+        names.fork(1, tid, key=tid)
+        names.name(tid, "sh", key=tid + 5)
+    rows = [(tid, tid + 4 + tid % 2) for tid in range(2, 3000)]
+
+    assert comms_of(names, *rows) == [("init", "sh")[tid % 2] for tid in range(2, 3000)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.system_calls.constants import Constants
-    from perfpy.tracing.descriptors import DescriptorNames
+    from perfpy.tracing.descriptor_names import DescriptorNames
     from perfpy.tracing.events import CallEvents
     from perfpy.tracing.thread_comms import ThreadNames
 
@@ -215,10 +215,10 @@ class Descriptor(Number):
 
     def texts(self, values: NDArray[np.uint64], rows: ArgumentRows) -> list[str]:
         """Return NUMBER or NUMBER<FILE>."""
-        numbers = self._numbers(values).tolist()
-        texts = list(map(str, numbers)) if rows.descriptors is None else rows.descriptors.texts(rows.rows, numbers)
+        numbers = self._numbers(values)
+        texts = list(map(str, numbers.tolist())) if rows.descriptors is None else rows.descriptors.texts(rows.rows, numbers)
         if self._is_folder:
-            texts = ["CWD" if number == _CURRENT_FOLDER else text for number, text in zip(numbers, texts, strict=True)]
+            texts = ["CWD" if number == _CURRENT_FOLDER else text for number, text in zip(numbers.tolist(), texts, strict=True)]
         return texts
 
 

@@ -106,13 +106,14 @@ class LiveTrace:
             )
             stack.callback(calls.close)
             output = stack.enter_context(TraceOutput(output_path(options)))
+            draining = stack.enter_context(DrainingThread(calls.read_rings))
             if not is_target:
                 rings.counters.enable()
             if workload is not None:
                 workload.start()
-            calls.learn(calls.drain)
-            rings.watch(signals.fileno())
-            return self._loop(rings, calls, output, signals, stack.enter_context(DrainingThread(calls.read_rings)))
+            draining.resume()
+            calls.learn()
+            return self._loop(rings, calls, output, signals, draining)
 
     def _resolve(self, stack: ExitStack) -> tuple[Selection, SwitchOptions]:
         """Return the selection and the switches with the names of events; add the probes among them until the stack ends."""
@@ -189,18 +190,17 @@ class LiveTrace:
     def _loop(self, rings: LiveRings, calls: LiveCalls, output: TraceOutput, signals: Wakeups, draining: DrainingThread) -> int:
         """Print what happens until the target ends, a signal arrives or enough lines are printed."""
         numbers: list[int] = []
+        rings.watch(signals.fileno())
         is_last = False
         while not is_last:
             rings.wait(_INTERVAL)
             numbers = list(signals.read())
             self._ends = bool(numbers)
             is_last = rings.has_ended or self._ends
-            if self._limit is not None and self._limit.poll() is not None:
-                rings.counters.disable()
-                is_last = True
-            calls.drain(last=is_last)
+            is_last |= self._reaches_limit(rings)
+            calls.read_rings(last=is_last)
             draining.resume()
-            is_last = not self._print(calls, output, signals) or is_last
+            is_last = not self._print(rings, calls, output, signals) or is_last
             draining.pause()
         output.write_lines(calls.rest())
         if self._totals is not None and wants_summary(self._options):
@@ -210,14 +210,22 @@ class LiveTrace:
         if self._options.html and self._form is not None and self._totals is not None:
             self._write_page(calls, self._form, self._totals)
         if lost := calls.lost:
-            _tell(f"warning: {lost} samples lost; larger ring buffers (-m) or fewer calls (-e) help")
+            full = "the records that waited to be printed took all the room; fewer calls (-e) help"
+            _tell(f"warning: {lost} samples lost; {full if calls.was_full else 'larger ring buffers (-m) or fewer calls (-e) help'}")
         return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0
 
     def _write_page(self, calls: LiveCalls, form: LineOptions, totals: Totals) -> None:
         title = f"perfpy trace {shlex.join(self._options.workload or sys.argv[2:])}"
         write_page(self._options, form, totals, calls.calls.name, title, [f"{lost:,} samples lost"] if (lost := calls.lost) else [])
 
-    def _print(self, calls: LiveCalls, output: TraceOutput, signals: Wakeups) -> bool:
+    def _reaches_limit(self, rings: LiveRings) -> bool:
+        """Whether the command has ended whose run is the duration of the trace; the events stop then."""
+        if self._limit is None or self._limit.poll() is None:
+            return False
+        rings.counters.disable()
+        return True
+
+    def _print(self, rings: LiveRings, calls: LiveCalls, output: TraceOutput, signals: Wakeups) -> bool:
         """Print what has been read; return whether to go on. After a signal, printing ends within about a second."""
         deadline = 0.0
         for batch in calls.batches():
@@ -231,8 +239,8 @@ class LiveTrace:
                 if time.monotonic() > deadline:
                     _tell("note: stopped before all recorded calls were printed; fewer calls (-e) are printed faster")
                     return False
-            else:
-                calls.drain()
+            elif not self._reaches_limit(rings):
+                calls.read_rings()
         return True
 
 

@@ -128,28 +128,62 @@ class BpfRing:
         self._rest = mmap.mmap(descriptor, page + 2 * size, prot=mmap.PROT_READ, offset=page)
         self._positions = memoryview(self._consumer)[:8].cast("Q"), memoryview(self._rest)[:8].cast("Q")
         self._data = memoryview(self._rest)[page:]
+        self._lengths = self._data.cast("I")
         self._mask = size - 1
 
-    def records(self) -> Iterator[bytes]:
-        """Yield the complete records so far, and release their room. More may come faster than they are used."""
+    def take(self) -> bytes:
+        """Copy the complete records so far, with their heads, and release their room. More may come faster than they are copied."""
         consumer, producer = self._positions
-        position, end = consumer[0], producer[0]
-        while position < end:
-            offset = position & self._mask
-            (length,) = struct.unpack_from("=I", self._data, offset)
-            if length & _BUSY:
-                return
-            size = length & ~_DISCARDED
-            if size > self._mask:
-                return
-            if not length & _DISCARDED:
-                yield bytes(self._data[offset + _RECORD_HEAD : offset + _RECORD_HEAD + size])
-            position += (size + _RECORD_HEAD + 7) & ~7
-            consumer[0] = position
+        begin, end = consumer[0], producer[0]
+        offset = begin & self._mask
+        size = min(end - begin, self._mask + 1) if end > begin else 0
+        taken = bytes(self._data[offset : offset + _complete_size(self._lengths, offset, size)])
+        consumer[0] = begin + len(taken)
+        return taken
+
+    def records(self) -> Iterator[bytes]:
+        """Yield the complete records so far."""
+        taken = self.take()
+        for start, size in record_bounds(taken):
+            yield taken[start : start + size]
 
     def close(self) -> None:
         """Unmap the ring."""
-        for view in (*self._positions, self._data):
+        for view in (*self._positions, self._lengths, self._data):
             view.release()
         self._consumer.close()
         self._rest.close()
+
+
+def _complete_size(lengths: memoryview[int], offset: int, size: int) -> int:
+    """Return the bytes of the records in a part of a ring that nobody writes any more.
+
+    Args:
+        lengths: the data of the ring.
+        offset: where the part begins.
+        size: its bytes.
+    """
+    position, end = offset, offset + size
+    while position < end:
+        length = lengths[position >> 2]
+        if length & _BUSY:
+            break
+        after = position + ((length & ~_DISCARDED) + _RECORD_HEAD + 7 & ~7)
+        if after > end:
+            break
+        position = after
+    return position - offset
+
+
+def record_bounds(taken: bytes) -> list[tuple[int, int]]:
+    """Return start and size of the data of each record, without the discarded ones. taken: by BpfRing.take()."""
+    lengths = memoryview(taken).cast("I")
+    bounds, position, end = [], 0, len(taken)
+    while position < end:
+        size = lengths[position >> 2]
+        if size & _DISCARDED:
+            size &= ~_DISCARDED
+        else:
+            bounds.append((position + _RECORD_HEAD, size))
+        position += size + _RECORD_HEAD + 7 & ~7
+    return bounds

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PAUSE: Final = 0.02  # seconds between two readings: a sixth of the time that fills a small ring buffer
+_PAUSE: Final = 0.02  # seconds between two readings
+_SHORT_PAUSE: Final = 0.005  # while calls come in a storm, which fills a small ring buffer in a tenth of a second
 _SWITCH: Final = 0.001  # seconds until the printing thread gives Python's lock away
 _HIGHEST: Final = -20  # the priority of the thread, if the user may
-_NEARLY_FULL: Final = 0.3
+_STORM: Final = 0.1  # how full ring buffers are
+_BUSY: Final = 0.01
 _LONG: Final = 1.0  # seconds that the printing thread keeps the priority
 
 
@@ -40,7 +42,7 @@ class DrainingThread:
         self._thread = threading.Thread(target=self._run, name="perfpy rings", daemon=True)
         self._printer = threading.get_native_id()
         self._usual = os.getpriority(os.PRIO_PROCESS, self._printer)
-        self._raised_until = 0.0
+        self._raised_until = self._fullness = 0.0
         self._switch_interval = sys.getswitchinterval()
 
     def __enter__(self) -> DrainingThread:
@@ -63,9 +65,10 @@ class DrainingThread:
         self._resumed.set()
 
     def pause(self) -> None:
-        """Stop reading, at the latest after the present reading. Raises the error of a reading."""
-        self._resumed.clear()
-        self._paused.set()
+        """Stop reading, at the latest after the present reading, unless the ring buffers are busy. Raises the error of a reading."""
+        if self._fullness < _BUSY:
+            self._resumed.clear()
+            self._paused.set()
         if self._error is not None:
             raise self._error
 
@@ -74,15 +77,16 @@ class DrainingThread:
         try:
             while self._is_open:
                 self._resumed.wait()
-                while not self._paused.wait(_PAUSE):
-                    self._follow(self._read())
+                while not self._paused.wait(_SHORT_PAUSE if self._fullness > _STORM else _PAUSE):
+                    self._fullness = self._read()
+                    self._follow()
         except BaseException as error:  # noqa: BLE001  # the other thread raises it
             self._error = error
 
-    def _follow(self, fullness: float) -> None:
-        """Raise the priority of the printing thread if the ring buffers are nearly full; restore it after some time."""
+    def _follow(self) -> None:
+        """Raise the priority of the printing thread if the ring buffers fill up quickly; restore it after some time."""
         now = time.monotonic()
-        if fullness > _NEARLY_FULL:
+        if self._fullness > _STORM:
             if not self._raised_until:
                 _set_priority(self._printer, _HIGHEST)
             self._raised_until = now + _LONG

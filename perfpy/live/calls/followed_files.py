@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.live.calls.call_strings import CallStrings
-    from perfpy.tracing.descriptors import DescriptorNames
+    from perfpy.tracing.descriptor_names import DescriptorNames
     from perfpy.tracing.events import CallEvents
     from perfpy.tracing.pairing import PairedEvents
     from perfpy.views.trace.recorded_calls import CallFilter

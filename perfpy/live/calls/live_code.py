@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfpy.capture.metadata.synthesis import Synthesis, id_layout
 from perfpy.kernel.procfs import ProcFs
@@ -12,14 +11,12 @@ from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.tasks.live_tasks import LiveTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from perfpy.live.rings import LiveRings
     from perfpy.live.window import LiveWindow
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
     from perfpy.symbols.symbolizer import Symbolizer
-
-_DRAIN_EVERY: Final = 0.05  # seconds
 
 
 class LiveCode:
@@ -39,16 +36,9 @@ class LiveCode:
         self._tasks = LiveTasks(window.table)
         self._symbols = LiveSymbols(self._tasks, SymbolOptions(inline=Inline.ALL_AS_PERF))
 
-    def learn(self, draining: Callable[[], None]) -> None:
-        """Read the mappings of the kernel and of the target's tasks; draining: called now and then."""
-        records, due = [], time.monotonic() + _DRAIN_EVERY
-        for record in self._records():
-            records.append(record)
-            if time.monotonic() >= due:
-                draining()
-                due = time.monotonic() + _DRAIN_EVERY
-        data = b"".join(records)
-        if data:
+    def learn(self) -> None:
+        """Read the mappings of the kernel and of the target's tasks."""
+        if data := b"".join(self._records()):
             self._tasks.add(self._window.begin(data))
 
     def _records(self) -> Iterable[bytes]:

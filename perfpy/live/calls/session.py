@@ -16,12 +16,13 @@ from perfpy.kernel.tracefs import Tracefs
 from perfpy.live.calls.call_strings import CallStrings, TracedProcesses, open_strings
 from perfpy.live.calls.followed_files import FollowedFiles
 from perfpy.live.calls.live_code import LiveCode
-from perfpy.live.calls.record_queue import RecordQueue
+from perfpy.live.calls.record_queue import ReadRecords, RecordQueue
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
 from perfpy.perfdata.tracepoints.event_format import parse_format
 from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
+from perfpy.tracing.descriptors import descriptor_numbers
 from perfpy.tracing.events import CallColumns, call_events, call_fields
 from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.thread_comms import FollowedComms
@@ -52,11 +53,12 @@ if TYPE_CHECKING:
     from perfpy.views.trace.stack_text import StackLimits
     from perfpy.views.trace.switched import SwitchOptions
 
-_FIELDS: Final = ("pid", "tid", "time", "cpu", "raw")
+_FIELDS: Final = ("pid", "tid", "time", "cpu")
 _TASKS: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
 _RAW: Final = "raw_syscalls"
 _FORK: Final = ("sched", "sched_process_fork")
 _AT_ONCE: Final = 1 << 15  # events whose lines are in memory together
+_JOINED: Final = 1 << 22  # bytes of records: those of about as many events
 
 
 class LiveBatch(NamedTuple):
@@ -120,10 +122,10 @@ class LiveCalls:
         self._switched = SwitchedSamples(switches, events)
         self._fields = call_fields([event for event in events if event.name not in switches.added], tracing)
         self._columns = CallColumns(self._fields, self._window.endian)
+        self._read_fields = _FIELDS if self._fields.keys() >= set(rings.sampled_events) else (*_FIELDS, "raw")
         self.comms = FollowedComms(_comm_reader())
         self.calls = CallTexts(self.machine)
-        self._totals = totals
-        self._lost = 0
+        self._totals, self._lost = totals, 0
         ending = ending_numbers(self.machine)
         self._pairing = Pairing(ending)
         self._event_totals = EventSums(events, tracing, totals) if totals is not None else None
@@ -134,7 +136,7 @@ class LiveCalls:
         self._lines = None if options is None else make_lines(options, self.calls, self.comms, ending, self._others, self._stacks)
         self._named = named
         has_files = options is not None or named is not None
-        wants_strings = wants_strings and has_files and bool(self._fields)
+        wants_strings &= has_files and bool(self._fields)
         self._strings = self._open_strings(tracing, tell, workload) if wants_strings and tracing is not None else None
         self._files = self._follow_files(ending, workload, is_partial=bool(switches.on or switches.off)) if has_files else None
         self._queue, self._ended, self._reading, self._is_complete = RecordQueue(), list[int](), threading.Lock(), False
@@ -160,7 +162,9 @@ class LiveCalls:
         ids = {point.name: number for number, point in tracing.tracepoints.items() if point.system == _RAW}
         if not {"sys_enter", "sys_exit"} <= set(ids):
             return None
-        strings = open_strings((ids["sys_enter"], ids["sys_exit"]), self.machine, _own_counter, self._processes(workload))
+        numbers = None if self._filter.numbers is None else self._filter.numbers | descriptor_numbers(self.machine)
+        tracepoints = ids["sys_enter"], ids["sys_exit"]
+        strings = open_strings(tracepoints, self.machine, _own_counter, self._processes(workload), numbers)
         if isinstance(strings, str):
             tell(f"note: file names are printed as addresses: {strings}")
             return None
@@ -180,38 +184,46 @@ class LiveCalls:
         number = tracefs.event_id(*_FORK)
         return TracedProcesses(tuple(pids), number, child.offset) if child is not None and number is not None else None
 
-    def close(self) -> None:
-        """Detach the BPF programs."""
-        if self._strings is not None:
-            self._strings.close()
+    @property
+    def was_full(self) -> bool:
+        """Whether there was no room for records that waited to be printed."""
+        return self._queue.was_full
 
-    def drain(self, *, last: bool = False) -> None:
-        """Empty the ring buffers, of strings too; last: nothing follows."""
-        self.read_rings(last=last)
-        if self._strings is not None:
-            self._strings.drain()
+    def close(self) -> None:
+        """Detach the BPF programs, and drop what waits."""
+        with self._reading:
+            self._is_complete = True
+            if self._strings is not None:
+                self._strings.close()
+            self._queue.close()
 
     def read_rings(self, *, last: bool = False) -> float:
-        """Empty the ring buffers of records, in any thread; return how full they were, from 0 to 1. last: nothing follows."""
+        """Empty the ring buffers, in any thread; return how full those of records were, from 0 to 1. last: nothing follows."""
         with self._reading:
             if self._is_complete or (self._queue.is_full and not last):
                 return 0.0  # the kernel counts what it drops
             self._is_complete = last
             now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-            self._queue.append(self._rings.read(), 0 if last else now)
+            records = self._rings.read()
+            texts = self._strings.take() if self._strings is not None else b""  # those of all these records
+            self._queue.append(ReadRecords(records, texts, 0 if last else now))
             return self._rings.fullness
 
     def batches(self) -> Iterator[LiveBatch]:
-        """Yield what has been read until now, an interval at a time. What drain() reads in the meantime waits for the next call."""
-        for _ in range(len(self._queue)):
-            data, until = self._queue.pop()
+        """Yield what has been read until now, an interval or some short ones at a time.
+
+        What read_rings() reads in the meantime waits for the next call, unless it is joined to the last interval.
+        """
+        end = self._queue.taken + len(self._queue)
+        while self._queue.taken < end:
+            data, texts, until = self._queue.pop_some(_JOINED)
             if self._strings is not None:
-                self._strings.drain()  # those of these records are in their ring
+                self._strings.add(texts)
             ordered = self._window.begin(data, until)
             self._lost += self._window.counts.lost
             self._follow_tasks(ordered)
             more = self._further_columns(ordered)
-            for batch in self._window.batches((*_FIELDS, *(self._stacks.fields if self._code is not None else ())), more):
+            for batch in self._window.batches((*self._read_fields, *(self._stacks.fields if self._code is not None else ())), more):
                 self._stacks.begin_batch(batch)
                 mask = self._switched.mask(batch.event)
                 if self._event_totals is not None:
@@ -235,10 +247,10 @@ class LiveCalls:
         unwinding = self._stacks.begin(self._code.follow(ordered))
         return self._columns if unwinding is None else JoinedColumns([self._columns, unwinding])
 
-    def learn(self, draining: Callable[[], None]) -> None:
-        """Learn the mappings of running tasks, if addresses become symbols; draining: called now and then."""
+    def learn(self) -> None:
+        """Learn the mappings of running tasks, if addresses become symbols. Another thread reads the ring buffers meanwhile."""
         if self._code is not None:
-            self._code.learn(draining)
+            self._code.learn()
 
     def _printed(self, events: CallEvents, paired: PairedEvents) -> Flat:
         if self._files is None:

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from perfpy.kernel.bpf import loading as bpf_loading
-from perfpy.kernel.bpf.loading import BpfRing
+from perfpy.kernel.bpf.loading import BpfRing, record_bounds
 
 PAGE = mmap.PAGESIZE
 SIZE = PAGE
@@ -81,6 +81,36 @@ def test_a_length_beyond_the_ring_is_no_record(memory):
     os.pwrite(memory, struct.pack("=Q", 64), PAGE)
     with closing(BpfRing(memory, SIZE)) as ring:
         assert not list(ring.records())
+
+
+def test_a_copy_has_complete_records_with_their_heads(memory):
+    end = put(memory, 0, b"first")
+    end = put(memory, end, b"dropped", DISCARDED)
+    end = put(memory, end, b"")
+    put(memory, end, b"busy", BUSY)
+    with closing(BpfRing(memory, SIZE)) as ring:
+        taken = ring.take()
+        assert [taken[start : start + size] for start, size in record_bounds(taken)] == [b"first", b""]
+        assert len(taken) == end
+        assert ring.take() == b""
+
+
+@pytest.mark.parametrize("length", [SIZE, 0x3FFFFFFF, 57])
+def test_a_length_beyond_the_written_part_ends_the_copy(memory, length):
+    end = put(memory, 0, b"first")
+    os.pwrite(memory, struct.pack("=I", length), 2 * PAGE + end)
+    os.pwrite(memory, struct.pack("=Q", end + 64), PAGE)
+    with closing(BpfRing(memory, SIZE)) as ring:
+        assert list(ring.records()) == [b"first"]
+
+
+@pytest.mark.parametrize("producer", [0, 1 << 40])
+def test_a_position_outside_the_ring_is_no_reason_to_read_there(memory, producer):
+    put(memory, 4096, b"x" * 100)
+    os.pwrite(memory, struct.pack("=Q", 4096), 0)
+    os.pwrite(memory, struct.pack("=Q", producer), PAGE)
+    with closing(BpfRing(memory, SIZE)) as ring:
+        assert len(ring.take()) <= SIZE
 
 
 @pytest.mark.live

@@ -41,6 +41,30 @@ def test_it_reads_only_while_it_is_resumed() -> None:
     assert threading.get_native_id() not in threads
 
 
+def test_it_reads_on_in_a_pause_while_the_ring_buffers_are_busy() -> None:
+    fullness = [0.5]
+    reached = threading.Event()
+
+    def read() -> float:
+        reached.set()
+        return fullness[0]
+
+    with DrainingThread(read) as thread:
+        thread.resume()
+        for _ in range(2):
+            reached.clear()
+            wait_for(reached)
+            thread.pause()
+        assert not thread._paused.is_set()
+        fullness[0] = 0.0
+        reached.clear()
+        wait_for(reached)
+        while thread._fullness:
+            time.sleep(0.001)
+        thread.pause()
+        assert thread._paused.is_set()
+
+
 def test_an_error_of_a_reading_is_raised_by_the_other_thread() -> None:
     failed = threading.Event()
 
@@ -60,7 +84,7 @@ def test_full_ring_buffers_raise_the_priority_of_the_printing_thread_for_some_ti
     priorities: list[tuple[int, int]] = []
     monkeypatch.setattr(draining, "_set_priority", lambda thread, priority: priorities.append((thread, priority)))
     monkeypatch.setattr(draining, "_LONG", 0.0)
-    fullness = iter((0.1, 0.9, 0.8, 0.1))
+    fullness = iter((0.05, 0.9, 0.8, 0.05))
     done = threading.Event()
 
     def read() -> float:

@@ -1,26 +1,32 @@
-"""Records that wait to be printed: compressed, in their order, and bounded."""
+"""Records that wait to be printed: compressed, in their order, bounded in memory, and on disk beyond that."""
 
 from __future__ import annotations
 
 import os
+import random
 from typing import TYPE_CHECKING
 
-from perfpy.live.calls import record_queue
-from perfpy.live.calls.record_queue import RecordQueue
+import pytest
+
+from perfpy.live.calls import record_queue, waiting_files
+from perfpy.live.calls.record_queue import ReadRecords, RecordQueue
+from perfpy.live.calls.waiting_files import WaitingFiles
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
-def test_records_come_out_as_they_went_in():
-    pieces = [b"first" * 100, b"second" * 1000, os.urandom(1000), b""]
-    queue = RecordQueue()
-    for number, piece in enumerate(pieces):
-        queue.append(piece, number)
+def pieces(count: int) -> list[ReadRecords]:
+    made = random.Random(7)
+    return [ReadRecords(made.randbytes(made.randrange(3000)), bytes(made.randrange(900)), number) for number in range(count)]
 
-    assert len(queue) == 4
-    assert [queue.pop() for _ in pieces] == [(piece, number) for number, piece in enumerate(pieces)]
-    assert (queue._kept, queue._waiting) == (0, 0)
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[WaitingFiles]:
+    files = WaitingFiles((str(tmp_path),))
+    yield files
+    files.close()
 
 
 def is_full(queue: RecordQueue) -> bool:
@@ -28,21 +34,78 @@ def is_full(queue: RecordQueue) -> bool:
     return queue.is_full
 
 
-def test_it_is_full_by_the_memory_that_it_takes_or_by_the_time_to_print_it(monkeypatch: pytest.MonkeyPatch):
+def test_records_come_out_as_they_went_in():
+    read = [ReadRecords(b"first" * 100, b"", 0), ReadRecords(b"second" * 1000, b"text" * 9, 1), ReadRecords(b"", b"", 2), *pieces(5)]
+    queue = RecordQueue()
+    for one in read:
+        queue.append(one)
+
+    assert len(queue) == 8
+    assert [queue.pop() for _ in read] == read
+    assert (queue._kept, queue._waiting, queue.taken) == (0, 0, 8)
+
+
+def test_short_readings_are_taken_together():
+    queue = RecordQueue()
+    for number in range(5):
+        queue.append(ReadRecords(b"%d" % number * 100, b"t%d" % number, number))
+
+    assert queue.pop_some(250) == ReadRecords(b"0" * 100 + b"1" * 100, b"t0t1", 1)
+    assert queue.pop_some(1) == ReadRecords(b"2" * 100, b"t2", 2)
+    assert queue.pop_some(1 << 20).until == 4
+
+
+def test_records_beyond_the_memory_wait_on_disk_in_their_order(monkeypatch: pytest.MonkeyPatch, files: WaitingFiles, tmp_path: Path):
     monkeypatch.setattr(record_queue, "_MOST_KEPT", 10_000)
+    monkeypatch.setattr(waiting_files, "_FILE_SIZE", 20_000)
+    queue, read = RecordQueue(files), pieces(120)
+    for one in read[:80]:
+        queue.append(one)
+    assert queue._kept <= 10_000
+    assert len(files._files) > 2
+    taken = [queue.pop() for _ in range(40)]
+    for one in read[80:]:
+        queue.append(one)
+        taken.append(queue.pop())
+
+    assert taken + [queue.pop() for _ in range(40)] == read
+    assert (queue._kept, queue._waiting, files.size, len(files._files)) == (0, 0, 0, 0)
+    assert not list(tmp_path.iterdir())
+    assert not queue.is_full
+
+
+@pytest.mark.parametrize("limit", ["no folder", "the limit", "a full disk"])
+def test_without_room_on_disk_the_queue_is_full(monkeypatch: pytest.MonkeyPatch, files: WaitingFiles, limit: str):
+    monkeypatch.setattr(record_queue, "_MOST_KEPT", 10_000)
+    if limit == "no folder":
+        files._folders = ("/proc/none", "")
+    elif limit == "the limit":
+        monkeypatch.setattr(waiting_files, "_MOST", 20_000)
+    else:
+        monkeypatch.setattr(os, "pwrite", lambda _fd, data, _offset: len(data) // 2)
+    queue, read = RecordQueue(files), list[ReadRecords]()
+    while not is_full(queue):
+        read.append(ReadRecords(os.urandom(3000), b"", len(read)))
+        queue.append(read[-1])
+
+    assert len(read) == (10 if limit == "the limit" else 4)
+    assert queue.was_full
+    assert [queue.pop() for _ in read] == read
+    assert not is_full(queue)
+    assert queue.was_full
+
+
+def test_the_files_take_a_share_of_the_free_space_only(monkeypatch: pytest.MonkeyPatch, files: WaitingFiles):
+    monkeypatch.setattr(waiting_files, "_SHARE", 1 << 60)
+    assert files.append(b"x") is None
+    files.close()
+    monkeypatch.setattr(waiting_files, "_SHARE", 4)
+    assert files.append(b"x") is not None
+
+
+def test_a_queue_is_full_if_printing_would_take_too_long(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(record_queue, "_MOST_WAITING", 1_000_000)
     queue = RecordQueue()
-    queue.append(b"", 0)
-    queue.append(b"x" * 900_000, 1)
-    assert queue._zstd is None or not is_full(queue)
-
-    queue.append(os.urandom(11_000), 2)
-    assert is_full(queue)
-    queue.pop()
-    queue.pop()
-    queue.pop()
-    assert not is_full(queue)
-
-    queue.append(b"", 0)
-    queue.append(b"x" * 1_100_000, 1)
+    queue.append(ReadRecords(b"", b"", 0))
+    queue.append(ReadRecords(b"x" * 1_100_000, b"", 1))
     assert is_full(queue)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def names_of(changes: NameChanges, rows: list[tuple[int, int, int]], tables: dict[int, DescriptorTable]) -> list[str]:
     """Return the names of (process, descriptor, key)."""
     pids, numbers, keys = (np.array(column) for column in zip(*rows, strict=True))
-    names = DescriptorNames(pids.astype(np.int32), keys.astype(np.uint64), tables, changes, lambda pid, number: f"anon_inode:{pid * number}")
+    names = DescriptorNames(
+        pids.astype(np.int32), keys.astype(np.uint64), tables, changes, lambda pid, number: f"anon_inode:{pid * number}"
+    )
     return names.names(np.arange(len(rows)), numbers.astype(np.int32))
 
 

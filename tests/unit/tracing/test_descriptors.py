@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from perfpy.tracing import descriptors as module
+from perfpy.tracing.descriptor_names import DescriptorNames
 from perfpy.tracing.descriptor_rules import RULES, Call
 from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
-from perfpy.tracing.descriptors import DescriptorNames, Descriptors
+from perfpy.tracing.descriptors import Descriptors
 
 OTHER_FILES = ["/etc/passwd", "pipe:[7]", "socket:[7]", "anon_inode:[timerfd]", ""]
 
@@ -72,7 +73,7 @@ def test_a_descriptor_of_no_followed_call_has_no_name_that_a_followed_call_can_g
     followed = Descriptors("x86_64", read_name=lambda _pid, _number: present)
     names = DescriptorNames(np.array([1]), np.array([5], np.uint64), {}, followed._changes, followed._read_name)
 
-    assert names.names(np.array([0]), [3]) == [name]
+    assert names.names(np.array([0]), np.array([3])) == [name]
 
 
 def test_a_relative_path_begins_with_the_folder_at_its_moment():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: rows of a ragged column that its repr shows
 _ROWS_SHOWN: Final = 3
+_TABLE_MOST: Final = 8  # times the number of values
 Index: TypeAlias = "NDArray[np.integer[Any]] | NDArray[np.bool_] | slice"
 
 
@@ -77,6 +78,15 @@ def grouped(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     >>> [column.tolist() for column in grouped(np.array([7, 5, 7]))]
     [[5, 7], [1, 0, 1]]
     """
+    if len(values):
+        lowest = values.min()
+        size = int(values.max()) - int(lowest) + 1
+        if size <= _TABLE_MOST * len(values):  # a table is faster than sorting
+            slots = (values - lowest).astype(np.intp, copy=False)
+            is_present = np.zeros(size, np.bool_)
+            is_present[slots] = True
+            index_of: NDArray[np.int64] = np.cumsum(is_present) - 1
+            return rows_where(is_present).astype(values.dtype) + lowest, index_of.take(slots)
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     fresh = np.ones(len(ordered), bool)

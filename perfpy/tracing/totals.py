@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LAST_ERRNO: Final = 4095  # of results: MAX_ERRNO in include/linux/err.h
 _PARTS: Final = 16  # buckets of a power of two
 _HALF: Final = 0.5
+_NUMBER: Final = 0xFFFFFFFF  # of a packed thread and call
 _NEVER: Final = np.iinfo(np.int64).max  # the least time of no calls
 
 
@@ -253,7 +254,10 @@ class Totals:
 
     def _indexes_of(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of each thread and call (_packed); new ones get the next."""
-        distinct, which = grouped(packed)
+        tids, of_tid = grouped(packed >> 32)
+        numbers, of_number = grouped(packed & _NUMBER)
+        pairs, which = grouped(of_tid * len(numbers) + of_number)
+        distinct = tids[pairs // len(numbers)] << 32 | numbers[pairs % len(numbers)]
         known = self._indexes
         new = [key for key in distinct.tolist() if key not in known]
         if new:
@@ -292,7 +296,7 @@ class Totals:
         columns = (self._calls, self._errors, self._total, self._least, self._most, self._squares)
         rows: Iterator[tuple[int, int, int, int, int, float]] = zip(*(column.values.tolist() for column in columns), strict=True)
         for (key, index), row in zip(self._indexes.items(), rows, strict=True):
-            call = CallTotals(key & 0xFFFFFFFF, *row, errnos.get(index, {}), buckets.get(index, {}))
+            call = CallTotals(key & _NUMBER, *row, errnos.get(index, {}), buckets.get(index, {}))
             threads.setdefault(key >> 32, []).append(call)
         return {tid: by_time(calls) for tid, calls in threads.items()}
 
@@ -305,7 +309,7 @@ class Totals:
         calls, errors, total, least, most = (column.values[order] for column in columns)
         errnos = _by_index(self._errnos)
         rows = {row: errnos[index] for row, index in enumerate(order.tolist()) if index in errnos} if errnos else {}
-        return ThreadRows(tid[order], keys[order] & 0xFFFFFFFF, calls, errors, total, least, most, self._squares.values[order], rows)
+        return ThreadRows(tid[order], keys[order] & _NUMBER, calls, errors, total, least, most, self._squares.values[order], rows)
 
     def of_all(self) -> list[CallTotals]:
         """Return the sums of each call over all threads, those with the most time first."""
@@ -323,7 +327,7 @@ def by_time(calls: Iterable[CallTotals]) -> list[CallTotals]:
 
 def _packed(tid: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return threads and calls as keys: tid << 32 | number."""
-    return (tid.astype(np.int64) << 32) | (number & 0xFFFFFFFF)
+    return (tid.astype(np.int64) << 32) | (number & _NUMBER)
 
 
 def _count(counts: dict[tuple[int, int], int], index: NDArray[np.int64], value: NDArray[np.int64]) -> None:
@@ -335,7 +339,7 @@ def _count(counts: dict[tuple[int, int], int], index: NDArray[np.int64], value: 
 def _count_each(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
     """Return the distinct values and their counts."""
     distinct, which = grouped(values)
-    return zip(distinct.tolist(), np.bincount(which, minlength=len(distinct)).tolist(), strict=True)
+    return zip(distinct.tolist(), np.bincount(which).tolist(), strict=True)
 
 
 def _by_index(counts: dict[tuple[int, int], int]) -> dict[int, dict[int, int]]:

@@ -128,7 +128,7 @@ def replay(options: TraceCommandOptions) -> int:
     if options.faults or options.sched or options.kernel_chains:
         fail("-F, --sched and --kernel-syscall-graph choose what to trace; they have no effect on a recording (-i)")
     with (
-        open_recording(options.input, force=options.force, verbose=options.verbose) as recording,
+        open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording,
         TraceOutput(output_path(options)) as output,
     ):
         form = line_options(options) if wants_lines(options) else None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
 
 NO_KEY: Final = 1 << 64  # higher than any key
+_FEW_VALUES: Final = 1 << 12
 
 
 class RecordIndex(NamedTuple):
@@ -103,16 +104,18 @@ def _keep_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:
 
 
 def _count_values(values: NDArray[Any]) -> dict[int, int]:
-    """Count values, nearly all of which are equal in most chunks."""
-    first = values[:1]
-    others = values != first
-    count = len(values) - int(np.count_nonzero(others))
-    if count == len(values):
-        return {int(first[0]): count} if count else {}
-    ordered = np.sort(values[others])  # np.unique would import numpy.ma
+    """Count values, most of which are small numbers."""
+    if not len(values):
+        return {}
+    lowest, highest = int(values.min()), int(values.max())
+    if highest - lowest < _FEW_VALUES:
+        counts = np.bincount(values.astype(np.int64, copy=False) - lowest)
+        present = counts.nonzero()[0]
+        return dict(zip((present + lowest).tolist(), counts[present].tolist(), strict=True))
+    ordered = np.sort(values)  # np.unique would import numpy.ma
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     counts = np.diff(begins, append=len(ordered))
-    return {int(first[0]): count, **dict(zip(ordered[begins].tolist(), counts.tolist(), strict=True))}
+    return dict(zip(ordered[begins].tolist(), counts.tolist(), strict=True))
 
 
 def _read_order(lowest: list[list[int]]) -> list[ChunkRead]:

@@ -36,11 +36,14 @@ _BLOCK: Final = 1 << 15  # words that are examined at once, in the processor's c
 _LARGE: Final = 64  # average words of a record from which on walking is faster than linking
 _WORTH_STEPPING: Final = 400  # average records of one size in a row from which on stepping is faster than linking
 
-# by byte order, in a header as a number: a type of 1, and the bits that no record of the kernel or of perf sets in type - 1 and misc
-_TYPE_AND_MISC: Final = {
-    "<": (np.uint64(1), np.uint64(0xFF8 << 32 | 0xFFFFFF80)),
-    ">": (np.uint64(1 << 32), np.uint64(0xFFFFFF80 << 32 | 0xFF8 << 16)),
+# by byte order, in a header as a number: a type of 1; the bits that no record of the kernel or of perf sets in type - 1, misc and size; the
+# least number with a size of 8 in its highest bits
+_ONE_UNSET_LEAST: Final = {
+    "<": (np.uint64(1), np.uint64(7 << 48 | 0xFF8 << 32 | 0xFFFFFF80), np.uint64(8 << 48)),
+    ">": (np.uint64(1 << 32), np.uint64(0xFFFFFF80 << 32 | 0xFF8 << 16 | 7), np.uint64(0)),
 }
+_SIZE_SHIFT: Final = np.uint64(48)
+_SIZE_MASK: Final = np.uint64(0xFFFF)
 
 
 class Walk(NamedTuple):
@@ -115,15 +118,13 @@ def _alike(sizes: NDArray[np.uint16], size: int) -> int:
 
 def _link_records(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, index: int) -> tuple[list[NDArray[np.int64]], int]:
     """Return parts of the records from word `index` on, and the end of the last part, in words."""
-    words, begin = len(sizes), index
-    starts, index = _loop(sizes, index, min(words, index + _PROBE))
-    parts = [starts]
-    if index - begin < _LARGE * len(starts):  # with copies of stacks: fewer records than words to search
-        marks = _marked_words(data[: words << 3].view(endian + "u8"), endian)
-        links = _HeaderLinks(marks, sizes)
+    words, numbers = len(sizes), data[: len(sizes) << 3].view(endian + "u8")
+    parts: list[NDArray[np.int64]] = []
+    if _are_small(numbers, sizes, endian, index):  # with copies of stacks: fewer records than words to search
+        links = _HeaderLinks(numbers, endian)
         rounds = count = 0
         while index < words and rounds * _WORTH <= count + _PATIENCE * _WORTH:
-            starts, index = _loop(sizes, index, words, marks)
+            starts, index = _loop(sizes, index, words, links.marks)
             followed, index = links.follow(index)
             parts += [starts, followed]
             if not len(followed):
@@ -134,15 +135,26 @@ def _link_records(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: st
     return [*parts, starts], index
 
 
+def _are_small(numbers: NDArray[np.uint64], sizes: NDArray[np.uint16], endian: str, index: int) -> bool:
+    """Return whether the records from word `index` on have few words on average, by the first of them."""
+    starts, count = _HeaderLinks(numbers[index : index + _PROBE], endian).follow(0)
+    if 2 * count < _PROBE:  # large records, or others than those of the kernel or of perf
+        starts, end = _loop(sizes, index, min(len(sizes), index + _PROBE))
+        count = end - index
+    return count < _LARGE * len(starts)
+
+
 def _marked_words(words: NDArray[np.uint64], endian: str) -> NDArray[np.bool_]:
-    """Mark the words with a number from 1 to 128 in the place of a header's type, and no unused bit of its misc field."""
-    one, others = _TYPE_AND_MISC[endian]
+    """Mark the words with a number from 1 to 128 in the place of a header's type, no unused bit of its misc field, and a size in words."""
+    one, unset, least = _ONE_UNSET_LEAST[endian]
     marks = np.empty(len(words), np.bool_)
     block = np.empty(min(_BLOCK, len(words)), np.uint64)
     for first in range(0, len(words), _BLOCK):
-        part = words[first : first + _BLOCK]
+        part, marked = words[first : first + _BLOCK], marks[first : first + _BLOCK]
         less = np.subtract(part, one, out=block[: len(part)])
-        np.equal(np.bitwise_and(less, others, out=less), 0, out=marks[first : first + _BLOCK])
+        np.equal(np.bitwise_and(less, unset, out=less), 0, out=marked)
+        if least:  # numbers below it are most of the words, pairs of small ones excluded
+            marked &= part >= least
     return marks
 
 
@@ -153,18 +165,25 @@ class _HeaderLinks:
     chance.
 
     Args:
-        marks: the marked words.
-        sizes: uint16[n], where a header at that word has the size.
+        words: the buffer as numbers.
+        endian: their byte order.
+
+    Attributes:
+        marks: the words that look like headers (_marked_words).
     """
 
-    def __init__(self, marks: NDArray[np.bool_], sizes: NDArray[np.uint16]) -> None:
-        heads = rows_where(marks)
-        lengths = sizes.take(heads)
-        is_whole = (lengths >= HEADER_SIZE) & (lengths & 7 == 0) & (heads + (lengths >> 3) <= len(sizes))
-        if not is_whole.all():  # the number 9 in a word of its own is no header
-            heads, lengths = heads[is_whole], lengths[is_whole]
+    def __init__(self, words: NDArray[np.uint64], endian: str) -> None:
+        self.marks = _marked_words(words, endian)
+        heads = rows_where(self.marks)
+        headers = words.take(heads).astype(np.uint64, copy=False)
+        lengths = (headers >> _SIZE_SHIFT if endian == "<" else headers & _SIZE_MASK).view(np.int64)
+        ends = heads + (lengths >> 3)
+        is_whole = (lengths >= HEADER_SIZE) & (ends <= len(words))
+        if not is_whole.all():
+            rows = rows_where(is_whole)
+            heads, ends = heads.take(rows), ends.take(rows)
         self._heads = heads
-        self._ends = heads + (lengths >> 3)
+        self._ends = ends
         lasts = rows_where(self._ends[:-1] != heads[1:])
         self._lasts = np.append(lasts, len(heads) - 1) if len(heads) else lasts  # of runs
         self._targets = heads.searchsorted(self._ends[self._lasts])  # the head after each run

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfpy.abi.columns import Ragged
+from perfpy.abi.columns import Ragged, grouped
 
 COLUMN = Ragged(np.array([7, 8, 9, 1], np.uint64), np.array([0, 2, 2, 3, 4]))
 ROWS = [[7, 8], [], [9], [1]]
@@ -43,3 +43,18 @@ def test_a_ragged_column_shows_its_first_rows_and_their_number():
     column = Ragged(np.arange(10, 34), np.array([0, 2, 2, 14, 24]))
     assert repr(column) == "Ragged([10, 11], [], [12, 13, 14, ..., 21, 22, 23], ...; rows=4)"
     assert repr(Ragged.empty(1, np.uint64)) == "Ragged([]; rows=1)"
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("spread", [3, 1 << 20, 1 << 30])
+def test_values_are_grouped_as_numpy_does(kind: type[np.signedinteger[Any]], spread: int) -> None:
+    values = np.random.default_rng(spread).integers(-spread, spread, 300).astype(kind)
+    limits = np.iinfo(kind)
+
+    for column in (values, values[:0], np.append(values, [limits.min, limits.max]).astype(kind)):
+        distinct_values, index = grouped(column)
+
+        expected = np.unique(column, return_inverse=True)
+        assert distinct_values.dtype == kind
+        assert np.array_equal(distinct_values, expected[0])
+        assert np.array_equal(index, expected[1])

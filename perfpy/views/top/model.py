@@ -7,6 +7,8 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rich.cells import cell_len
+
 from perfpy.analysis.verdict.shares import interval
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
@@ -176,8 +178,8 @@ class TopModel:
         deviation = math.sqrt(both * (1 - both) * (1 / samples + 1 / samples_before))
         return now - then > _CERTAIN * deviation
 
-    def verdict(self) -> str:
-        """Return a sentence on the row that stands out; "" unless it is certain."""
+    def verdict(self, width: int = 1000) -> str:
+        """Return a sentence on the row that stands out, without its file if it is wider than the screen; "" unless it is certain."""
         table = self.table
         if table is None or len(table.visible_entries()) < 2 or table.leader.samples < _FEWEST:
             return ""
@@ -190,7 +192,10 @@ class TopModel:
             return ""
         texts = [visible(at_a_glance(text).strip()) for text in reversed(self._key(table, first))]
         name = " in ".join(text[_LEVEL:] if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else text for text in texts)
-        return f"{name}: {100 * low:.0f} to {100 * high:.0f} % of the samples"
+        share = f": {100 * low:.0f} to {100 * high:.0f} % of the samples"
+        if cell_len(name + share) > width:
+            name = name.partition(" /" if " /" in name else " in ")[0]
+        return name + share
 
 
 def _is_mostly_python(table: Histogram) -> bool:

@@ -51,6 +51,10 @@ _WIDEST_KEY: Final = 24
 _SHARE: Final = 8
 _HEAD_LINES: Final = 3
 _LEVEL: Final = re.compile(r"^\[.\] ")
+_LEGEND: Final = "▲ rose in the last 10 s"
+_MARK: Final = ("▲", "the share of this row rose in the last 10 s")
+_LEAST_PATH: Final = 8  # columns of the end of a path
+_NARROWEST: Final = 40  # columns, below which there is no sentence
 _NARROW: Final = 60  # columns, below which there are no sparklines
 
 
@@ -271,7 +275,7 @@ class TopScreen:
     def lines(self, width: int, height: int) -> list[Line]:
         """Return the lines of the screen, at most `height`, each at most `width` columns wide."""
         if self._shows_help:
-            body = [[(f"  {keys:<18} {purpose}", PLAIN)] for keys, purpose in _KEYS]
+            body = [[(f"  {keys:<18} {purpose}", PLAIN)] for keys, purpose in (*_KEYS, _MARK)]
             return [_truncate(line, width) for line in [[("perfpy top: keys", BOLD)], [], *body, [], [("any key returns", DIM)]][:height]]
         if self._code is not None:
             return [_truncate(line, width) for line in self._code.lines(width, height)[:height]]
@@ -290,8 +294,16 @@ class TopScreen:
         total_lost = rates.total_lost + rates.total_dropped
         lost = f"  lost {total_lost}" if total_lost else ""
         first = f"{rates.samples / rates.seconds:.0f} samples/s  kernel {rates.share(rates.kernel):.0f} %{lost}  {_subject_text(subject)}"
-        second = (rates.warning, RED) if rates.warning else (self.model.verdict() if width >= 40 else "", GREEN)
-        return [[(first, BOLD), (marks, MAGENTA)], [second], self._heading(width)]
+        second = [(rates.warning, RED)] if rates.warning else self._verdict(width)
+        return [[(first, BOLD), (marks, MAGENTA)], second, self._heading(width)]
+
+    def _verdict(self, width: int) -> Line:
+        """Return the sentence on the row that stands out, as far as there is room, and the meaning of the mark if a row has it."""
+        text = self.model.verdict(width) if width >= _NARROWEST else ""
+        legend = _LEGEND if any(row.has_risen for row in self._displayed[self._top : self._top + self._height]) else ""
+        if not legend or cell_len(text) + 2 + len(legend) > width:
+            return [(text, GREEN)]
+        return [(text, GREEN), ("  " if text else "", PLAIN), (legend, MAGENTA)]
 
     def _heading(self, width: int) -> Line:
         table = self.model.table
@@ -337,14 +349,15 @@ class TopScreen:
         main = row.percent if row.children is None else row.children
         colour = RED if main >= _HOT else GREEN if main > _WARM else PLAIN
         shares = f"{row.percent:>{_SHARE - 1}.2f}%" if row.children is None else f"{row.children:>7.2f}%{row.percent:>7.2f}%"
-        texts = "  ".join(set_cell_size(_ended(text, size), size) for text, size in zip(row.texts, widths, strict=True))
         line = [
             (shares, colour),
             ("  ", PLAIN),
             (row.sparkline if width >= _NARROW else "", DIM),
             (" ▲ " if row.has_risen else "   ", MAGENTA),
-            (texts, PLAIN),
         ]
+        room = width - sum(cell_len(text) for text, _ in line) - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        sizes = [*widths[:-1], min(widths[-1], max(room, 0))] if widths else []
+        line.append(("  ".join(set_cell_size(_ended(text, size), size) for text, size in zip(row.texts, sizes, strict=True)), PLAIN))
         if is_selected:
             whole = "".join(text for text, _ in line)
             return [(set_cell_size(whole, max(width, cell_len(whole))), REVERSED)]
@@ -399,7 +412,16 @@ def _subject_text(subject: Subject) -> str:
 
 
 def _ended(text: str, size: int) -> str:
-    return text if cell_len(text) <= size else set_cell_size(text, max(size - 1, 0)) + "…"
+    """Return a text, shortened to some columns: a function with its path keeps the end of the path."""
+    if cell_len(text) <= size:
+        return text
+    name, _, path = text.partition(" /")
+    room = size - cell_len(name) - 2
+    if path and room >= _LEAST_PATH:
+        while cell_len(path) > room:
+            path = path[1:]
+        return f"{name} …{path}"
+    return set_cell_size(text, max(size - 1, 0)) + "…"
 
 
 def _truncate(line: Line, width: int) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,3 +136,15 @@ def test_no_samples_are_no_rows(machine: Machine) -> None:
     model = TopModel()
     assert (model.rows(), model.verdict(), model.table) == ([], "", None)
     del machine
+
+
+def test_a_sentence_that_is_wider_than_the_screen_has_no_file(tmp_path: Path) -> None:
+    stacks = [Stack(("work",), 180), Stack(("rest",), 20)]
+    with perfpy.open(sampled_program(tmp_path, stacks)) as recording:
+        report = recording.report(options=ReportOptions(columns=ColumnOptions(sort="dso,symbol")))
+    model = TopModel()
+    model.update(report, Rates(SECONDS, 200, 0, 0, 0, 0))
+    whole = model.verdict()
+    assert " in app: " in whole
+    assert model.verdict(len(whole)) == whole
+    assert re.fullmatch(r"0x[0-9a-f]+: \d+ to \d+ % of the samples", model.verdict(len(whole) - 1))

@@ -14,7 +14,7 @@ from perfpy.analysis.entries.layout import ColumnOptions
 from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.views.top.model import CELLS, TopRow
 from perfpy.views.top.rates import WINDOW, Rates, Subject
-from perfpy.views.top.screen import Request, TopScreen, _truncate
+from perfpy.views.top.screen import Request, TopScreen, _ended, _truncate
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -278,3 +278,33 @@ def test_the_screen_is_the_one_that_was_looked_at(name: str, width: int, height:
 def test_skipped_samples_are_reported_above_the_rows(shown: Shown) -> None:
     shown.screen._rates = Rates(2.0, 100, 0, 0, 0, 0, 7, 7)
     assert shown.lines()[1].startswith("7 samples were skipped: this machine is too busy")
+
+
+def test_the_mark_of_a_row_that_rose_is_explained(shown: Shown) -> None:
+    calm, busy = {101: 5, 102: 95}, {101: 60, 102: 40}
+    for samples in [calm] * 5:
+        shown.update(samples)
+    assert "▲" not in "".join(shown.lines())
+    for samples in [busy] * 4:
+        shown.update(samples)
+    (marked,) = [line for line in shown.lines() if " ▲ " in line]
+    assert marked.rstrip().endswith(":101")
+    assert shown.lines()[1].endswith("▲ rose in the last 10 s")
+    assert "▲" not in shown.lines(width=20)[1]
+    shown.screen.press("?")
+    assert "▲                  the share of this row rose in the last 10 s" in "\n".join(shown.lines())
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "short"),
+    [
+        ("work /srv/app/work.py", 30, "work /srv/app/work.py"),
+        ("work /srv/app/work.py", 20, "work …rv/app/work.py"),
+        ("work /srv/app/work.py", 12, "work /srv/a…"),
+        ("work of many words", 8, "work of…"),
+        ("喵 /srv/app/漢字.py", 14, "喵 …pp/漢字.py"),
+    ],
+)
+def test_long_texts_keep_the_end_of_their_path(text: str, size: int, short: str) -> None:
+    assert _ended(text, size).strip() == short
+    assert cell_len(_ended(text, size)) <= size

@@ -18,5 +18,6 @@ Modules:
     python_code         addresses of Python functions in callchains, and who has the GIL
     code_mapping        the mapping of JIT-compiled code
     system_calls        numbers, names, arguments and constants of system calls, as tables
+    comms               the kernel's names of threads
     cpu_list, startup   CPU lists, light stand-ins for typing and functools
 """

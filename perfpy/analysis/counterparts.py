@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.comms import cut_comm
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: the share that makes one command the only one; the program's starter has a few samples, too
 _NEARLY_ALL: Final = 0.95
-_COMM_LENGTH: Final = 15  # TASK_COMM_LEN - 1: longer names of programs are truncated
 _ARROW: Final = " \N{RIGHTWARDS ARROW} "
 
 
@@ -49,7 +50,7 @@ class Counterparts(NamedTuple):
     def file(self, index: int, name: str) -> str:
         """Return the common name of a file: a program's name begins with its command, which may be truncated."""
         main = self.mains[index]
-        return _join_command(self.mains) if main and name[:_COMM_LENGTH] == main else name
+        return _join_command(self.mains) if main and cut_comm(name) == main else name
 
 
 def _join_command(names: tuple[str, str]) -> str:

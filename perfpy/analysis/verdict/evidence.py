@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from perfpy.abi.comms import LONGEST_COMM
 from perfpy.abi.flags import RecordType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from perfpy.perfdata.sample_source import SampleSource
 
 IDLE_COMM: Final = "swapper"
-COMM_LENGTH: Final = 15  #: bytes of the kernel's names of threads
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
 
@@ -178,7 +178,7 @@ class Evidence:
 
     def full_name(self, comm: str) -> str:
         """Return the name of the executable file that a thread's name, of at most 15 bytes, is the beginning of."""
-        if len(comm.encode(errors="surrogateescape")) != COMM_LENGTH:
+        if len(comm.encode(errors="surrogateescape")) != LONGEST_COMM:
             return comm
         names = {name for name in self._executables if name.startswith(comm)}
         return names.pop() if len(names) == 1 else comm

@@ -7,6 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.comms import cut_comm
 from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from perfpy.perfdata.sample_source import SampleSource
 
 NEARLY_ALL: Final = 0.9  # of the started processes
-_COMM_LENGTH: Final = 15
 
 
 class Processes:
@@ -85,7 +85,7 @@ class Processes:
     def recorder(self) -> str:
         """The name of the program that recorded: that of the parent of the recorded command; "" if it is not known."""
         words = [str(word) for word in self._data.features.get("cmdline") or ()]
-        command = os.path.basename(words[words.index("--") + 1])[:_COMM_LENGTH] if "--" in words[:-1] else ""
+        command = cut_comm(os.path.basename(words[words.index("--") + 1])) if "--" in words[:-1] else ""
         names, programs = self._names
         pids = [pid for pid, name in programs.items() if name == command]
         return names.get(self._parents.get(pids[0], -1), "") if pids and command else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.comms import cut_comm
 from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.sample_source import SampleSource
-
-_COMM_LENGTH = 15  # bytes
 
 
 class StartedCommand(NamedTuple):
@@ -80,7 +79,7 @@ def commands_of(command_line: Sequence[str]) -> set[str]:
 
 def _comm_after_exec(path: str) -> str:
     """Return the name that the kernel gives a process which executes a file."""
-    return os.path.basename(path).encode(errors="surrogateescape")[:_COMM_LENGTH].decode(errors="surrogateescape")
+    return cut_comm(os.path.basename(path))
 
 
 def workloads_of(names: Collection[str], tasks: RecordedTasks) -> list[int]:

@@ -83,8 +83,7 @@ class UnwoundOutput(RecordOutput):
         super().__init__(path, packer)
         self.tell = tell
         self.piece = _PIECE
-        self.most = 0
-        self.unwinds_late = False
+        self.most, self.unwinds_late = 0, False
         self.after_round: Callable[[], None] | None = None
         self._keep_stacks = keep_stacks
         self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.comms import cut_comm
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.locations import ROLE_BITS
 from perfpy.untrusted.paths import PYTHON_IMAGE
@@ -37,7 +38,6 @@ _LEVEL: Final = len("[.] ")
 _OF_LIBRARIES: Final = re.compile(r"_|(?:<&?|operator )?(?:std|core|alloc|hashbrown|__\w+)::|runtime[./]|operator (?:new|delete)")
 _SCHEDULER: Final = ("__schedule", "schedule")  # functions of waiting threads
 _OF_FUNCTION: Final = ("dso", "symbol")
-_COMM: Final = 15  # characters of a command that the kernel keeps
 _PYTHON_CODE: Final = ("Python", PYTHON_IMAGE)  # dsos of Python functions: their source files are shown instead
 _SMALL_PROGRAM: Final = 5.0  # percent, with callees
 _SMALL: Final = 0.1  # of the path's first share: smaller shares are not followed
@@ -139,7 +139,7 @@ def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tupl
     by_file = [
         (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot.name))])
         for number, text in _files(histogram).items()
-        if text.strip().rpartition("/")[2][:_COMM] in commands
+        if cut_comm(text.strip().rpartition("/")[2]) in commands
     ]
     file, shares = max(by_file, key=lambda item: item[1][:1], default=("", []))
     if not shares or shares[0].share < _SMALL_PROGRAM:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+#: the beginning of the names of Python functions, as CPython writes them into perf maps: py::NAME:PATH
+PYTHON_MARK: Final = "py::"
 #: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
 FIRST_ADDRESS: Final = 0x3E00_0000_0000
 #: the name of the function that stands in callchains between an event loop and the callbacks of a turn that lasts long

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.symbols.dso import DsoKind, perf_map_pid
 from perfpy.symbols.files.debug_files import KEPT
 from perfpy.unwind.call_frame_info.call_frames import CallFrames
@@ -179,7 +180,6 @@ def _call_frames(files: DsoFiles) -> CallFrames | None:
     return CallFrames(runtime, files.symbols) if runtime is not None else None
 
 
-_PYTHON: Final = "py::"
 _EVALUATOR: Final = "perfpy::evaluate"  # capture/runtimes/cpython/evaluator.c: it jumps to the trampolines
 _SIZES: Final = (11, 15)
 _X86_64_STACK: Final = (7, 16)  # DWARF number of the stack pointer; the trampoline's 8 bytes and its return address
@@ -203,6 +203,6 @@ def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint6
     size = table.symbols.end[row[mask]] - table.symbols.start[row[mask]]
     small = mask.copy()
     small[mask] = np.isin(size, _SIZES)
-    python = [one for one in distinct(row[small]).tolist() if table.name(one).startswith(_PYTHON)]
+    python = [one for one in distinct(row[small]).tolist() if table.name(one).startswith(PYTHON_MARK)]
     ours = [one for one in distinct(row[mask & ~small]).tolist() if table.name(one) == _EVALUATOR]
     return small & np.isin(row, python), mask & np.isin(row, ours)

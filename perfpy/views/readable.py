@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.symbols.demangling.short_names import shorten_name
 
 #: a function's qualified name, and the file of its code; C++ may have a namespace py, too
-_PYTHON: Final = re.compile(r"(?:^|(?<=\] ))py::([^:(]+):(?!:)(.+)$")
+_PYTHON: Final = re.compile(r"(?:^|(?<=\] ))" + PYTHON_MARK + r"([^:(]+):(?!:)(.+)$")
 #: V8's names in perf maps: KIND:NAME FILE:LINE:COLUMN, with a mark of the compiler's tier before the name
 _V8: Final = re.compile(r"(?:^|(?<=\] ))(?:LazyCompile|Function|JS|Script|Eval):[~^+*]?(\S*) (?:file://)?(\S.*?):(\d+):\d+$")
 _PACKAGE: Final = ("__init__.py", "__main__.py", "index.js", "index.mjs", "index.ts")
@@ -29,7 +30,7 @@ def readable(name: str) -> str:
     >>> readable("JS:*parse file:///srv/app.js:12:34"), readable("JS: /srv/app.js:1:1"), readable("JS:^next node:internal/queue:69:14")
     ('parse (app.js:12)', '(anonymous) (app.js:1)', 'next (node:internal/queue:69)')
     """
-    if "py::" in name:
+    if PYTHON_MARK in name:
         return _PYTHON.sub(lambda match: f"{match[1]} ({short_path(match[2])})", name)
     return without_tier(_V8.sub(_script, name)) if ":" in name else name
 

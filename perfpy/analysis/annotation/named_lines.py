@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.untrusted.files import read_regular
 
-_PYTHON: Final = re.compile(r"py::(?P<name>.+?):(?P<path>/.+)", re.DOTALL)
+_PYTHON: Final = re.compile(PYTHON_MARK + r"(?P<name>.+?):(?P<path>/.+)", re.DOTALL)
 _V8: Final = re.compile(r"[A-Za-z]+:[*~^+]?\S* (?:file://)?(?P<path>/.+):(?P<line>\d{1,9}):\d+", re.DOTALL)
 _BEGINNING: Final = re.compile(rb"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _FILE_MOST: Final = 16 << 20

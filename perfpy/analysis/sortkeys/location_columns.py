@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.analysis.samples.locations import ROLE_BITS, Locations, name_ranks, ranks
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
@@ -59,7 +60,7 @@ def dso_width(texts: KeyTexts, frame: int) -> int:
 
 #: the key of code that is not in a Python function
 NO_PYTHON: Final = "[no Python function]"
-_PYTHON: Final = re.compile(r"py::(?P<name>[^:]+):(?P<path>[^:].*)", re.DOTALL)
+_PYTHON: Final = re.compile(PYTHON_MARK + r"(?P<name>[^:]+):(?P<path>[^:].*)", re.DOTALL)
 _ADDRESS_DIGITS = 16
 _LEVEL_WIDTH = len("[k] ")
 _NO_IPC: Final = f"{'-':<5s} {'-':>2s}".ljust(len("IPC   [IPC Coverage]"))  # padded also where the function has no name

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
@@ -36,8 +37,8 @@ _C_FUNCTIONS: Final = re.compile(
     r"(?:_int_)?(?:malloc|free|calloc|realloc|memalign)|malloc_consolidate|(?:mem(?:cpy|set|move|cmp|chr)|str(?:len|cmp|cpy|chr))(?:_\w+)?"
 )
 _TEMPLATE: Final = re.compile(r"(?<!^)(?<!operator)(?<!operator<)<[^<>]*>")
-_PYTHON: Final = re.compile(r"py::.+?:(.+)", re.DOTALL)
-_MARK: Final = "py::["  # no function, but for example [GIL held by FUNCTION, thread TID]
+_PYTHON: Final = re.compile(PYTHON_MARK + r".+?:(.+)", re.DOTALL)
+_MARK: Final = PYTHON_MARK + "["  # no function, but for example [GIL held by FUNCTION, thread TID]
 _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")
 _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|scala)[./]")
 _JAVA_RETURN_TYPE: Final = re.compile(r"[\w$.]+(?:\[\])* (?=[\w$.]+\()")

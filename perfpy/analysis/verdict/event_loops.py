@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.python_code import BLOCKED_LOOP
+from perfpy.abi.python_code import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.verdict.categories import OWN
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.verdict.functions import SampledFunctions
 
 #: what stands in callchains below callbacks of long turns; and what runs every callback
-_LONG_TURN: Final = re.compile(re.escape(f"py::{BLOCKED_LOOP}:") + ".*", re.DOTALL)
-_CALLBACK: Final = re.compile(r"py::(?:Handle\.)?_run:.*/asyncio/events\.py", re.DOTALL)
+_LONG_TURN: Final = re.compile(re.escape(f"{PYTHON_MARK}{BLOCKED_LOOP}:") + ".*", re.DOTALL)
+_CALLBACK: Final = re.compile(PYTHON_MARK + r"(?:Handle\.)?_run:.*/asyncio/events\.py", re.DOTALL)
 _LONG_WAIT: Final = 100_000_000  # ns
 _NONE: Final = -1
 MOST: Final = 0.8  #: of the time, in the function that is named

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.analysis.verdict.categories import LIBRARY, OWN, category
 from perfpy.debuginfo.known_lines import lines_of
 
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.symbolizer import Symbolizer
 
-_MARK: Final = "py::"
 _IMPORTING: Final = "<frozen importlib"
-_NAME: Final = re.compile(r"py::(?!\[)([^:]+):(?!:)(.+)", re.DOTALL)  # [GIL held by ...] is no function
+_NAME: Final = re.compile(PYTHON_MARK + r"(?!\[)([^:]+):(?!:)(.+)", re.DOTALL)  # [GIL held by ...] is no function
 
 
 class _PythonCall(NamedTuple):
@@ -44,7 +44,7 @@ class _PythonCall(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{_MARK}{self.function}:{self.path}:{self.line}" if self.line else f"{_MARK}{self.function}:{self.path}"
+        return f"{PYTHON_MARK}{self.function}:{self.path}:{self.line}" if self.line else f"{PYTHON_MARK}{self.function}:{self.path}"
 
 
 class PythonLines:
@@ -109,4 +109,4 @@ def _function_of_module(call: _PythonCall) -> str:
 
 def is_python(name: str) -> bool:
     """Return whether a name is one of a Python function."""
-    return name.startswith(_MARK)
+    return name.startswith(PYTHON_MARK)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Ragged
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
@@ -37,8 +38,8 @@ _BIT_FAULT, _BIT_ROW_LOCK, _BIT_SPIN, _BIT_SEND = 1 << 24, 1 << 25, 1 << 26, 1 <
 _BIT_GIL: Final = 1 << reasons.GIL
 #: waits of the standard library that locks are made into
 _OF_PYTHON: Final = (
-    (1 << reasons.JOIN, r"py::Thread\.join:.*/threading\.py"),
-    (1 << reasons.CONDITION, r"py::Condition\.wait:.*/threading\.py"),
+    (1 << reasons.JOIN, PYTHON_MARK + r"Thread\.join:.*/threading\.py"),
+    (1 << reasons.CONDITION, PYTHON_MARK + r"Condition\.wait:.*/threading\.py"),
 )
 _KINDS_OF_LOCK: Final = (
     (re.compile(r"_*pthread_rwlock_.*"), "rwlock"),

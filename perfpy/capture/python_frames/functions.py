@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE
+from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, PYTHON_MARK
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.interpreters.cpython.line_tables import decode_lines
 from perfpy.symbols.providers import jitdump
@@ -117,7 +117,7 @@ def lock_holder(tid: int, code: FoundCode | None) -> FoundCode:
 
 def _name(code: FoundCode) -> str:
     """Return the function's name in the form of CPython's perf maps."""
-    return f"py::{_one_line(code.name)}:{_one_line(code.filename)}"
+    return f"{PYTHON_MARK}{_one_line(code.name)}:{_one_line(code.filename)}"
 
 
 def _one_line(text: str) -> str:

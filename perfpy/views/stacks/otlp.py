@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.analysis.samples.row_hashes import combine_columns
 from perfpy.analysis.verdict.categories import KERNEL
 from perfpy.symbols.interning import IdTable
@@ -147,6 +148,6 @@ class _Profiles:
 
 def _frame_type(name: str) -> str:
     """Return the kind of a user-space frame, as OpenTelemetry's semantic conventions name it."""
-    if name.startswith("py::"):
+    if name.startswith(PYTHON_MARK):
         return "cpython"
     return "v8js" if name.startswith(("JS:", "LazyCompile:")) else "native"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.abi.samples.pace import is_sampled_each_time
 from perfpy.analysis.report.quality import margin
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
@@ -294,7 +295,7 @@ def _largest(shares: tuple[Share, ...]) -> Share | None:
 
 def _is_python(hot: ChargedFunction) -> bool:
     """Whether the function is run by an interpreter, whose code counts for it."""
-    return hot.name.startswith("py::")
+    return hot.name.startswith(PYTHON_MARK)
 
 
 def _is_named(share: float, functions: SampledFunctions, least: float) -> bool:

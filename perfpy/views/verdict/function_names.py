@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.views.readable import at_a_glance, short_path
 
-_PYTHON: Final = re.compile(r"py::([^:(]+):(?!:)(.+)", re.DOTALL)
+_PYTHON: Final = re.compile(PYTHON_MARK + r"([^:(]+):(?!:)(.+)", re.DOTALL)
 _SCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):[~^+*]? (?:file://)?(\S.*?):(\d+:\d+)")
 _JAVA: Final = re.compile(r"[\w$.]+(?:\[\])* ([\w$]+(?:\.[\w$]+)+)\([^()]*\)")
 #: Python's functions without a name of their own

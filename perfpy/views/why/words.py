@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.why.kinds import PAGE_FAULT, ROW_LOCK, RUNNING, SPINNING, STOPPED
 from perfpy.plurals import plural
@@ -66,7 +67,7 @@ NAMES: Final = {
     ROW_LOCK: "row lock",
     STOPPED: "stopped",
 }
-_PYTHON: Final = re.compile(r"py::([^:]+):(.+):(\d+)", re.DOTALL)
+_PYTHON: Final = re.compile(PYTHON_MARK + r"([^:]+):(.+):(\d+)", re.DOTALL)
 _WITH_CALL: Final = (reasons.DISK, reasons.KERNEL_LOCK, reasons.OTHER)
 
 

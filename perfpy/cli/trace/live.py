@@ -149,20 +149,27 @@ class LiveTrace:
         options = self._options
         chain = options.call_graph is not None or options.max_stack or options.min_stack
         events = [_RAW[0] + ("/call-graph=no/" if chain else ""), _RAW[1]] if self._has_calls else []
-        has_calls = self._has_calls
         events += _FAULTS.get(options.faults, ())
         events += [RUN_TIME] if options.sched else []
         events += selection.events
         if not events:
             fail("-e names no system call and no event")
-        filters: list[tuple[int, str]] = []
-        if has_calls and self._numbers is not None and not selection.is_excluded:
+        text = self._call_filter(selection) if self._has_calls else ""
+        filters = [(1, text), (2, text)] if text else []
+        return events, filters + self._filters(len(events) - len(selection.events))
+
+    def _call_filter(self, selection: Selection) -> str:
+        """Return the kernel's filter of the calls; "" for none. As in perf, the calls of this thread do not fill the ring buffers."""
+        options = self._options
+        terms = []
+        if self._numbers is not None and not selection.is_excluded:
             followed = descriptor_numbers(os.uname().machine) if wants_lines(options) or options.by else frozenset()
             numbers = self._numbers | followed
             if len(numbers) <= _MOST_IN_FILTER:
-                text = " || ".join(f"id == {number}" for number in sorted(numbers))
-                filters += [(1, text), (2, text)]
-        return events, filters + self._filters(len(events) - len(selection.events))
+                terms.append(" || ".join(f"id == {number}" for number in sorted(numbers)))
+        if not (options.workload or options.pid or options.tid) or options.all_cpus:
+            terms.append(f"common_pid != {os.getpid()}")
+        return terms[0] if len(terms) == 1 else " && ".join(f"({term})" for term in terms)
 
     def _callchain(self) -> Callchain | None:
         """Return how to record callchains; None without. A limit of frames asks for perf trace's default, copied stacks."""
@@ -239,8 +246,8 @@ class LiveTrace:
                 if time.monotonic() > deadline:
                     _tell("note: stopped before all recorded calls were printed; fewer calls (-e) are printed faster")
                     return False
-            elif not self._reaches_limit(rings):
-                calls.read_rings()
+            else:
+                self._reaches_limit(rings)
         return True
 
 

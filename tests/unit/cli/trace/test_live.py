@@ -58,5 +58,25 @@ def test_filters_and_switches_stand_after_the_events_they_follow(
     assert refused.value.args[1:] == (events, filters)
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-a"], f"common_pid != {os.getpid()}"),
+        (["-a", "-e", "getpid", "-s"], f"(id == 39) && (common_pid != {os.getpid()})"),
+        (["-e", "getpid", "-s", "-p", "1"], "id == 39"),
+        (["-p", "1"], ""),
+    ],
+)
+def test_own_calls_are_not_recorded_among_those_of_all_cpus(words: list[str], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would fill the ring buffers, the more the more is printed."""
+    monkeypatch.setattr(live, "may_measure_kernel", lambda: True)
+    monkeypatch.setattr(live, "LiveRings", _refuse)
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "here", "6", "1", "x86_64")))
+
+    with pytest.raises(AssertionError) as refused:
+        command.run("trace", words)
+    assert refused.value.args[2] == ([(1, text), (2, text)] if text else [])
+
+
 def _refuse(events: object, filters: object, *_words: object, **_options: object) -> Callable[[], None]:
     raise AssertionError("opened events", events, filters)

@@ -20,7 +20,7 @@ from perfpy.abi.system_calls.results import result_kind
 from perfpy.abi.system_calls.structures import structures_of
 from perfpy.tracing.pairing import NO_ROW
 from perfpy.tracing.totals import is_error
-from perfpy.views.trace.arguments.special_texts import F_GETOWN, ControlResult, Dependent, special_text
+from perfpy.views.trace.arguments.special_texts import F_GETOWN, FCNTL_ARGUMENT, ControlResult, Dependent, special_text
 from perfpy.views.trace.arguments.texts import (
     ArgumentRows,
     ArrayBits,
@@ -69,7 +69,8 @@ class CallTexts:
 
     Args:
         machine: its name, as uname(2) has it.
-        is_recorded: whether the calls are those of a recording. perf prints a result 0 as a process then: 0 (swapper).
+        is_recorded: whether the calls are those of a recording, whose text is perf's also where it is wrong: 0 (swapper) for a
+            result that is no process, CLOEXEC for a flag that is not set.
 
     Attributes:
         descriptors: the files of descriptors in the present batch; None prints only their numbers.
@@ -115,7 +116,7 @@ class CallTexts:
                 texts = tuple((f"arg{index}", text_of_kind(_UNKNOWN_KIND, self._machine)) for index in range(_MOST_ARGUMENTS))
             else:
                 pointers = {pointed.argument for pointed in structures_of(name, self._machine)}
-                kinds = [text_of_kind(argument.kind, self._machine) for argument in arguments]
+                kinds = [text_of_kind(self._kind(argument.kind), self._machine) for argument in arguments]
                 texts = tuple(
                     (argument.name, Contents(kind) if index in pointers else kind)
                     for index, (argument, kind) in enumerate(zip(arguments, kinds, strict=True))
@@ -124,6 +125,9 @@ class CallTexts:
             if len(self._shapes) < _MOST_SHAPES:
                 self._shapes[number] = shape
         return shape
+
+    def _kind(self, kind: str) -> str:
+        return FCNTL_ARGUMENT if kind == "fcntl_argument" and not self._is_recorded else kind
 
     def key_numbers(self, events: CallEvents, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.uint64] | int], NDArray[np.bool_]]:
         """Return the numbers that decide the texts of entries, and which texts depend on more: comms, strings.
@@ -278,7 +282,7 @@ class CallTexts:
 
     @cached_property
     def _control(self) -> ControlResult:
-        return ControlResult(self._machine)
+        return ControlResult(self._machine, swaps_cloexec=self._is_recorded)
 
     def _failure(self, result: int) -> str:
         text = self._failures.get(result)

@@ -45,6 +45,7 @@ _MEMORY_MAP: Final = (
 ).split()
 _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_SETOWN, _F_SETLEASE, _F_GETLEASE = 1, 2, 3, 4, 8, 1024, 1025
 F_GETOWN: Final = 9
+FCNTL_ARGUMENT: Final = "live_fcntl_argument"  #: the kind of fcntl's argument in a live trace, with the right text of SETFD
 _POINTERS_OF_FCNTL: Final = (5, 6, 7, 15, 16, 36, 37, 38, 1035, 1036, 1037, 1038)
 _LEASES: Final = {0: "RDLCK", 1: "WRLCK", 2: "UNLCK"}
 _SET_NAME, _SET_MM = 15, 35  # options of prctl
@@ -154,11 +155,16 @@ def texts_by_kind(
 
 
 class ControlResult:
-    """The result of fcntl(2), whose kind depends on the command. machine: as uname(2) has it."""
+    """The result of fcntl(2), whose kind depends on the command.
 
-    def __init__(self, machine: str) -> None:
+    Args:
+        machine: as uname(2) has it.
+        swaps_cloexec: print CLOEXEC if the flag is not set, as perf does.
+    """
+
+    def __init__(self, machine: str, *, swaps_cloexec: bool) -> None:
         self._kinds: dict[int, Number] = {
-            _F_GETFD: Named(lambda number: "0" if number else "CLOEXEC"),  # perf swaps them; scripts parse its text
+            _F_GETFD: Named(lambda number: "CLOEXEC" if bool(number) != swaps_cloexec else "0"),
             _F_GETFL: Named(open_text(machine)),
             F_GETOWN: Process(),
             _F_GETLEASE: Named(lambda number: _LEASES.get(number, f"{number:x}")),
@@ -174,12 +180,13 @@ def special_text(kind: str, machine: str) -> Number:
     long, address = Number("i8"), Number("u8", "%#x")
     if kind in _TEXTS:
         return Named(_TEXTS[kind], is_always_shown=kind == "ioctl_command")
-    if kind == "fcntl_argument":
+    if kind in ("fcntl_argument", FCNTL_ARGUMENT):
         pointers = dict.fromkeys(_POINTERS_OF_FCNTL, address)
-        zero = Named(lambda _number: "0")  # perf prints FD_CLOEXEC so
+        is_right = kind == FCNTL_ARGUMENT  # perf prints FD_CLOEXEC as 0
+        close_on_exec = Named(lambda number: ("CLOEXEC" if number == 1 else str(number)) if is_right else "0")
         lease = Named(lambda number: _LEASES.get(number, str(number)))
         return Dependent(
-            1, {**pointers, _F_SETLEASE: lease, _F_SETFD: zero, _F_SETFL: Named(open_text(machine)), _F_SETOWN: Process()}, long
+            1, {**pointers, _F_SETLEASE: lease, _F_SETFD: close_on_exec, _F_SETFL: Named(open_text(machine)), _F_SETOWN: Process()}, long
         )
     if kind == "prctl_arg2":
         memory = Named(lambda number: _MEMORY_MAP[number - 1] if 0 < number <= len(_MEMORY_MAP) else str(number))

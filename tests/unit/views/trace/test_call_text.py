@@ -23,10 +23,13 @@ CASES = [line.split("\t") for line in (Path(__file__).parent / "calls.tsv").read
 
 
 def texts_of(
-    *calls: tuple[int, tuple[int, ...], int], machine: str = "x86_64", strings: Mapping[int, Mapping[int, str]] | None = None
+    *calls: tuple[int, tuple[int, ...], int],
+    machine: str = "x86_64",
+    strings: Mapping[int, Mapping[int, str]] | None = None,
+    is_recorded: bool = True,
 ) -> tuple[list[str], list[str]]:
     """Return the texts of calls of the thread 500 (prog), and those of their results."""
-    names, events, texts = FollowedComms(), CallEventList(), CallTexts(machine)
+    names, events, texts = FollowedComms(), CallEventList(), CallTexts(machine, is_recorded=is_recorded)
     names.name(500, "prog")
     for number, arguments, result in calls:
         events.call(500, number, *arguments, result=result)
@@ -42,6 +45,19 @@ def test_all_calls_are_perfs_text():
     texts, _ = texts_of(*calls)
 
     assert texts == [text for _, _, text in CASES]
+
+
+@pytest.mark.parametrize(
+    ("is_recorded", "texts", "results"),
+    [
+        (False, ["fcntl(fd: 3, cmd: SETFD, arg: CLOEXEC)", "fcntl(fd: 3, cmd: GETFD)"], ["0", "CLOEXEC"]),
+        (True, ["fcntl(fd: 3, cmd: SETFD, arg: 0)", "fcntl(fd: 3, cmd: GETFD)"], ["0", "0"]),
+    ],
+)
+def test_only_recordings_have_perfs_wrong_text_of_the_descriptor_flag(is_recorded, texts, results):
+    calls = ((72, (3, 2, 1), 0), (72, (3, 1), 1))
+
+    assert texts_of(*calls, is_recorded=is_recorded) == (texts, results)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run, and print what came of it."""
     options = _arguments()
-    with Server(Limits(cpu_seconds=options.cpu)) as server:
+    with Server(Limits(cpu_seconds=options.cpu, wall_seconds=options.wall)) as server:
         if options.replay:
             return _replay(server, options.replay)
 
@@ -50,6 +50,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=int, metavar="NUMBER", help="only this run")
     parser.add_argument("--start", type=int, default=0, metavar="NUMBER", help="the number of the first run (default: 0)")
     parser.add_argument("--cpu", type=int, default=Limits.cpu_seconds, metavar="SECONDS", help="more is a failure (default: 10)")
+    parser.add_argument("--wall", type=float, default=Limits.wall_seconds, metavar="SECONDS", help="more is a hang (default: 40)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what failed there, made small")
     parser.add_argument("--replay", type=Path, metavar="DIR", help="run what was kept there")
     return parser.parse_args()

@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.cli import run
+from tests.builders.kernel_symbols import few_symbols
+from tests.builders.prepared_start import PERFPY
+from tests.builders.prepared_start import run as run_prepared
 from tests.builders.report_lines import comparable
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ READINGS = {
     "report": ["--stdio"],
     "buildid-list": [],
 }
+#: print names of functions
+NAMING = ("script", "report")
 TROUBLE = re.compile(r"(?i)unordered|corrupt|bad |incompatible|failed|out of order")
 
 
@@ -82,15 +86,16 @@ def test_every_perf_reads_it(about, tmp_path, perf, capfd):
         path = tmp_path / re.sub(r"\W+", "-", line)
         event = [] if "-e " in line else ["-e", "cpu-clock"]
         options = [*event, *line.split()]
-        command = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-o", path, *options, "--", "sh", "-c", "/bin/true; /bin/true"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        command = [*PERFPY, "record", "-q", "-N", "-o", path, *options, "--", "sh", "-c", "/bin/true; /bin/true"]
+        process = run_prepared(command)
         assert process.returncode in (0, 143), (line, process.stderr)  # the last of some ranges ends the command
         # others come and go on whole CPUs, with files that are gone; what is told last perf has no names from, and perfpy has
         differs = {"-a", "-C", "--tail-synthesize", "--overwrite"} & set(options)
         for reading, more in READINGS.items() if line is LINES[about][0] else list(READINGS.items())[:2]:
-            theirs = read([perf, reading, *more], path)
+            words = [reading, *more, *(few_symbols(tmp_path) if reading in NAMING else ())]
+            theirs = read([perf, *words], path)
             if not differs:
-                assert lines_of(reading, ours([reading, *more], path, capfd)) == lines_of(reading, theirs), (line, reading)
-            if newer:  # without symbols, whose reading takes longest
-                read([newer, reading, *(["-F", "comm,tid,event"] if reading == "script" else more)], path)
+                assert lines_of(reading, ours(words, path, capfd)) == lines_of(reading, theirs), (line, reading)
+            if newer:
+                read([newer, *words], path)
     assert "# missing features" in read([perf, "report", "--header-only", "-I"], path)

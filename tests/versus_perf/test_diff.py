@@ -11,6 +11,7 @@ import pytest
 
 from perfpy.cli.dispatch.commands import load
 from perfpy.symbols.files import build_id_notes
+from tests.builders.kernel_symbols import few_symbols
 from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses
 
@@ -73,7 +74,7 @@ def answer(*command: object) -> str:
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.thorough
 def test_two_recordings_give_perfs_text(options: str, recordings: list[Path], perf: str) -> None:
-    arguments = ["diff", *options.split(), *recordings[:2]]
+    arguments = ["diff", *options.split(), *few_symbols(recordings[0].parent), *recordings[:2]]
     theirs = answer(perf, *arguments)
     assert answer(*PERFPY, *arguments) == theirs
     assert theirs
@@ -82,7 +83,7 @@ def test_two_recordings_give_perfs_text(options: str, recordings: list[Path], pe
 @pytest.mark.parametrize("options", ["", "-b -p -F", "-o 2", "-c ratio -o 2", "-c delta -t,", "-q", "-c wdiff:3,1 -o 2 -p", "-b -s comm"])
 @pytest.mark.thorough
 def test_three_recordings_give_perfs_text(options: str, recordings: list[Path], perf: str) -> None:
-    arguments = ["diff", *options.split(), *recordings]
+    arguments = ["diff", *options.split(), *few_symbols(recordings[0].parent), *recordings]
     assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
 
 

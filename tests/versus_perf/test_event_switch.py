@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.kernel_symbols import few_symbols
 from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses
 
@@ -63,7 +64,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
 
 def printed(program: list[str], command: str, options: str, path: Path) -> list[bytes]:
     environment = os.environ | {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "COLUMNS": "200"}
-    view = ["--stdio", "-q"] if command == "report" else []
+    view = [*few_symbols(path.parent), *(["--stdio", "-q"] if command == "report" else [])]
     process = run([*program, command, *view, *options.split(), "-i", str(path)], env=environment, check=True)
     return process.stdout.splitlines()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.kernel_symbols import few_symbols
 from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses, comparable
 
@@ -106,7 +107,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, perf: str) -> dict[str, P
 
 def printed(command: list[str], line: str, path: Path) -> list[str]:
     environment = os.environ | {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "COLUMNS": "200"}
-    process = run([*command, "report", "--stdio", *line.split(), "-i", str(path)], env=environment, check=True)
+    words = [*line.split(), *few_symbols(path.parent), "-i", str(path)]
+    process = run([*command, "report", "--stdio", *words], env=environment, check=True)
     return comparable([os.fsdecode(line.rstrip()) for line in process.stdout.splitlines() if not RUN_DEPENDENT.search(line)])
 
 

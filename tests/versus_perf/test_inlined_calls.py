@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import difflib
+import os
 import random
 import re
 import shutil
@@ -157,7 +158,10 @@ class Recorded:
         self._perf = perf
         program = compiled(folder, "work", flags)
         record = [perf, "record", "-q", "-e", "cpu-clock", "-F", "1000", "--call-graph", "dwarf", "-o", "work.data", str(program)]
-        subprocess.run(record, check=True, capture_output=True, timeout=60, cwd=folder)
+        # addr2line's first answer for a function can have another's name. perf asks in the order of time and perfpy in that of the file;
+        # these are the same if all samples are of one CPU.
+        cpu = min(os.sched_getaffinity(0))
+        subprocess.run(["taskset", "-c", str(cpu), *record], check=True, capture_output=True, timeout=60, cwd=folder)
 
     def both(self, arguments: str) -> tuple[list[str], list[str]]:
         """Return perf's lines, and perfpy's."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def wait_two():
         async with asyncio.TaskGroup() as group: group.create_task(child(crunch_two))
     else: await asyncio.gather(child(crunch_two))
 async def handle():
-    while time.process_time() < 0.8:
+    while time.process_time() < 0.5:
         await wait_one()
         await wait_two()
 async def main():
@@ -50,11 +50,9 @@ def test_awaiting_coroutines_are_callers_of_tasks(version: str, tmp_path: Path) 
     if not python:
         pytest.skip(f"no Python {version} on this machine")
     (tmp_path / "program.py").write_text(PROGRAM)
-    perfpy = [sys.executable, "-m", "perfpy"]
-    record = [*perfpy, "record", "-q", "--python", "-F", "999", "-e", "task-clock", "-o", "perf.data", python, "program.py"]
+    record = [*PERFPY, "record", "-q", "--python", "-F", "999", "-e", "task-clock", "-o", "perf.data", python, "program.py"]
     subprocess.run(record, cwd=tmp_path, timeout=100, check=True)
-    script = [*perfpy, "script", "-i", "perf.data", "-F", "ip,sym", "--fold-interpreters", "--no-inline"]
-    text = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=True).stdout
+    text = output_of([*PERFPY, "script", "-F", "ip,sym", "--fold-interpreters", "--no-inline"], cwd=tmp_path)
     pairs: Counter[tuple[str, ...]] = Counter()
     for block in text.split("\n\n"):
         names = [word.split(":")[2] for line in block.splitlines() for word in line.split() if word.startswith("py::")]

@@ -77,13 +77,13 @@ def python() -> str:
 
 
 def recorded(folder: Path, python: str, lie: str) -> subprocess.CompletedProcess[str]:
-    """Record a program that lies, for two seconds."""
+    """Record a program that lies, for a second."""
     (folder / "program.py").write_text(HONEST + lie + LOOP)
     with subprocess.Popen([python, "program.py"], cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "499", "-p", str(process.pid), "--", "sleep", "2"]
+            words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "999", "-p", str(process.pid), "--", "sleep", "1"]
             return subprocess.run(
                 [sys.executable, "-m", "perfpy", *words],
                 cwd=folder,

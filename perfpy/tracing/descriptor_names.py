@@ -67,7 +67,7 @@ class NameChanges:
         self._rows: list[tuple[int, int, int, int]] = []  # packed descriptor, delivery key, names before and after
 
     def note(self, pid: int, number: int, key: int, before: str, after: str) -> None:
-        """Note a change of a descriptor of a process; key: the delivery key of the return that makes it. Keys ascend."""
+        """Note a change of a descriptor of a process; key: the delivery key of the event that makes it. Keys ascend."""
         self._rows.append((pid << 32 | number & _LOW, key, self.ids.id(before), self.ids.id(after)))
 
     @cached_property

@@ -32,10 +32,10 @@ _PATH: Final = re.compile(r"{ \.family: LOCAL, path: (?P<path>.*) }\Z", re.DOTAL
 
 
 class Call(NamedTuple):
-    """A call that succeeded.
+    """A call that succeeded, or a close that begins.
 
     Attributes:
-        key: the delivery key of its return.
+        key: the delivery key of its return, of a close that of its entry.
         pid, tid: its process and thread.
         arguments: their numbers.
         result: what it returned.
@@ -283,3 +283,4 @@ RULES: Final[dict[str, Callable[[OpenDescriptors, Call], None]]] = {
     "execve": execute,
     "execveat": execute,
 }
+CLOSING: Final = (_close, _close_range)  #: rules of calls that close descriptors

@@ -14,13 +14,15 @@ import numpy as np
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.numbers import names_by_number
 from perfpy.tracing.descriptor_names import DescriptorNames, NameChanges, NameIds
-from perfpy.tracing.descriptor_rules import CURRENT_FOLDER, IN_PROGRESS, RULES, Call, connect, execute
+from perfpy.tracing.descriptor_rules import CLOSING, CURRENT_FOLDER, IN_PROGRESS, RULES, Call, connect, execute
 from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
-from perfpy.tracing.events import EXIT
+from perfpy.tracing.events import ENTER, EXIT
 from perfpy.tracing.pairing import NO_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from perfpy.tracing.events import CallEvents
     from perfpy.tracing.pairing import PairedEvents
@@ -60,6 +62,7 @@ class Descriptors:
         self._rules = {number: RULES[names_by_number(machine)[number]] for number in descriptor_numbers(machine)}
         self._connecting = [number for number, rule in self._rules.items() if rule is connect]
         self._numbers = np.array(sorted(self._rules), np.int64)
+        self._closing = [number for number, rule in self._rules.items() if rule in CLOSING]
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -105,11 +108,9 @@ class Descriptors:
         pids = np.unique(events.pid).tolist()
         for pid in set(pids).difference(child for _, _, child in forks):
             self.table(pid)
-        has_effect = (events.result >= 0) | ((events.result == IN_PROGRESS) & np.isin(events.number, self._connecting))
-        rows = rows_where((events.kind == EXIT) & has_effect & np.isin(events.number, self._numbers))
+        rows, entries = self._effective(paired)
         waiting = iter([*forks, (_NEVER, 0, 0)])
         fork = next(waiting)
-        entries = paired.entry[rows]
         arguments = events.arguments[entries]
         columns = (column[rows].tolist() for column in (events.number, events.key, events.pid, events.tid, events.result))
         for index, (entry, number, key, *ids) in enumerate(zip(entries.tolist(), *columns, strict=True)):
@@ -123,6 +124,20 @@ class Descriptors:
         while fork[0] != _NEVER:
             self.fork(*fork[1:])
             fork = next(waiting)
+
+    def _effective(self, paired: PairedEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows at which calls change descriptors, and those of their entries.
+
+        That is their return, but of a close its entry: before it returns, another thread can open a file at its number.
+        """
+        events = paired.events
+        succeeds = (events.result >= 0) | ((events.result == IN_PROGRESS) & np.isin(events.number, self._connecting))
+        chosen = (events.kind == EXIT) & succeeds & np.isin(events.number, self._numbers)
+        closes = np.isin(events.number, self._closing)
+        chosen[closes] = events.kind[closes] == ENTER
+        chosen[: paired.carried] = False  # entries of earlier batches
+        rows = rows_where(chosen)
+        return rows, np.where(events.kind[rows] == ENTER, rows, paired.entry[rows])
 
     def names_at(self, events: CallEvents) -> DescriptorNames:
         """Return the names at events of the last batch."""

@@ -10,7 +10,10 @@ from perfpy.tracing.descriptor_names import DescriptorNames
 from perfpy.tracing.descriptor_rules import RULES, Call
 from perfpy.tracing.descriptor_tables import DescriptorTable, OpenFile
 from perfpy.tracing.descriptors import Descriptors
+from perfpy.tracing.pairing import Pairing
+from tests.builders.call_events import CallEventList
 
+CLOSE, EPOLL_CREATE, CLOSE_RANGE = 3, 213, 436  # of x86-64
 OTHER_FILES = ["/etc/passwd", "pipe:[7]", "socket:[7]", "anon_inode:[timerfd]", ""]
 
 
@@ -90,3 +93,34 @@ def test_a_pipe_whose_descriptors_are_unreadable_has_no_name():
     RULES["socketpair"](followed, Call(0, 1, 1, (1, 1, 0, 0x7F00), 0, {}))
 
     assert followed.table(1).files == {}
+
+
+class Threads:
+    """Two threads of one process that begins with a file at descriptor 3."""
+
+    def __init__(self) -> None:
+        self._pairing = Pairing(np.zeros(0, np.int64))
+        self._followed = Descriptors("x86_64")
+        self._followed.add_process(1, DescriptorTable({3: OpenFile("/old")}))
+
+    def names(self, calls: CallEventList) -> list[str]:
+        """Return the name of descriptor 3 at each event of a batch, after the entries of earlier batches."""
+        events = calls.events()
+        paired = self._pairing.pair(events._replace(pid=np.ones_like(events.pid)))
+        self._followed.follow(paired, {})
+        rows = np.arange(paired.events.size)
+        return self._followed.names_at(paired.events).names(rows, np.full(len(rows), 3))
+
+
+@pytest.mark.parametrize("closing", [(CLOSE, 3), (CLOSE_RANGE, 3, 10, 0)])
+def test_a_file_that_another_thread_opens_during_a_close_keeps_its_name(closing: tuple[int, ...]):
+    calls = CallEventList().enter(1, *closing).enter(2, EPOLL_CREATE, 1).exit(2, EPOLL_CREATE, result=3).exit(1, closing[0]).other(1)
+
+    assert Threads().names(calls) == ["/old", "", "", "anon_inode:[eventpoll]", "anon_inode:[eventpoll]"]
+
+
+def test_a_closed_descriptor_has_no_name_in_this_batch_and_the_next():
+    threads, calls = Threads(), CallEventList()
+
+    assert threads.names(calls.enter(1, CLOSE, 3).other(2)) == ["/old", ""]
+    assert threads.names(calls.call(2, EPOLL_CREATE, 1, result=3).exit(1, CLOSE).other(1))[-1] == "anon_inode:[eventpoll]"

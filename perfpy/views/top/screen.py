@@ -418,6 +418,7 @@ def _ended(text: str, size: int) -> str:
     name, _, path = text.partition(" /")
     room = size - cell_len(name) - 2
     if path and room >= _LEAST_PATH:
+        path = path[-room:]
         while cell_len(path) > room:
             path = path[1:]
         return f"{name} …{path}"

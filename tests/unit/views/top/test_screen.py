@@ -303,6 +303,7 @@ def test_the_mark_of_a_row_that_rose_is_explained(shown: Shown) -> None:
         ("work /srv/app/work.py", 12, "work /srv/a…"),
         ("work of many words", 8, "work of…"),
         ("喵 /srv/app/漢字.py", 14, "喵 …pp/漢字.py"),
+        pytest.param(f"work /{'a' * 200_000}.py", 20, "work …aaaaaaaaaaa.py", id="endless path"),
     ],
 )
 def test_long_texts_keep_the_end_of_their_path(text: str, size: int, short: str) -> None:

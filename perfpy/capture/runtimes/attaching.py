@@ -20,6 +20,7 @@ JCMD: Final = "jcmd"
 REMOTE_EXEC: Final = "remote_exec"  # see perfpy.capture.runtimes.cpython.attach, which reports what is missing itself
 _LIBPYTHON: Final = b"/libpython3."  # of a program that embeds Python
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
+_MOST_WORDS: Final = 8 << 20  # bytes of arguments and variables; execve(2) takes less, but prctl(2) can point to any memory
 
 
 def runtime_of_process(pid: int) -> LanguageRuntime | None:
@@ -30,7 +31,14 @@ def runtime_of_process(pid: int) -> LanguageRuntime | None:
         runtime = runtime_of(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
         return None
-    return PYTHON if runtime is None and _LIBPYTHON in _of_process(pid, "maps") else runtime
+    return PYTHON if runtime is None and _embeds_python(pid) else runtime
+
+
+def _embeds_python(pid: int) -> bool:
+    try:
+        return any(_LIBPYTHON in line for line in process_files.map_lines(pid))
+    except OSError:
+        return False
 
 
 def lacks(pid: int, *, unwinds: bool = False) -> str:
@@ -60,8 +68,9 @@ def ask(pids: Iterable[int]) -> Iterator[str]:
 
 
 def _of_process(pid: int, name: str) -> bytes:
+    """Return the beginning of a file of a process, b"" if it has ended."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read()
+            return file.read(_MOST_WORDS)
     except OSError:
         return b""

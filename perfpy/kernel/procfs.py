@@ -5,7 +5,6 @@ A task that ends during the read is None or an empty list, never an error. Layou
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -131,8 +130,10 @@ class ProcFs:
     def _map_lines(self, pid: int) -> Iterator[bytes]:
         from perfpy.untrusted.process_files import map_lines  # for recorders only
 
-        with contextlib.suppress(OSError):  # the task is gone, or belongs to another user
+        try:
             yield from map_lines(pid, self.root)
+        except OSError:  # the task is gone, or belongs to another user
+            return
 
     def namespaces(self, tid: int) -> tuple[tuple[int, int], ...]:
         """Return (device, inode) of a task's namespaces in the order of NAMESPACES; (0, 0) for a hidden one."""

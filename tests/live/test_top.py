@@ -217,9 +217,11 @@ def test_off_cpu_has_waits_before_they_end_and_before_it_began(tmp_path: Path) -
             time.sleep(0.01)
         (update,) = updates("--off-cpu", "-p", str(started.pid), "-d", "0.6", "--updates", "1", "-s", "pid,state")
         started.kill()
-    waited = {row["keys"]["pid"].partition(":")[0].strip(): row["period"] / 1e9 for row in update["events"][0]["rows"]}
+    waited: dict[str, float] = {}
+    for row in update["events"][0]["rows"]:  # on a busy machine the napping thread has one more row, in which it waits for a CPU
+        waited[row["keys"]["pid"]] = waited.get(row["keys"]["pid"], 0) + row["period"] / 1e9
     assert len(waited) == 3
-    assert list(waited.values()) == pytest.approx([update["seconds"]] * 3, rel=0.3)  # a busy machine is late
+    assert list(waited.values()) == pytest.approx([update["seconds"]] * 3, rel=0.1)
     assert all(row["keys"]["state"] in ("S (sleeping)", "R (ready)") for row in update["events"][0]["rows"])
 
 

@@ -1,4 +1,4 @@
-"""Copied strings and structures find their calls, and those that wait are bounded."""
+"""Each copied string or structure is matched with its call; those without a call yet take bounded memory."""
 
 from __future__ import annotations
 

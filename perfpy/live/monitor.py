@@ -147,7 +147,7 @@ class LiveMonitor:
         return LiveWaits(plan, events, own)
 
     @property
-    def helpers(self) -> tuple[int, ...]:
+    def children(self) -> tuple[int, ...]:
         """The pids of processes that work for this one."""
         return () if self._python is None else (self._python.reader_pid,)
 

@@ -32,7 +32,7 @@ class HigherPriority:
         self._usual: int | None = None
         self._is_realtime = False
         self._alarm: Any = None
-        self._helpers: list[int] = []
+        self._children: list[int] = []
 
     def __enter__(self) -> HigherPriority:
         usual = os.getpriority(os.PRIO_PROCESS, 0)
@@ -47,7 +47,7 @@ class HigherPriority:
         self.end()
 
     def _begin_realtime(self) -> None:
-        """Become a realtime process until an alarm at the latest. It is not inherited by programs or left behind after SIGKILL."""
+        """Become a realtime process until an alarm at the latest. Threads and processes that it starts meanwhile are realtime ones, too."""
         if os.sched_getscheduler(0) != os.SCHED_OTHER or signal.getitimer(signal.ITIMER_REAL)[0]:
             return
         with contextlib.suppress(OSError, ValueError):  # no permission; not the main thread
@@ -57,15 +57,15 @@ class HigherPriority:
             signal.setitimer(signal.ITIMER_REAL, self._realtime)
 
     def include(self, pid: int) -> None:
-        """Return a helper process, which has inherited the priority, to its usual priority at the end, too."""
-        self._helpers.append(pid)
+        """Return a child process, which has inherited the priority, to its usual priority at the end, too."""
+        self._children.append(pid)
 
     def end(self) -> None:
         """Return all threads of this process to their usual priority. Further calls do nothing."""
         self._end_realtime()
         usual, self._usual = self._usual, None
         if usual is not None:
-            for tid in (*map(int, os.listdir("/proc/self/task")), *self._helpers):
+            for tid in (*map(int, os.listdir("/proc/self/task")), *self._children):
                 with contextlib.suppress(OSError):  # it has ended
                     os.setpriority(os.PRIO_PROCESS, tid, usual)
 
@@ -76,7 +76,7 @@ class HigherPriority:
             self._alarm = None
         if self._is_realtime:
             self._is_realtime = False
-            for tid in (*map(int, os.listdir("/proc/self/task")), *self._helpers):
+            for tid in (*map(int, os.listdir("/proc/self/task")), *self._children):
                 with contextlib.suppress(OSError):  # it has ended
                     os.sched_setscheduler(tid, os.SCHED_OTHER, os.sched_param(0))
 

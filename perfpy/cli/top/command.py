@@ -26,7 +26,7 @@ def run(options: TopCommandOptions) -> int:
     from perfpy.cli.line.opening import prepare_numpy  # --help needs neither the kernel nor numpy
     from perfpy.cli.top.start import Start
 
-    with Start() as start:
+    with Start(runs_programs=bool(options.sym_annotate)) as start:
         prepare_numpy()
         from perfpy.cli.top.run import TopRun
 

@@ -99,7 +99,7 @@ class TopRun:
             adapts_rate=options.python and options.freq is None and options.period is None,
         )
         stack.callback(monitor.close)
-        for pid in monitor.helpers:
+        for pid in monitor.children:
             self._start.include(pid)
         return monitor
 

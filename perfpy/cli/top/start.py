@@ -15,10 +15,14 @@ _REALTIME: Final = 2.0  # seconds at most; imports and the first table take 0.5 
 
 
 class Start:
-    """A context in which the first table is due: with a higher priority, and without garbage collections, which find none in imports."""
+    """A context in which the first table is due: with a higher priority, and without garbage collections, which find none in imports.
 
-    def __init__(self) -> None:
-        self._priority = HigherPriority(_NICER, _REALTIME)
+    Args:
+        runs_programs: whether other programs run before the first table. They would be realtime processes, and stay so.
+    """
+
+    def __init__(self, *, runs_programs: bool = False) -> None:
+        self._priority = HigherPriority(_NICER, 0 if runs_programs else _REALTIME)
         self._has_collections = gc.isenabled()
 
     def __enter__(self) -> Self:
@@ -30,7 +34,7 @@ class Start:
         self.end()
 
     def include(self, pid: int) -> None:
-        """Let the start of a helper process end, too."""
+        """Let the start of a child process end, too."""
         self._priority.include(pid)
 
     def end(self) -> None:

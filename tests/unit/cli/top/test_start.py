@@ -6,6 +6,7 @@ import gc
 import os
 from typing import TYPE_CHECKING
 
+from perfpy.cli.top import start
 from perfpy.cli.top.start import Start
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ def test_garbage_is_collected_again_after_the_first_table(monkeypatch: pytest.Mo
         monkeypatch.setattr(os, name, lambda *_values: None)
     frozen = gc.get_freeze_count()
     try:
-        with Start() as start:
+        with Start() as begun:
             assert not gc.isenabled()
-            start.end()
+            begun.end()
             assert gc.isenabled()
             assert gc.get_freeze_count() > frozen
         gc.disable()
@@ -29,3 +30,11 @@ def test_garbage_is_collected_again_after_the_first_table(monkeypatch: pytest.Mo
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def test_programs_before_the_first_table_are_no_realtime_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    realtime: list[float] = []
+    monkeypatch.setattr(start, "HigherPriority", lambda _change, seconds: realtime.append(seconds))
+    Start()
+    Start(runs_programs=True)
+    assert realtime == [2, 0]

@@ -6,17 +6,16 @@ off.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from perfpy.abi.columns import Growing, grouped, rows_where
+from perfpy.abi.columns import Growing, count_each, grouped, rows_where
 from perfpy.tracing.events import ENTER, EXIT, OTHER
 from perfpy.tracing.pairing import NO_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -72,13 +71,6 @@ class CallTotals(NamedTuple):
         """The mean time in nanoseconds."""
         return self.total / self.calls if self.calls else 0.0
 
-    @property
-    def relative_error(self) -> float:
-        """The standard error of the mean in percent of the mean."""
-        if self.calls < 2 or not self.total:
-            return 0.0
-        return 100 * math.sqrt(self.squares / (self.calls - 1) / self.calls) / self.mean
-
     def percentile(self, share: float) -> float:
         """Return the time that a share of the calls does not exceed, in nanoseconds, to 3 %."""
         wanted, seen = share * sum(self.buckets.values()), 0
@@ -131,6 +123,14 @@ class ThreadRows(NamedTuple):
     most: NDArray[np.int64]
     squares: NDArray[np.float64]
     errnos: dict[int, dict[int, int]]
+
+    @classmethod
+    def of_all_threads(cls, calls: Sequence[CallTotals]) -> Self:
+        """Return the sums of all threads together as columns, in their order; tid is 0."""
+        number, count, errors, total, least, most = np.array([call[:6] for call in calls], np.int64).reshape(-1, 6).T
+        squares = np.array([call.squares for call in calls])
+        errnos = {row: call.errnos for row, call in enumerate(calls) if call.errnos}
+        return cls(np.zeros_like(number), number, count, errors, total, least, most, squares, errnos)
 
     def means(self) -> NDArray[np.float64]:
         """Return the mean times in nanoseconds."""
@@ -198,7 +198,7 @@ class Totals:
         """Add page faults of one kind, by their threads."""
         counts = self.faults.setdefault(name, {})
         self.samples += len(tid)
-        for one, count in _count_each(tid):
+        for one, count in count_each(tid).items():
             counts[one] = counts.get(one, 0) + count
             self.events[one] = self.events.get(one, 0) + count
 
@@ -216,7 +216,7 @@ class Totals:
             self.last_time = max(self.last_time, int(times.max()))
         self.samples += int(np.count_nonzero(events.kind[own] != OTHER))
         is_counted = (events.kind[own] == ENTER) | (events.kind[own] == EXIT)
-        for tid, count in _count_each(events.tid[own][is_counted]):
+        for tid, count in count_each(events.tid[own][is_counted]).items():
             self.events[tid] = self.events.get(tid, 0) + count
 
     def empty(self) -> Totals:
@@ -331,15 +331,9 @@ def _packed(tid: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _count(counts: dict[tuple[int, int], int], index: NDArray[np.int64], value: NDArray[np.int64]) -> None:
-    for pair, number in _count_each((index << 32) | value):
+    for pair, number in count_each((index << 32) | value).items():
         key = pair >> 32, pair & 0xFFFFFFFF
         counts[key] = counts.get(key, 0) + number
-
-
-def _count_each(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Return the distinct values and their counts."""
-    distinct, which = grouped(values)
-    return zip(distinct.tolist(), np.bincount(which).tolist(), strict=True)
 
 
 def _by_index(counts: dict[tuple[int, int], int]) -> dict[int, dict[int, int]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.columns import count_each
 from perfpy.abi.flags import RecordType
 from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.raw_records import RawRecords
@@ -15,12 +16,9 @@ from perfpy.perfdata.records.side_band import BULK, ChunkRead
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from perfpy.perfdata.records.delivery.keys import OrderedChunk
 
 NO_KEY: Final = 1 << 64  # higher than any key
-_FEW_VALUES: Final = 1 << 12
 
 
 class RecordIndex(NamedTuple):
@@ -62,7 +60,7 @@ class RecordIndexer:
         """Add the next chunk of a stream."""
         if len(ordered.rows):
             self._types[int(RecordType.SAMPLE)] += len(ordered.rows)
-        self._types.update(_count_values(ordered.chunk.types[ordered.chunk.others]))
+        self._types.update(count_each(ordered.chunk.types[ordered.chunk.others]))
         lowest, highest = self._add_samples(ordered)
         self._lowest[stream].append(lowest)
         self._highest[stream].append(highest)
@@ -80,7 +78,7 @@ class RecordIndexer:
         """Count a chunk's samples; return the lowest and the highest of their keys."""
         if not len(ordered.rows):
             return NO_KEY, -1
-        self._events.update(_count_values(ordered.events))
+        self._events.update(count_each(ordered.events))
         samples = ordered.keyed_samples
         times, keys = samples.times, samples.keys
         latest, earliest = int(times.max()), int(times.min())
@@ -101,21 +99,6 @@ def _keep_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:
     raw.append(RawRecords.of_chunk(ordered, ~is_bulk))
     bulk = others[is_bulk]
     return int(ordered.keys[bulk].min()) if len(bulk) else NO_KEY
-
-
-def _count_values(values: NDArray[Any]) -> dict[int, int]:
-    """Count values, most of which are small numbers."""
-    if not len(values):
-        return {}
-    lowest, highest = int(values.min()), int(values.max())
-    if highest - lowest < _FEW_VALUES:
-        counts = np.bincount(values.astype(np.int64, copy=False) - lowest)
-        present = counts.nonzero()[0]
-        return dict(zip((present + lowest).tolist(), counts[present].tolist(), strict=True))
-    ordered = np.sort(values)  # np.unique would import numpy.ma
-    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    counts = np.diff(begins, append=len(ordered))
-    return dict(zip(ordered[begins].tolist(), counts.tolist(), strict=True))
 
 
 def _read_order(lowest: list[list[int]]) -> list[ChunkRead]:

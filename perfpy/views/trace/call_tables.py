@@ -9,7 +9,7 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls.errors import error_name
-from perfpy.tracing.totals import Totals
+from perfpy.tracing.totals import ThreadRows, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.tracing.named_totals import NamedTotals
-    from perfpy.tracing.totals import CallTotals, ThreadRows
+    from perfpy.tracing.totals import CallTotals
 
 _MILLISECOND: Final = 1e6  # nanoseconds
 _SECOND: Final = 1e9
@@ -86,7 +86,8 @@ class CallTables:
         count = self._totals.samples
         if self._options.of_all:
             yield f" total, {count} events"
-            yield from self._table(self._totals.of_all())
+            rows = ThreadRows.of_all_threads(self._totals.of_all())
+            yield from self._table(rows, row_texts(rows, self._name_of), 0, len(rows.tid))
             return
         rows = self._totals.thread_rows()
         texts = row_texts(rows, self._name_of)
@@ -94,13 +95,7 @@ class CallTables:
         begins = dict(zip(ends, (0, *ends.values()), strict=False))
         for tid, own in sorted(events.items(), key=lambda item: item[1]):
             yield f" {self._comm_of(tid)} ({tid}), {own} events, {100 * own / max(count, 1):.1f}%{self._further_sums(tid)}"
-            begin, end = begins.get(tid, 0), ends.get(tid, 0)
-            yield ""
-            yield from _HEAD
-            for row in range(begin, min(end, begin + (self._options.most or end))):
-                yield texts[row]
-                yield from self._error_lines(rows.errnos.get(row, {}))
-            yield from ("", "")
+            yield from self._table(rows, texts, begins.get(tid, 0), ends.get(tid, 0))
 
     def _further_sums(self, tid: int) -> str:
         """Return the page faults and the run time of a thread."""
@@ -110,23 +105,15 @@ class CallTables:
             texts.append(f", {self._totals.run_times.get(tid, 0) / _MILLISECOND:.3f} msec")
         return "".join(texts)
 
-    def _table(self, calls: list[CallTotals]) -> Iterator[str]:
+    def _table(self, rows: ThreadRows, texts: list[str], begin: int, end: int) -> Iterator[str]:
+        """Yield the table of some rows. texts: of all rows (row_texts)."""
         yield ""
         yield from _HEAD
-        most = self._options.most or len(calls)
-        for call in calls[:most]:
-            yield (
-                f"   {self._name_of(call.number):<15s} {call.calls:8d} {call.errors:6d} {call.total / _MILLISECOND:9.3f}"
-                f" {call.least / _MILLISECOND:9.3f} {call.mean / _MILLISECOND:9.3f} {call.most / _MILLISECOND:9.3f}"
-                f" {call.relative_error:9.2f}%"
-            )
-            yield from self._error_lines(call.errnos)
+        for row in range(begin, min(end, begin + (self._options.most or end))):
+            yield texts[row]
+            errnos = rows.errnos.get(row, {}) if self._options.errnos else {}
+            yield from (f"\t\t\t\t{error_name(number).name}: {count}" for number, count in sorted(errnos.items()))
         yield from ("", "")
-
-    def _error_lines(self, errnos: dict[int, int]) -> Iterator[str]:
-        """Yield a line for each error number of a call."""
-        for number, count in sorted(errnos.items()) if self._options.errnos else ():
-            yield f"\t\t\t\t{error_name(number).name}: {count}"
 
 
 def row_texts(rows: ThreadRows, name_of: Callable[[int], str]) -> list[str]:

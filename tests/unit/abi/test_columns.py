@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfpy.abi.columns import Ragged, grouped
+from perfpy.abi.columns import Ragged, count_each, grouped
 
 COLUMN = Ragged(np.array([7, 8, 9, 1], np.uint64), np.array([0, 2, 2, 3, 4]))
 ROWS = [[7, 8], [], [9], [1]]
@@ -58,3 +58,14 @@ def test_values_are_grouped_as_numpy_does(kind: type[np.signedinteger[Any]], spr
         assert distinct_values.dtype == kind
         assert np.array_equal(distinct_values, expected[0])
         assert np.array_equal(index, expected[1])
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32, np.uint64])
+@pytest.mark.parametrize("spread", [3, 1 << 20, 1 << 30])
+def test_values_are_counted_as_numpy_does(kind: type[np.integer[Any]], spread: int) -> None:
+    values, limits = np.random.default_rng(spread).integers(0, spread, 300).astype(kind), np.iinfo(kind)
+    high = (limits.max - values % 100).astype(kind)
+
+    for column in (values, values[:0], high, np.append(values, np.array([limits.min, limits.max], kind))):
+        expected = [one.tolist() for one in np.unique(column, return_counts=True)]
+        assert [list(count_each(column)), list(count_each(column).values())] == expected

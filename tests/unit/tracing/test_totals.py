@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfpy.tracing.pairing import Pairing
-from perfpy.tracing.totals import CallTotals, Totals
+from perfpy.tracing.totals import CallTotals, ThreadRows, Totals
 from tests.builders.call_events import CallEventList
 
 
@@ -31,9 +31,15 @@ def test_times_of_a_call_are_added():
 
 
 def test_the_relative_error_is_that_of_the_mean():
-    (call,) = totals_of(durations(1000, 3000)).by_thread()[1]
+    totals = totals_of(durations(1000, 3000))
 
-    assert call.relative_error == pytest.approx(50.0)
+    for rows in (totals.thread_rows(), ThreadRows.of_all_threads(totals.of_all())):
+        assert rows.relative_errors().tolist() == pytest.approx([50.0])
+
+
+def test_single_calls_and_calls_without_time_have_no_relative_error():
+    for calls in (durations(1000), durations(0, 0)):
+        assert totals_of(calls).thread_rows().relative_errors().tolist() == [0]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 1000])

@@ -138,7 +138,7 @@ class Recording:
     @property
     def warnings(self) -> list[str]:
         """One line for each part of the file that was skipped; grows while the file is read and symbols are resolved."""
-        files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unreadable())
+        files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unusable())
         return [*self.data.warnings, *(file for file in dict.fromkeys(files) if file not in self.data.warnings)]
 
     def times(self) -> RecordedTimes:

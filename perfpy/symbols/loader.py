@@ -17,7 +17,7 @@ from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
-from perfpy.symbols.providers.missing_symbols import UnreadableFile
+from perfpy.symbols.providers.missing_symbols import RefusedFile, UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
 from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owners
@@ -80,6 +80,7 @@ class SymbolLoader:
         self._origins: dict[int, str] = {}
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
         self._kernel_dsos = 0  # dsos that follow() has checked
         self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
@@ -183,15 +184,23 @@ class SymbolLoader:
         files = self._files_by_dso.get(number)
         if files is None:
             dso = self._dsos[number]
-            stored = [self._recorded_files.get(name) for name in (dso.name, DEBUG_FILE + dso.name)] if self._recorded_files else []
-            if self._shared is not None and not any(stored):
-                files = self._shared.find(dso, self._options, self._debuginfod)
+            stored, stored_symbols = (
+                (self._recorded_files.get(dso.name), self._recorded_files.get(DEBUG_FILE + dso.name))
+                if self._recorded_files
+                else (None, None)
+            )
+            if self._shared is not None and not (stored or stored_symbols):
+                files = self._shared.find(dso, self._options, self._debuginfod, self._crc_of)
             else:
-                files = debug_files.find(dso, self._options, self._debuginfod, *stored)
+                files = debug_files.find(dso, self._options, self._debuginfod, stored, stored_symbols, crc_of=self._crc_of)
             self._files_by_dso[number] = files
             self._looked[number], self._origins[number] = files.looked, files.origin
             self._unreadable |= files.unreadable
+            self._refused |= files.refused
         return files
+
+    def _crc_of(self, file: ElfFile) -> int:
+        return elf_cache.crc_of(file, self._cache)
 
     def found_files(self) -> dict[int, debug_files.DsoFiles]:
         """Return the results of files() so far, by Dso."""
@@ -208,11 +217,12 @@ class SymbolLoader:
             return self.kernel.looked
         return self._looked.get(number, [])
 
-    def unreadable(self) -> list[UnreadableFile]:
-        """Return the damaged files met so far."""
+    def unusable(self) -> list[UnreadableFile | RefusedFile]:
+        """Return the damaged files and those of other builds met so far."""
         in_parts = {file.path: "; ".join(file.flaws) for file in self._files if file.flaws}
         kernel = self._kernel.unreadable if self._kernel else {}
-        return [UnreadableFile(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items()]
+        unreadable = (UnreadableFile(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items())
+        return [*unreadable, *(RefusedFile(path, reason) for path, reason in self._refused.items())]
 
     def origin(self, number: int) -> str:
         """Return perf's letter for the origin of a Dso's symbols, "!" without a file of this build."""

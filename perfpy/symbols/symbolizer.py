@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.shared_files import SharedFiles
     from perfpy.symbols.frame_table import Ids, LineColumns
     from perfpy.symbols.loader import KeptSymbols
-    from perfpy.symbols.providers.missing_symbols import UnreadableFile
+    from perfpy.symbols.providers.missing_symbols import RefusedFile, UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
 _WIDTH: Final = np.uint64(32)
@@ -360,9 +360,9 @@ class Symbolizer:
             missing += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
         return sorted(missing, key=lambda item: -item.samples)
 
-    def unreadable(self) -> list[UnreadableFile]:
-        """Return the damaged files met so far."""
-        return self._loader.unreadable()
+    def unusable(self) -> list[UnreadableFile | RefusedFile]:
+        """Return the damaged files and those of other builds met so far."""
+        return self._loader.unusable()
 
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
         dso, loader = self.dsos[number], self._loader

@@ -164,7 +164,7 @@ class SampleScan:
             if part.file is not None and part.memory is not None and profile.nbytes > part.memory:
                 before.append(part.file.keep(profile.partial(known_names.none(), [])))
                 profile = Profile(self.folding)
-        file_warnings = [] if self.unwinding is None else [str(file) for file in self.symbolizer.unreadable()]
+        file_warnings = [] if self.unwinding is None else [str(file) for file in self.symbolizer.unusable()]
         stacks = [] if self.unwinding is None else self.unwinding.take_truncated_stacks()
         return FoldedPart(before, profile.partial(known_names.learnt(), [*self.data.warnings[warnings_before:], *file_warnings]), stacks)
 

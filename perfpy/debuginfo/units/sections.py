@@ -165,14 +165,14 @@ def _expand_zdebug(data: bytes | memoryview) -> bytes | memoryview:
 
 
 def _alternate(sections: DebugSections) -> DebugSections | None:
-    """Open the file that .gnu_debugaltlink names, by its name or its build-id."""
+    """Open the file that .gnu_debugaltlink names, by its name or its build-id, if it has the build-id in that section."""
     section = sections.file.section(_LINK)
     if section is None:
         return None
     name, _, build_id = bytes(sections.file.data(section)[:_LINK_MOST]).partition(b"\0")
     for path in _alternate_paths(sections, os.fsdecode(name), build_id.hex()):
         file = open_elf(path)
-        if file and (not build_id or same_build_id(file.build_id, build_id.hex())):
+        if file and build_id and same_build_id(file.build_id, build_id.hex()):
             return DebugSections(file, sections.root)
     sections.file.flaw(f"its debug information is partly in {os.fsdecode(name)!r}, which is not here")
     return None

@@ -1,4 +1,4 @@
-"""Cache the symbols of large ELF files between runs, in a thirtieth of the time of reading them again.
+"""Cache the symbols and CRCs of large ELF files between runs, in a thirtieth of the time of reading them again.
 
 A file is identified by build-id (or inode), size and time, and by its owner if others could have made it: anybody can make a file with
 the build-id of another one. Names stay in the file. Small files are not cached, because reading them is faster.
@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from perfpy.symbols.files import elf_symbols
+from perfpy.symbols.files.debug_files import crc_of_content
 from perfpy.untrusted.files import state_of, trusted_file_owners
 
 if TYPE_CHECKING:
+    from perfpy.symbols.caches.column_files import ColumnFiles
     from perfpy.symbols.caches.symbol_cache import SymbolCache
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.symbol_table import Symbols
 
 _BIG: Final = 20_000  # symbols
+_SLOW_CRC: Final = 16 << 20  # bytes
 
 
 def symbols_of(symbol_file: ElfFile, runtime: ElfFile, cache: SymbolCache | None) -> Symbols:
@@ -32,6 +37,18 @@ def symbols_of(symbol_file: ElfFile, runtime: ElfFile, cache: SymbolCache | None
     symbols = elf_symbols.collect(symbol_file, runtime)
     cache.store(key, symbols.with_columns(sources=(b"",) * len(tables)), table=symbols.source)
     return symbols
+
+
+def crc_of(file: ElfFile, cache: ColumnFiles | None) -> int:
+    """Return the CRC32 of a whole file; of a large one, which takes a second for a GB, from the cache if possible."""
+    key = key_of("crc", file) if cache and len(file.content) > _SLOW_CRC else ""
+    columns = cache.columns(key) if cache and key else None
+    if columns and len(columns.get("crc", ())) == 1:
+        return int(columns["crc"][0])
+    crc = crc_of_content(file)
+    if cache and key:
+        cache.keep(key, {"crc": np.array([crc], np.uint32)})
+    return crc
 
 
 def key_of(kind: str, *files: ElfFile) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import zlib
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -31,6 +32,7 @@ _DEBUG_ROOT: Final = "/usr/lib/debug"
 # perf's letters for the origin of symbols (report -v).
 _CACHED: Final = "B"
 _AT_PATH: Final = "d"
+_DEBUG_FILES: Final = "lfuxo"  # separate debug files that only a name leads to
 #: the origin of symbols stored in the recording or in a perf map
 KEPT: Final = "j"
 
@@ -98,24 +100,33 @@ class SymbolOptions(NamedTuple):
         return paths.build_id_cache()
 
 
+def crc_of_content(file: ElfFile) -> int:
+    """Return the CRC32 of a whole file."""
+    return zlib.crc32(file.content)
+
+
 class DsoFiles:
     """The files of one dso.
 
     Attributes:
+        crc_of: returns the CRC32 of a file.
         symbols: the file with symbols, None if none fits.
         runtime: the file that was mapped, None if none fits.
         looked: every path that was tried.
         original: the file at the recorded path, of any build.
         unreadable: damaged files and the reason, by path.
+        refused: files of another build and the reason, by path.
         origin: perf's letter for the kind of path of `symbols`; "!" without symbols.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, crc_of: Callable[[ElfFile], int] = crc_of_content) -> None:
+        self.crc_of = crc_of
         self.symbols: ElfFile | None = None
         self.runtime: ElfFile | None = None
         self.looked: list[str] = []
         self.original: ElfFile | None = None
         self.unreadable: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
         self.origin = "!"
         self._shared_values: dict[object, Any] = {}
 
@@ -137,6 +148,7 @@ def find(
     client: debuginfod.Client | None = None,
     stored: bytes | None = None,
     stored_symbols: bytes | None = None,
+    crc_of: Callable[[ElfFile], int] = crc_of_content,
 ) -> DsoFiles:
     """Return the files of a user-space dso.
 
@@ -146,12 +158,13 @@ def find(
         client: queried for files that no path has.
         stored: the file stored in the recording. A file on disk with the same build-id is preferred: it may have lines, too.
         stored_symbols: the file with symbols stored in the recording.
+        crc_of: returns the CRC32 of a file, perhaps from a cache.
     """
-    files = DsoFiles()
+    files = DsoFiles(crc_of)
     if stored and not dso.build_id:
         return _use_stored(dso, files, stored, stored_symbols)
     if dso.identity and not options.root:
-        return _find_identified(dso, dso.identity, options, client)
+        return _find_identified(dso, dso.identity, options, client, files)
     files.original = _read_recorded_path(dso, options.root, files)
     build_id = dso.build_id or (files.original.build_id if files.original else "")
     for candidates in (_candidates(dso, build_id, options, files.original), last_resorts(dso, options)):
@@ -168,9 +181,8 @@ def find(
     return files
 
 
-def _find_identified(dso: Dso, identity: FileId, options: SymbolOptions, client: debuginfod.Client | None) -> DsoFiles:
+def _find_identified(dso: Dso, identity: FileId, options: SymbolOptions, client: debuginfod.Client | None, files: DsoFiles) -> DsoFiles:
     """Return the files of a dso whose device and inode are known. A file of the same name is not taken instead."""
-    files = DsoFiles()
     try:
         files.original = open_mapped(dso.name, identity, dso.pids)
     except FileNotFoundError as error:
@@ -214,9 +226,24 @@ def _read_recorded_path(dso: Dso, root: str, files: DsoFiles) -> ElfFile | None:
 def _search(candidates: Iterator[tuple[str, str]], build_id: str, files: DsoFiles) -> None:
     """Try paths until both the symbols and the mapped file are found."""
     for origin, path in candidates:
-        _assign(_open(path, build_id, files), files, origin)
+        file = _open(path, build_id, files)
+        if file and not build_id and origin in _DEBUG_FILES and not _has_linked_crc(file, files):
+            continue
+        _assign(file, files, origin)
         if files.symbols and files.runtime:
             return
+
+
+def _has_linked_crc(file: ElfFile, files: DsoFiles) -> bool:
+    """Whether a debug file has the CRC in the program's .gnu_debuglink, or the program has none. gdb refuses other files, too."""
+    program = files.original
+    expected = program.debuglink_crc() if program and file is not program else None
+    if program is None or expected is None:
+        return True
+    if files.crc_of(file) == expected:
+        return True
+    files.refused[file.path] = f"belongs to another build of {program.path} (the CRC in .gnu_debuglink differs); it is not used"
+    return False
 
 
 def _assign(file: ElfFile | None, files: DsoFiles, origin: str) -> None:

@@ -224,6 +224,16 @@ class ElfFile:
         section = self.section(name)
         return bytes(self.data(section)[:_LINK_MOST]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape") if section else ""
 
+    def debuglink_crc(self) -> int | None:
+        """Return the CRC32 in .gnu_debuglink, of the whole debug file; None if there is none.
+
+        It follows the name, at the next multiple of four bytes, in the file's byte order.
+        """
+        section = self.section(".gnu_debuglink")
+        data = bytes(self.data(section)[: _LINK_MOST + 8]) if section else b""
+        crc = data[(data.find(b"\0") + 4) & ~3 :][:4] if b"\0" in data else b""
+        return int(struct.unpack(self.endian + "I", crc)[0]) if len(crc) == 4 else None
+
     def _table(self, layout: Fields, offset: int, count: int) -> NDArray[Any]:
         kind = self.dtype(layout)
         if offset + count * kind.itemsize > len(self._buffer):

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Final
 from perfpy.symbols.files import debug_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfpy.symbols.dso import Dso, DsoKind
     from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import DsoFiles, SymbolOptions
+    from perfpy.symbols.files.elf import ElfFile
 
 #: bytes of open files; data parsed from them may take as much again
 _LIMIT: Final = 1 << 30
@@ -25,15 +28,21 @@ class SharedFiles:
         self._limit, self._size = limit, 0
         self._files: dict[tuple[str, DsoKind, str, SymbolOptions], DsoFiles] = {}
 
-    def find(self, dso: Dso, options: SymbolOptions, client: debuginfod.Client | None) -> DsoFiles:
+    def find(
+        self,
+        dso: Dso,
+        options: SymbolOptions,
+        client: debuginfod.Client | None,
+        crc_of: Callable[[ElfFile], int] = debug_files.crc_of_content,
+    ) -> DsoFiles:
         """Return the files of a user-space dso; see debug_files.find."""
         key = dso.name, dso.kind, dso.build_id, options
         files = self._files.get(key)
         if files is None:
-            files = debug_files.find(dso, options, client)
+            files = debug_files.find(dso, options, client, crc_of=crc_of)
             self._keep(key, files)
         if files.runtime is None and any(debug_files.last_resorts(dso, options)):
-            return debug_files.find(dso, options, client)  # only this dso's pids lead to the file of a running process
+            return debug_files.find(dso, options, client, crc_of=crc_of)  # only this dso's pids lead to the file of a running process
         return files
 
     def _keep(self, key: tuple[str, DsoKind, str, SymbolOptions], files: DsoFiles) -> None:

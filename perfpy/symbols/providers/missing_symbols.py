@@ -41,6 +41,16 @@ class UnreadableFile(NamedTuple):
         return f"{self.path} cannot be read: {self.reason}"
 
 
+class RefusedFile(NamedTuple):
+    """A file that is not the recorded one, or not its debug file, and the reason: the rest of a sentence that begins with the path."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}"
+
+
 def advice(dso: Dso, *, restricted: bool = False, is_found: bool = False) -> str:
     """Return the remedy for missing symbols. `restricted`: the kernel hides addresses; `is_found`: the file exists, but is stripped."""
     match dso.kind:

@@ -110,7 +110,7 @@ class DividedListing:
         if batch is None:
             return None
         lines = make(batch)
-        files = [str(file) for file in self._symbolizer.unreadable()]
+        files = [str(file) for file in self._symbolizer.unusable()]
         counts = self._unwound.take_truncated_stacks() if self._unwound else []
         return _Done(lines, counts, [*self._recording.data.warnings[warning_count:], *files])
 

@@ -192,18 +192,20 @@ def test_split_units_of_another_build_are_not_taken(tmp_path: Path) -> None:
     assert file.flaws == ["its debug information is partly in 'a.dwo', which is not here"]
 
 
-def test_functions_in_the_supplementary_file_of_dwz_are_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("linked", "is_taken"), [("aa" * 20, True), ("bb" * 20, False), ("", False)])
+def test_functions_in_the_supplementary_file_of_dwz_are_found_if_it_is_of_this_build(tmp_path: Path, linked: str, is_taken: bool) -> None:
     shared = function("shared")
     common = Dies(Die(dwarf.TAG_PARTIAL_UNIT, children=[shared]))
-    identity = "aa" * 20
-    (tmp_path / "common").write_bytes(common.elf().build_id(identity).build())
+    (tmp_path / "common").write_bytes(common.elf().build_id("aa" * 20).build())
     root = with_bounds(
         unit(function("main", (0x1000, 0x1100), inlined(shared, (0x1000, 0x1010), form=dwarf.FORM_GNU_REF_ALT)), low_pc=None)
     )
-    link = b"common\0" + bytes.fromhex(identity)
+    link = b"common\0" + bytes.fromhex(linked)
     path = tmp_path / "program"
     path.write_bytes(Dies(root).elf().section(".gnu_debugaltlink", link, flags=0).build())
-    assert found(InlineFinder(UnitIndex(DebugSections(ElfFile(str(path))))), 0x1000) == [[("shared", 0), ("main", 0)]]
+    file = ElfFile(str(path))
+    assert found(InlineFinder(UnitIndex(DebugSections(file))), 0x1000) == [[("shared" if is_taken else "", 0), ("main", 0)]]
+    assert bool(file.flaws) is not is_taken
 
 
 @pytest.mark.parametrize("sibling", [False, True])

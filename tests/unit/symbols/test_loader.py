@@ -62,7 +62,7 @@ def test_functions_of_all_maps_together_are_bounded(tmp_path: Path, monkeypatch:
     source = timeline(*((0, record) for pid in (1, 2, 3) for record in (comm(pid, "node"), mmap(pid, CODE, 0x1000, "//anon"))))
     symbolizer = Symbolizer(source, SymbolOptions())
     assert [len(symbolizer.symbols_of(number, np.array([CODE], np.uint64))[0]) for number in range(3)] == [2, 1, 0]
-    assert {file.reason for file in symbolizer.unreadable()} == {"too many functions in perf maps; the later ones have no names"}
+    assert {file.reason for file in symbolizer.unusable()} == {"too many functions in perf maps; the later ones have no names"}
 
 
 def with_kept(files: dict[str, bytes]) -> Symbolizer:
@@ -82,7 +82,7 @@ def test_a_file_that_a_recording_brings_along_needs_no_path():
 def test_a_damaged_one_is_reported():
     symbolizer = with_kept({PROGRAM: Elf().text().build()[:40]})
     assert frames(symbolizer, (PID, CODE + 4, 1))[0].symbol == "-"
-    assert [file.path for file in symbolizer.unreadable()] == [PROGRAM]
+    assert [file.path for file in symbolizer.unusable()] == [PROGRAM]
 
 
 def test_files_that_are_no_programs_are_skipped():

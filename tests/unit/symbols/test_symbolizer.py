@@ -10,6 +10,7 @@ import re
 import struct
 import sys
 import threading
+import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -150,6 +151,46 @@ def test_separate_symbols_of_another_build_are_passed_over(root: Path):
     assert symbol(root, mapped(build_id=ID)) == "exported"
 
 
+def linked(crc: int, *, endian: str = "<", build_id: str = "") -> Elf:
+    """A program without internal names, and the CRC of its debug file."""
+    link = b"prog.sym\0\0\0\0" + struct.pack(endian + "I", crc)
+    return program("exported", table=".dynsym", build_id=build_id).section(".gnu_debuglink", link, flags=0)
+
+
+@pytest.mark.parametrize("place", ["/opt/prog.sym", "/opt/.debug/prog.sym", "/usr/lib/debug/opt/prog.sym", "/usr/lib/debug/opt/prog.debug"])
+def test_a_debug_file_without_build_id_is_taken_with_the_crc_of_the_link_only(root: Path, place: str):
+    debug = program("internal").build()
+    put(root, place, debug)
+    put(root, "/opt/prog", linked(zlib.crc32(debug)).build())
+    assert symbol(root, mapped()) == "internal"
+    put(root, "/opt/prog", linked(zlib.crc32(debug) ^ 1).build())
+    symbolizer = Symbolizer(mapped(), SymbolOptions(symfs=str(root)))
+    assert frames(symbolizer, (1, 0x401004, 1))[0].symbol == "exported"
+    reason = f"belongs to another build of {root}/opt/prog (the CRC in .gnu_debuglink differs); it is not used"
+    assert [str(file) for file in symbolizer.unusable()] == [f"{root}{place} {reason}"]
+
+
+def test_the_next_debug_file_is_taken_if_the_first_has_another_crc(root: Path):
+    debug = program("internal").build()
+    put(root, "/opt/prog.sym", program("stale").build())
+    put(root, "/opt/.debug/prog.sym", debug)
+    put(root, "/opt/prog", linked(zlib.crc32(debug)).build())
+    assert symbol(root, mapped()) == "internal"
+
+
+def test_equal_build_ids_prove_a_debug_file_whose_crc_differs(root: Path):
+    """Tools that change debug files (dwz, for example) leave the CRC of the link as it was."""
+    put(root, "/opt/prog", linked(1, build_id=ID).build())
+    put(root, "/opt/prog.sym", program("internal", build_id=ID).build())
+    assert symbol(root, mapped()) == "internal"
+
+
+def test_a_link_without_a_crc_proves_nothing_and_refuses_nothing(root: Path):
+    put(root, "/opt/prog", program("exported", table=".dynsym").section(".gnu_debuglink", b"prog.sym", flags=0).build())
+    put(root, "/opt/prog.sym", program("internal").build())
+    assert symbol(root, mapped()) == "internal"
+
+
 def test_a_file_in_the_build_id_cache_needs_no_original(root: Path):
     put(root, f"/.debug/.build-id/ab/{ID[2:]}/elf", program("f", build_id=ID).build())
     assert symbol(root, mapped(build_id=ID)) == "f"
@@ -175,7 +216,7 @@ def test_a_damaged_file_gives_no_names(root: Path):
 def unreadable(root: Path, source: TaskTimeline) -> list[str]:
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
     frames(symbolizer, (1, 0x401004, 1))
-    return [str(file).removeprefix(str(root)) for file in symbolizer.unreadable()]
+    return [str(file).removeprefix(str(root)) for file in symbolizer.unusable()]
 
 
 def test_a_damaged_file_is_named_with_the_reason(root: Path):
@@ -215,7 +256,7 @@ def test_a_damaged_kernel_or_module_is_named(tmp_path: Path):
     source = timeline((0, kernel_mmap(KERNEL, 0x1000, pgoff=KERNEL)), (0, kernel_mmap(0xFFFFFFFFC0100000, 0x1000, "/lib/modules/my.ko")))
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(tmp_path), vmlinux=str(tmp_path / "vm")))
     frames(symbolizer, (1, KERNEL + 4, 1), mode=MISC_KERNEL)
-    assert [os.path.basename(file.path) for file in symbolizer.unreadable()] == ["vm", "my.ko"]
+    assert [os.path.basename(file.path) for file in symbolizer.unusable()] == ["vm", "my.ko"]
 
 
 def test_a_program_in_a_folder_of_tmp_that_looks_like_a_perf_map_is_a_program(root: Path):

@@ -50,6 +50,27 @@ def test_files_are_read_once(tmp_path: Path, table: str, monkeypatch: pytest.Mon
         assert getattr(first, column).tolist() == getattr(second, column).tolist()
 
 
+def test_the_crc_of_a_large_file_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    computed: list[str] = []
+
+    def crc_of(file: ElfFile) -> int:
+        computed.append(file.path)
+        return 7
+
+    monkeypatch.setattr(elf_cache, "crc_of_content", crc_of)
+    file, cache = written(tmp_path / "prog.debug", "one"), SymbolCache(str(tmp_path / "cache"))
+    assert [elf_cache.crc_of(file, cache), elf_cache.crc_of(file, cache)] == [7, 7]
+    assert len(computed) == 2  # small files are not cached
+    monkeypatch.setattr(elf_cache, "_SLOW_CRC", 0)
+    assert [elf_cache.crc_of(file, cache), elf_cache.crc_of(file, cache)] == [7, 7]
+    assert len(computed) == 3
+    os.utime(file.path, (1, 1))
+    elf_cache.crc_of(file, cache)
+    assert len(computed) == 4
+    elf_cache.crc_of(file, None)
+    assert len(computed) == 5
+
+
 def test_another_file_at_the_path_is_read_anew(tmp_path: Path):
     cache = SymbolCache(str(tmp_path / "cache"))
     for number, name in enumerate(("one", "two", "six")):  # of the same build-id and size

@@ -32,9 +32,9 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     find = debug_files.find
 
-    def noting(dso: Dso, *rest: Any) -> debug_files.DsoFiles:
+    def noting(dso: Dso, *rest: Any, **options: Any) -> debug_files.DsoFiles:
         names.append(dso.name)
-        return find(dso, *rest)
+        return find(dso, *rest, **options)
 
     monkeypatch.setattr(debug_files, "find", noting)
     return names

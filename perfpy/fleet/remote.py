@@ -209,7 +209,7 @@ def _in_time(name: str, open_pieces: Callable[[], Iterator[Any]]) -> Iterator[An
 
 def _reason(error: BaseException) -> str:
     """Return an error's reason in one line."""
-    if isinstance(error, URLError) and isinstance(error.reason, BaseException):
-        return _reason(error.reason)
+    if isinstance(error, URLError):
+        return _reason(error.reason) if isinstance(error.reason, BaseException) else str(error.reason)
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text.splitlines()[0]

@@ -7,6 +7,7 @@ because a server can send a byte now and then.
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import math
 import socket
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _FILE: Final = "file://"
+_LONGEST_SIZE: Final = 19  # digits of a Content-Length
 
 
 class _Watch:
@@ -93,9 +95,18 @@ def _watch_connection(connection: Any, watch: _Watch) -> Any:
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
+    def http_error_302(self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any) -> Any:
+        fp.close()  # urllib would read its body into memory, however long it is
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except ValueError:  # the user's own address was valid
+            raise urllib.error.URLError("redirected to a malformed address") from None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> Any:
         if not newurl.lower().startswith(("http://", "https://")):
-            raise urllib.error.URLError(f"redirected to {newurl[:8]}")
+            raise urllib.error.URLError("redirected to an address that is not http or https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -117,10 +128,15 @@ class Answer:
             self._watch.close()
 
     def read(self, most: int, seconds: float) -> bytes:
-        """Return the next bytes, b"" at the end. Raises TimeoutError if none arrive in time."""
+        """Return the next bytes, b"" at the end. Raises TimeoutError if none arrive in time, OSError for a malformed or truncated body."""
         if self._watch:
             self._watch.allow(seconds)
-        piece = bytes(self._body.read1(most))
+        try:
+            piece = bytes(self._body.read1(most))
+        except http.client.HTTPException as error:  # of a body in chunks
+            if not (self._watch and self._watch.late):
+                raise _malformed(error) from None
+            piece = b""
         if self._watch and self._watch.late:
             raise TimeoutError(f"{self.url}: too slow")
         return piece
@@ -133,7 +149,7 @@ def get(url: str, seconds: float) -> Answer | None:
     watch = _Watch(seconds)
     try:
         body = _opener(watch).open(url, timeout=seconds if math.isfinite(seconds) else None)
-        return Answer(url, body, int(body.headers.get("Content-Length") or 0), watch)
+        return Answer(url, body, _announced_size(body.headers), watch)
     except urllib.error.HTTPError as refusal:
         refusal.close()
         watch.close()
@@ -141,7 +157,7 @@ def get(url: str, seconds: float) -> Answer | None:
     except BaseException as error:
         watch.close()
         if isinstance(error, http.client.HTTPException):  # a malformed head, or one truncated by the limit
-            raise OSError(f"{url}: {error!r}") from None
+            raise _malformed(error) from None
         raise
 
 
@@ -165,6 +181,21 @@ def post(url: str, data: bytes, kind: str, seconds: float) -> None:
         raise OSError(f"too slow: no answer in {seconds:.0f} s" if watch.late else f"no HTTP answer: {error!r}") from None
     finally:
         watch.close()
+
+
+def _announced_size(headers: Any) -> int:
+    """Return the size of a body, 0 if unknown. Raises OSError for a Content-Length that is not a number."""
+    text = str(headers.get("Content-Length") or "0").strip()
+    if headers.get("Transfer-Encoding"):  # overrides Content-Length (RFC 9112, 6.3)
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_SIZE):
+        raise OSError(errno.EPROTO, "malformed HTTP answer (Content-Length)")
+    return int(text)
+
+
+def _malformed(error: http.client.HTTPException) -> OSError:
+    """Return the error of an answer that is not HTTP. It contains no text of the server, and not the address, which may have a password."""
+    return OSError(errno.EPROTO, f"malformed HTTP answer ({type(error).__name__})")
 
 
 def _opener(watch: _Watch, *, follows: bool = True) -> urllib.request.OpenerDirector:

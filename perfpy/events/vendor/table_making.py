@@ -134,14 +134,14 @@ class _Address(_Folder):
             raise OSError(str(error)) from None
         if answer is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        pieces, size = list[bytes](), 0
+        data = bytearray()  # a list of pieces takes 30 times the memory if the server sends single bytes
         with answer:
-            while size <= _LARGEST and (piece := answer.read(_PIECE, end - time.monotonic())):
-                pieces.append(piece)
-                size += len(piece)
+            while len(data) <= _LARGEST and (piece := answer.read(_PIECE, end - time.monotonic())):
+                data += piece
+        size = len(data)
         if size > _LARGEST or size < answer.size:
             raise OSError(f"{name} is larger than {_LARGEST} bytes" if size > _LARGEST else f"{name} ends after {size} bytes")
-        return b"".join(pieces)
+        return bytes(data)
 
     def beside(self, top: str) -> list[str]:
         """Return no files: a URL cannot be listed."""
@@ -178,8 +178,11 @@ def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
     for top in ("", f"arch/{architecture}", architecture, f"{_IN_KERNEL}/{architecture}"):
         try:
             text = files.read(os.path.join(top, "mapfile.csv"))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as error:  # the other places of a silent server would take a minute each
+            reason = error.strerror or getattr(error, "reason", error)
+            raise UsageError(f"--update-events: cannot read mapfile.csv in {files.path}: {reason}") from None
         rows = csv.reader(line for line in text.decode("utf-8", "replace").splitlines() if line and not line.startswith("#"))
         return top, [row for row in rows if len(row) >= 4 and row[0] != "Family-model"]
     raise UsageError(f"--update-events: no mapfile.csv in {files.path}, nor for {architecture} in arch/; {_ORIGIN}")

@@ -46,6 +46,17 @@ class _Answers(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", "file:///etc/passwd")
             self.end_headers()
             return
+        if name == "/malformed":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\ncut off")
+            return
+        if name == "/headless":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200)
+            return
+        if name in ("/abroad", "/nowhere"):
+            self.send_response(302)
+            self.send_header("Location", "ftp://127.0.0.1/x" if name == "/abroad" else "http://[::1")
+            self.end_headers()
+            return
         if not name.endswith(".data"):
             self.send_error(404)
             return
@@ -117,6 +128,21 @@ def test_recordings_that_cannot_be_fetched_are_skipped_and_reported(here: list[s
     assert reasons["/gone"] == "the server does not return it"
     assert reasons["/cut.data"].startswith("truncated after ")
     assert reasons["/elsewhere"] == "the server does not return it"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("malformed", "malformed HTTP answer (IncompleteRead)"),
+        ("headless", "malformed HTTP answer (HTTPException)"),
+        ("abroad", "redirected to an address that is not http or https"),
+        ("nowhere", "redirected to a malformed address"),
+    ],
+)
+def test_a_server_that_lies_is_reported_in_one_line(server: str, name: str, reason: str) -> None:
+    with pytest.raises(BadPerfDataError) as caught:
+        Fetched(f"{server}/{name}?signature=abc")
+    assert str(caught.value) == f"{server}/{name}: cannot fetch: {reason}"
 
 
 def test_slow_downloads_time_out(server: str, monkeypatch: pytest.MonkeyPatch) -> None:

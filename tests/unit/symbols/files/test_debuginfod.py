@@ -116,6 +116,57 @@ def test_a_file_that_was_cut_is_not_kept(serve, tmp_path: Path):
     assert left(tmp_path) == []
 
 
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        CHUNKED + b"\r\n100\r\ncut off",
+        CHUNKED + b"\r\n",
+        CHUNKED + b"\r\nno number\r\n",
+        CHUNKED + b"\r\n-5\r\nabc\r\n0\r\n\r\n",
+        CHUNKED + b"\r\n" + b"1" * 70_000,
+        size(-5) + b"abc",
+        HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nabc",
+        HEAD + b"Content-Length: 1_0\r\n\r\n0123456789",
+    ],
+    ids=["cut chunk", "no chunk", "no size of a chunk", "negative chunk", "endless size", "negative", "many digits", "underscore"],
+)
+def test_a_malformed_answer_is_the_servers_failure(serve, answer: bytes, tmp_path: Path):
+    serve(say(answer))
+    client = Client()
+    assert client.fetch(ID) == ""
+    assert (client.servers, left(tmp_path)) == ([], [])
+
+
+def test_a_size_beside_chunks_is_ignored(serve):
+    serve(say(CHUNKED + b"Content-Length: 1000\r\n\r\n3\r\nabc\r\n0\r\n\r\n"))
+    assert Path(Client().fetch(ID)).read_bytes() == b"abc"
+
+
+def test_the_body_of_a_redirection_is_not_read(serve, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEBUGINFOD_TIMEOUT", "2")
+    sent = 0
+
+    def redirect(client: socket.socket) -> None:
+        nonlocal sent
+        client.sendall(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n")
+        while sent < 1 << 30:
+            sent += client.send(bytes(1 << 20))
+
+    serve(redirect)
+    assert Client().fetch(ID) == ""
+    assert sent < 64 << 20  # the sockets' buffers take some
+
+
+@pytest.mark.parametrize("place", ["http://[::1", "http://127.0.0.1:99999999/", "http://127.0.0.\u0661/", "http://" + "a" * 70 + "/"])
+def test_a_malformed_redirection_is_the_servers_failure(serve, place: str):
+    url = serve(say(f"HTTP/1.1 302 Found\r\nLocation: {place}\r\n\r\n".encode()))
+    with pytest.raises(OSError, match=r"malformed|refused|name"):
+        get(url, 5)
+
+
 @pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/x", "/etc/passwd#%s"])
 def test_redirections_stay_on_the_web(serve, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DEBUGINFOD_TIMEOUT", "1")  # the server answers once: a redirection to itself waits until then

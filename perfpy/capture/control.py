@@ -92,6 +92,7 @@ class Control:
             raise UsageError(f"--control {text}: expected fd:N[,M] or fifo:PATH[,PATH]")
         self._owned: list[int] = []
         self._pending = b""
+        self._was_answered = True
         if kind == "fd":
             self.fd, self._ack_fd = _number(text, inward), _number(text, outward) if comma else -1
         else:
@@ -134,8 +135,11 @@ class Control:
             if not _takes(self._ack_fd):
                 raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             os.write(self._ack_fd, _ACK)
+            self._was_answered = True
         except OSError as error:
-            print(f"cannot write an answer for --control: {error.strerror}", file=sys.stderr)
+            if self._was_answered:  # a writer that never reads the answers would fill standard error
+                print(f"cannot write an answer for --control: {error.strerror}", file=sys.stderr)
+            self._was_answered = False
 
     def close(self) -> None:
         """Close the fifos."""

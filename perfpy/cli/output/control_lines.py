@@ -30,18 +30,19 @@ def event_lines(events: Sequence[OpenEvent], option: str) -> str:
     """Return a line for each event (-g: each group). option is "", -v, -g or -F."""
     if option == "-g":
         return "\n".join(_group(event, events) for event in events if event.is_leader)
-    return "\n".join(event.name + _details(event, events, option) for event in events)
+    names = _Names(events) if option == "-v" else None
+    return "\n".join(event.name + _details(event, option, names) for event in events)
 
 
-def _details(event: OpenEvent, events: Sequence[OpenEvent], option: str) -> str:
+def _details(event: OpenEvent, option: str, names: _Names | None) -> str:
     attr = event.attr
     if option == "-F":
         return f": {'sample_freq' if attr.freq else 'sample_period'}={attr.sample_freq}"
-    if option != "-v":
+    if names is None:
         return ""
     from perfpy.views.metadata.attr import attr_fields
 
-    return ": " + ", ".join(f"{label}: {value}" for label, value in attr_fields(attr, _Names(events)))
+    return ": " + ", ".join(f"{label}: {value}" for label, value in attr_fields(attr, names))
 
 
 def _group(leader: OpenEvent, events: Sequence[OpenEvent]) -> str:

@@ -181,8 +181,7 @@ def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:  # the other places of a silent server would take a minute each
-            reason = error.strerror or getattr(error, "reason", error)
-            raise UsageError(f"--update-events: cannot read mapfile.csv in {files.path}: {reason}") from None
+            raise UsageError(f"--update-events: cannot read mapfile.csv in {files.path}: {error.strerror or error}") from None
         rows = csv.reader(line for line in text.decode("utf-8", "replace").splitlines() if line and not line.startswith("#"))
         return top, [row for row in rows if len(row) >= 4 and row[0] != "Family-model"]
     raise UsageError(f"--update-events: no mapfile.csv in {files.path}, nor for {architecture} in arch/; {_ORIGIN}")

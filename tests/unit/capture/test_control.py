@@ -117,3 +117,16 @@ def test_unread_answers_do_not_block_the_measurement(gone, capsys):
     assert capsys.readouterr().err.startswith("cannot write an answer for --control: ")
     for fd in (writing, inward, outward, *(() if gone else (reading,))):
         os.close(fd)
+
+
+def test_a_writer_that_reads_no_answer_is_reported_once(capsys):
+    """A line for each of its commands would fill standard error."""
+    reading, writing = os.pipe()
+    inward, outward = os.pipe()
+    os.close(reading)
+    with Control(f"fd:{inward},{writing}") as control:
+        for _ in range(5):
+            control.acknowledge(Command("ping"))
+    assert capsys.readouterr().err.count("cannot write an answer") == 1
+    for fd in (writing, inward, outward):
+        os.close(fd)

@@ -206,6 +206,7 @@ READERS = {
     "kernel/hardware/cpu_identity.py": "/proc/cpuinfo and /sys",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
+    "untrusted/judging.py": "it is the door",
     "untrusted/process_root.py": "it is the door",
     "untrusted/identified_file.py": "it is the door; /proc, and folders of mounts",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",

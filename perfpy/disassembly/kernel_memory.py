@@ -31,7 +31,7 @@ def code_of(start: int, end: int, path: str = "") -> ElfFile:
     """
     path = path or PATH
     try:
-        with open_regular(path) as memory:
+        with open_regular(path, of_kernel=path == PATH) as memory:
             headers = memory.read(_EHDR_SIZE)
             (offset,) = struct.unpack_from("=Q", headers, 32)
             size, count = struct.unpack_from("=2H", headers, 54)

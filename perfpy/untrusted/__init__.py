@@ -4,6 +4,7 @@ Recordings, ELF files, /proc of other users' processes and answers of servers ar
 the package uses only these modules:
 
 paths            names to paths
+judging          check a file before it is opened
 files            open regular files of trusted owners
 process_files    files that a process wrote about itself: owners, age
 process_root     files in another process's root, with its user's rights

@@ -1,7 +1,7 @@
 """Open files that others may have replaced.
 
-Opens regular files only. Raises OSError for FIFOs, devices and folders (which may block), for files of untrusted owners, and for files that
-are too large. Checks apply to the open descriptor, not to the name.
+Opens regular files only. Raises OSError for FIFOs, devices and folders, for files of untrusted owners, and for files that are too large.
+Checks apply to a descriptor, not to the name: see untrusted.judging.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 
+from perfpy.untrusted.judging import FLAGS, NODE, NotRegularFileError, open_judged, require_regular
 from perfpy.untrusted.paths import split_process
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -17,21 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import BinaryIO
 
+    from perfpy.untrusted.judging import Judge
+
 _WRITER_SECONDS = 5
 _MOST_LINKS = 8
 _SMALL = 16 << 20  # bytes
 _DENSE = 32  # bytes of a file for each one on the disk: file systems that compress store little less
 _BLOCK = 512  # bytes, of st_blocks
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class ForeignFileError(PermissionError):
     """A file of an untrusted owner."""
-
-
-class NotRegularFileError(OSError):
-    """A FIFO, a device, a folder or a socket instead of a file."""
 
 
 def trusted_file_owners() -> tuple[int, int]:
@@ -39,32 +37,30 @@ def trusted_file_owners() -> tuple[int, int]:
     return 0, os.geteuid()
 
 
-def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool = True, reader: int = 0) -> int:
-    """Open a regular file for reading, and return its descriptor. Raises OSError.
+def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool = True, reader: int = 0, of_kernel: bool = False) -> int:
+    """Open a regular file for reading, and return its descriptor. Other files are not opened. Raises OSError.
 
     Args:
         path: a path below /proc/PID/root (untrusted.paths.in_process) is opened inside that process's root.
         owners: user ids that may own the file (None: all); a symbolic link to it must then belong to root or the current user.
         follow: whether path may be a symbolic link.
         reader: the pid of a running process whose user must be able to read the file.
+        of_kernel: whether the file may be one of the kernel's, in /proc or /sys; only for paths that nobody else chose.
     """
-    fd = _open(path, follow and owners is None, reader)
+
+    def judge(state: os.stat_result, node: int) -> None:
+        require_regular(state, path, -1 if of_kernel else node)
+        if owners is not None and state.st_uid not in owners:
+            raise ForeignFileError(errno.EACCES, f"belongs to user {state.st_uid}", path)
+
+    fd = _open(path, follow and owners is None, reader, judge)
     for _ in range(_MOST_LINKS if follow else 0):
         if fd is not None:
             break
         path = trusted_target(path)
-        fd = _open(path, False, reader)
+        fd = _open(path, False, reader, judge)
     if fd is None:
         raise ForeignFileError(errno.ELOOP, "a symbolic link", path)
-    try:
-        state = os.fstat(fd)
-        if not stat.S_ISREG(state.st_mode):
-            raise NotRegularFileError(errno.EINVAL, "not a regular file", path)
-        if owners is not None and state.st_uid not in owners:
-            raise ForeignFileError(errno.EACCES, f"belongs to user {state.st_uid}", path)
-    except BaseException:
-        os.close(fd)
-        raise
     return fd
 
 
@@ -105,30 +101,28 @@ def append_to_ours(path: str, data: bytes) -> None:
         os.close(fd)
 
 
-def _open(path: str, follow: bool, reader: int) -> int | None:
-    """Open for reading; return None if path is a symbolic link and must not be followed."""
-    flags = _FLAGS if follow else _FLAGS | os.O_NOFOLLOW
-    try:
-        inside = split_process(path)
-        if reader or inside:
-            from perfpy.untrusted import process_root
+def _open(path: str, follow: bool, reader: int, judge: Judge) -> int | None:
+    """Open for reading; return None if path is a symbolic link and must not be followed. judge: see open_judged."""
+    inside = split_process(path)
+    if reader or inside:
+        from perfpy.untrusted import process_root
 
-            if inside:
-                return process_root.open_in_process(*inside, follow=follow)
-            if reader:
-                return process_root.run_as_user_of(reader, lambda: os.open(path, flags))
-        return os.open(path, flags)
-    except OSError as error:
-        if error.errno == errno.ELOOP and not follow:
-            return None
-        if error.errno == errno.EISDIR:
-            raise NotRegularFileError(errno.EINVAL, "not a regular file", path) from None
-        raise
+        if inside:
+            return process_root.open_in_process(*inside, judge, follow=follow)
+        return process_root.run_as_user_of(reader, lambda: open_judged(path, judge, follow=follow))
+    return open_judged(path, judge, follow=follow)
 
 
 def trusted_target(path: str) -> str:
     """Return the target of a symbolic link of root or the current user. Raises ForeignFileError for other owners' links."""
-    link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
+    inside = split_process(path)
+    if inside:
+        from perfpy.untrusted import process_root
+
+        with process_root.ProcessRoot(inside[0]) as root:
+            link: int | None = root.open(inside[1], os.O_PATH | os.O_NOFOLLOW)
+    else:
+        link = os.open(path, NODE | os.O_NOFOLLOW) if NODE else None
     try:
         state = os.lstat(path) if link is None else os.fstat(link)
         if state.st_uid not in trusted_file_owners():
@@ -137,7 +131,9 @@ def trusted_target(path: str) -> str:
     finally:
         if link is not None:
             os.close(link)
-    return text if text.startswith("/") else f"{os.path.dirname(path)}/{text}"
+    if text.startswith("/"):
+        return path.removesuffix(inside[1]) + text if inside else text
+    return f"{os.path.dirname(path)}/{text}"
 
 
 def require_dense(fd: int, path: str) -> None:
@@ -151,10 +147,16 @@ def require_dense(fd: int, path: str) -> None:
 
 
 def open_regular(
-    path: str, *, owners: Collection[int] | None = None, limit: int | None = None, follow: bool = True, reader: int = 0
+    path: str,
+    *,
+    owners: Collection[int] | None = None,
+    limit: int | None = None,
+    follow: bool = True,
+    reader: int = 0,
+    of_kernel: bool = False,
 ) -> BinaryIO:
     """Open a regular file for reading; see regular_fd. limit: the most bytes. Raises OSError."""
-    fd = regular_fd(path, owners=owners, follow=follow, reader=reader)
+    fd = regular_fd(path, owners=owners, follow=follow, reader=reader, of_kernel=of_kernel)
     if limit is not None:
         try:
             require_dense(fd, path)
@@ -166,9 +168,9 @@ def open_regular(
     return open(fd, "rb")
 
 
-def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int) -> bytes:
-    """Read a regular file completely, also files of /proc, which report no size. Raises OSError."""
-    with open_regular(path, owners=owners, limit=limit) as file:
+def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int, of_kernel: bool = False) -> bytes:
+    """Read a regular file completely, also files of /proc (of_kernel), which report no size. Raises OSError."""
+    with open_regular(path, owners=owners, limit=limit, of_kernel=of_kernel) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise _too_large(path, limit)
@@ -178,7 +180,7 @@ def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int
 def read_named(path: str, *, limit: int) -> bytes:
     """Read a file that an option names, like read_regular; it may also be an inherited pipe."""
     if not is_handed(path):
-        return read_regular(path, limit=limit)
+        return read_regular(path, limit=limit, of_kernel=True)
     with open(path, "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -191,19 +193,29 @@ def stream_fd(path: str) -> int:
 
     Raises NotRegularFileError for devices except /dev/null, TimeoutError for a FIFO without a writer.
     """
-    fd = os.open(path, _FLAGS)
+    if is_handed(path):
+        fd = os.open(path, FLAGS)
+    else:
+        opened = open_judged(path, lambda state, node: _require_stream(state, path, node))
+        assert opened is not None, "links are followed"
+        fd = opened
     try:
-        mode = os.fstat(fd).st_mode
-        if not is_handed(path):
-            if stat.S_ISFIFO(mode):
-                _await_writer(fd, path)
-            elif stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-                raise NotRegularFileError(errno.EINVAL, "a device, not a recording", path)
+        if not is_handed(path) and stat.S_ISFIFO(os.fstat(fd).st_mode):
+            _await_writer(fd, path)
         os.set_blocking(fd, True)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _require_stream(state: os.stat_result, path: str, node: int) -> None:
+    """Raise NotRegularFileError for a device, a socket or a file of the kernel."""
+    mode = state.st_mode
+    if stat.S_ISREG(mode):
+        require_regular(state, path, node)
+    elif not (stat.S_ISDIR(mode) or stat.S_ISFIFO(mode)):
+        raise NotRegularFileError(errno.EINVAL, "a socket, not a recording" if stat.S_ISSOCK(mode) else "a device, not a recording", path)
 
 
 def open_named(path: str, flags: int, mode: int = 0o600) -> int:

@@ -14,15 +14,16 @@ import contextlib
 import ctypes
 import errno
 import os
-import stat
 from typing import TYPE_CHECKING, Final
 
+from perfpy.untrusted.judging import open_node, require_regular
 from perfpy.untrusted.other_user import rights_of, run_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from perfpy.untrusted.judging import Judge
     from perfpy.untrusted.other_user import Result
 
 _OPENAT2: Final = 437  # on all architectures but alpha
@@ -90,10 +91,10 @@ def run_as_user_of(pid: int, function: Callable[[], Result]) -> Result:
     return run_as(rights, function)
 
 
-def open_in_process(pid: int, path: str, *, follow: bool = True) -> int:
-    """Open a regular file inside the root of a process for reading: see ProcessRoot.open_regular. Raises OSError."""
+def open_in_process(pid: int, path: str, judge: Judge | None = None, *, follow: bool = True) -> int | None:
+    """Open a file inside the root of a process for reading; see judging.open_judged. judge: by default, regular files pass."""
     with ProcessRoot(pid) as root:
-        return root.open_regular(path, follow=follow)
+        return root.run(lambda fd: _open_judged_beneath(fd, path, judge, follow))
 
 
 def open_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
@@ -112,14 +113,16 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
 
 def open_regular_beneath(root: int, path: str, *, follow: bool = True) -> int:
     """Open a regular file for reading as if the folder of the descriptor `root` were /. A FIFO or a device is not touched."""
+    fd = _open_judged_beneath(root, path, None, follow)
+    if fd is None:
+        raise OSError(errno.ELOOP, "a symbolic link", path)
+    return fd
+
+
+def _open_judged_beneath(root: int, path: str, judge: Judge | None, follow: bool) -> int | None:
     node = open_beneath(root, path, os.O_PATH if follow else os.O_PATH | os.O_NOFOLLOW)
     try:
-        state = os.fstat(node)
-        if stat.S_ISLNK(state.st_mode):
-            raise OSError(errno.ELOOP, "a symbolic link", path)
-        if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EISDIR, "not a regular file", path)  # or a FIFO, a device
-        return os.open(f"/proc/self/fd/{node}", os.O_RDONLY | _SAFE)
+        return open_node(node, path, judge or (lambda state, descriptor: require_regular(state, path, descriptor)))
     finally:
         os.close(node)
 

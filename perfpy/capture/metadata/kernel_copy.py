@@ -42,10 +42,10 @@ class Range(NamedTuple):
 def copy_kernel(recording: Folder, name: str, proc: str = "/proc") -> None:
     """Write a folder of this name in that of a recording. Raises PerfError if the kernel denies access."""
     try:
-        with open_regular(f"{proc}/{KCORE}") as memory:
-            with open_regular(f"{proc}/{KALLSYMS}") as file:
+        with open_regular(f"{proc}/{KCORE}", of_kernel=True) as memory:
+            with open_regular(f"{proc}/{KALLSYMS}", of_kernel=True) as file:
                 symbols = file.read()
-            with open_regular(f"{proc}/{_MODULES}") as file:
+            with open_regular(f"{proc}/{_MODULES}", of_kernel=True) as file:
                 modules = file.read()
             with recording.inner(name) as folder:
                 _write(folder, KALLSYMS, iter((symbols,)))

@@ -100,7 +100,7 @@ def _candidates(options: LatencyCommandOptions, command: list[str]) -> Iterator[
     from perfpy.untrusted.files import read_regular
 
     try:
-        maps = read_regular(f"/proc/{pid}/maps", limit=_MAPS_MOST).decode("utf-8", "surrogateescape")
+        maps = read_regular(f"/proc/{pid}/maps", limit=_MAPS_MOST, of_kernel=True).decode("utf-8", "surrogateescape")
         program = os.readlink(f"/proc/{pid}/exe")
     except OSError as error:
         raise PerfError(f"-p {pid}: {error.strerror}; it may have ended, or belong to another user") from None

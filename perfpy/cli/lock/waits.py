@@ -92,7 +92,7 @@ class LockInput:
         from perfpy.analysis.locks.callers import LockText
 
         try:
-            with open_regular(self._options.kallsyms or _KALLSYMS) as file:
+            with open_regular(self._options.kallsyms or _KALLSYMS, of_kernel=True) as file:
                 text = file.read(_LONGEST)
         except OSError:
             return LockText()

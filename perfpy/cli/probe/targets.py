@@ -117,6 +117,6 @@ def _client() -> debuginfod.Client | None:
 def read_kallsyms() -> str:
     """Return the running kernel's symbols. Raises ProbeError."""
     try:
-        return read_regular(KALLSYMS, limit=_KALLSYMS_MOST).decode("utf-8", "surrogateescape")
+        return read_regular(KALLSYMS, limit=_KALLSYMS_MOST, of_kernel=True).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise ProbeError(f"cannot read {KALLSYMS}: {error.strerror}; -k names a vmlinux", errno.ENOENT) from None

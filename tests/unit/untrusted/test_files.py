@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.symbols.files.elf import BadElfError, ElfFile
-from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, open_regular, read_named, read_regular, regular_fd, stream_fd
+from perfpy.untrusted import judging
+from perfpy.untrusted.files import (
+    ForeignFileError,
+    open_regular,
+    read_named,
+    read_regular,
+    regular_fd,
+    stream_fd,
+    trusted_file_owners,
+)
+from perfpy.untrusted.judging import NotRegularFileError, open_judged, require_regular
+from perfpy.untrusted.paths import in_process
+from tests.builders.opened_files import watch_opens
+from tests.builders.other_users import child
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +96,7 @@ def test_no_more_is_read_than_the_limit(tmp_path: Path):
     with pytest.raises(OSError, match="larger than"):
         read_regular(str(tmp_path / "file"), limit=4)
     with pytest.raises(OSError, match="larger than"):  # its size is 0 until it is read
-        read_regular("/proc/self/maps", limit=4)
+        read_regular("/proc/self/maps", limit=4, of_kernel=True)
 
 
 def test_an_inherited_pipe_is_read():
@@ -117,3 +131,137 @@ def test_devices_are_refused_as_streams():
     with pytest.raises(NotRegularFileError):
         stream_fd("/dev/zero")
     os.close(stream_fd("/dev/null"))
+
+
+# -- what is not regular is never opened --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With O_PATH and /proc, without /proc, without both as on macOS."""
+    if request.param == "no O_PATH":
+        monkeypatch.setattr(judging, "NODE", 0)
+    elif request.param == "no /proc":
+        real = os.open
+
+        def without_proc(path: str, *args: object, **named: object) -> int:
+            if str(path).startswith("/proc/self/fd/"):
+                raise FileNotFoundError(2, "No such file or directory", path)
+            return real(path, *args, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(os, "open", without_proc)
+    return str(request.param)
+
+
+every_way = pytest.mark.parametrize("ways", ["O_PATH", "no /proc", "no O_PATH"], indirect=True)
+
+
+@every_way
+@pytest.mark.parametrize("is_link", [False, True])
+def test_fifos_devices_and_sockets_are_not_opened(tmp_path: Path, fifo: str, is_link: bool, ways: str):
+    """Opening has effects: the writer of a FIFO goes on, a watchdog starts."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        terminal, device = os.openpty()
+        paths = [fifo, str(tmp_path / "socket"), os.ttyname(device)]
+        os.close(device)
+        names = paths
+        if is_link:
+            names = [str(tmp_path / f"link{index}") for index in range(len(paths))]
+            for name, path in zip(names, paths, strict=True):
+                os.symlink(path, name)
+        with watch_opens(*paths) as opened:
+            for name in names:
+                for follow in (True, False):
+                    with pytest.raises(OSError, match=r"not a regular file|a symbolic link"):
+                        regular_fd(name, follow=follow)
+                with pytest.raises(NotRegularFileError):
+                    regular_fd(name, owners=trusted_file_owners())
+        os.close(terminal)
+    assert opened == [], ways
+
+
+@every_way
+def test_a_regular_file_is_opened_once_through_links(tmp_path: Path, ways: str):
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "second").symlink_to(tmp_path / "link")
+    for name, owners in (("file", None), ("second", None), ("second", trusted_file_owners())):
+        with watch_opens(tmp_path / "file") as opened, open_regular(str(tmp_path / name), owners=owners) as file:
+            assert file.read() == b"content"
+        assert opened == [str(tmp_path / "file")], ways
+    with pytest.raises(ForeignFileError, match="a symbolic link"):
+        regular_fd(str(tmp_path / "link"), follow=False)
+    (tmp_path / "gone").symlink_to("nothing")
+    for name in ("gone", "none"):
+        with pytest.raises(FileNotFoundError):
+            regular_fd(str(tmp_path / name))
+
+
+@every_way
+def test_no_device_is_opened_as_a_recording(tmp_path: Path, ways: str):
+    """A user puts a link with the usual name of a recording where root runs `perfpy report`."""
+    terminal, device = os.openpty()
+    path = os.ttyname(device)
+    os.close(device)
+    (tmp_path / "perf.data").symlink_to(path)
+    with watch_opens(path) as opened, pytest.raises(NotRegularFileError, match="a device"):
+        stream_fd(str(tmp_path / "perf.data"))
+    os.close(terminal)
+    assert opened == [], ways
+
+
+@every_way
+@pytest.mark.parametrize("path", ["/proc/self/status", "/sys/kernel/notes", "/proc/kmsg"])
+def test_the_kernels_own_files_are_refused(path: str, tmp_path: Path, ways: str):
+    """Reading /proc/kmsg removes the messages, which the machine's log then lacks."""
+    if not os.access(path, os.R_OK):
+        pytest.skip(f"{path} is unreadable")
+    (tmp_path / "link").symlink_to(path)
+    for name in (path, str(tmp_path / "link")):
+        with pytest.raises(NotRegularFileError, match="a file of the kernel"):
+            regular_fd(name)
+    os.close(regular_fd(path, of_kernel=True))
+
+
+def test_files_without_a_disk_are_no_files_of_the_kernel():
+    """A memfd has no device and no blocks, as files of /proc."""
+    fd = os.memfd_create("program")
+    os.close(regular_fd(f"/proc/self/fd/{fd}"))
+    os.close(fd)
+
+
+def test_a_file_that_is_replaced_after_the_check_is_not_used(tmp_path: Path, fifo: str):
+    """With O_PATH, the file that was checked is opened. Without, another file is refused."""
+    path = tmp_path / "file"
+
+    def replace(state: os.stat_result, node: int) -> None:
+        require_regular(state, str(path), node)
+        if os.path.lexists(tmp_path / "next"):
+            os.rename(tmp_path / "next", path)
+
+    for is_old in (True, False):
+        path.write_bytes(b"checked")
+        (tmp_path / "next").write_bytes(b"another")
+        with pytest.MonkeyPatch.context() as patch:
+            if is_old:
+                patch.setattr(judging, "NODE", 0)
+                with pytest.raises(OSError, match="replaced while it was opened"):
+                    open_judged(str(path), replace)
+            else:
+                fd = open_judged(str(path), replace)
+                assert fd is not None
+                assert os.read(fd, 9) == b"checked"
+                os.close(fd)
+
+
+def test_links_of_a_process_lead_to_its_own_files(tmp_path: Path):
+    """A link of root in a container, to a path that the host has as well."""
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    (root / "etc" / "hostname").write_text("inside")
+    (root / "map").symlink_to("/etc/hostname")
+    if os.geteuid():
+        pytest.skip("needs root, to change the root")
+    with child(root, uid=0, gid=0) as pid, open_regular(in_process(pid, "/map"), owners=trusted_file_owners()) as file:
+        assert file.read() == b"inside"

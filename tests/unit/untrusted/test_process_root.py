@@ -91,7 +91,7 @@ def test_without_openat2_the_path_is_walked(container: int, monkeypatch: pytest.
 
 def test_the_own_root_is_opened_like_any_other(tmp_path: Path):
     (tmp_path / "file").write_text("mine")
-    with open(open_in_process(os.getpid(), str(tmp_path / "file"))) as file:
+    with open(open_in_process(os.getpid(), str(tmp_path / "file")) or -1) as file:
         assert file.read() == "mine"
     assert paths.split_process(f"/proc/{os.getpid()}/root{tmp_path}/file") == (os.getpid(), f"{tmp_path}/file")
     assert paths.split_process(f"/proc/self/root{tmp_path}") is None
@@ -116,7 +116,7 @@ def test_files_unreadable_for_the_processs_user_are_not_read(tmp_path: Path):
     (tmp_path / "secret").chmod(0o600)
     (tmp_path / "open").write_text("all's")
     with child(tmp_path) as pid:
-        assert os.read(open_in_process(pid, "/open"), 9) == b"all's"
+        assert os.read(open_in_process(pid, "/open") or -1, 9) == b"all's"
         with pytest.raises(PermissionError):
             open_in_process(pid, "/secret")
     assert (os.geteuid(), os.getegid()) == (0, 0)

@@ -15,6 +15,8 @@ KERNEL_NAME: Final = "[kernel.kallsyms]"
 GUEST_KERNEL_NAME: Final = "[guest.kernel.kallsyms]"
 MAP_HUGETLB: Final = 0x40000  # asm-generic/mman-common.h
 _KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
+#: memory that programs move their text to, in /proc/PID/maps; the name of usual anonymous memory is empty
+_MOVE_TARGETS: Final = ("/anon_hugepage", "/memfd:", "/dev/shm/", "/dev/hugepages/", "/dev/zero", "[anon:", "[anon_shmem:")
 
 
 def is_kernel_map(misc: int) -> bool:
@@ -45,6 +47,11 @@ def has_no_file(name: str) -> bool:
 def is_memory(name: str, flags: int = 0) -> bool:
     """Whether a mapping is memory instead of a file. `flags`: of mmap()."""
     return is_anonymous(name) or has_no_file(name) or bool(flags & MAP_HUGETLB)
+
+
+def is_move_target(path: str) -> bool:
+    """Whether a name in /proc/PID/maps is that of memory to which programs move their text."""
+    return not path or path.startswith(_MOVE_TARGETS)
 
 
 def shown_name(name: str, pid: int, flags: int, *, executable: bool) -> str:

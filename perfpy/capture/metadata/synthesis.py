@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import (
@@ -25,6 +26,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
 from perfpy.perfdata.container.bpf_programs import kernel_name, program_function_names
 from perfpy.symbols.files.live_process import seen_by
+from perfpy.symbols.mapped_names import is_move_target
 from perfpy.untrusted.files import read_regular, trusted_file_owners
 from perfpy.untrusted.folders import own
 
@@ -39,6 +41,7 @@ _KERNEL_PID: Final = 0xFFFFFFFF
 _ANONYMOUS: Final = "//anon"
 _HUGETLB: Final = 0x40000  # MAP_HUGETLB
 _PAGE_MASK: Final = 4095
+_MOVED_TEXT_SECONDS: Final = 1.0  # for the moved text of all processes
 _KSYMBOL_BPF: Final = 1  # PERF_RECORD_KSYMBOL_TYPE_BPF
 _BPF_LOADED: Final = 1  # PERF_BPF_EVENT_PROG_LOAD
 
@@ -79,6 +82,7 @@ class Synthesis:
         self._data_mmaps = data_mmaps
         self._build_id = build_id
         self._module_text = module_text
+        self._moved_text_seconds = _MOVED_TEXT_SECONDS
 
     def _encode(self, record: KernelRecord) -> bytes:
         return encode(record, self._layout, NATIVE_ENDIAN)
@@ -169,13 +173,27 @@ class Synthesis:
         """Yield the mappings of a process, up to the limit."""
         if not self._mmaps:
             return
-        size, most = 0, self._most_map_bytes
+        size, most, may_have_moved = 0, self._most_map_bytes, False
         for mapping in self._procfs.maps(pid, data=self._data_mmaps):
             record = self._encode(self._mmap2(pid, mapping))
             size += len(record)
             if most and size > most:
                 return
             yield record
+            if mapping.prot & PROT_EXEC and is_move_target(mapping.path):
+                may_have_moved = True
+        if may_have_moved and self._moved_text_seconds > 0:
+            for mapping in self._find_moved_text(pid):
+                yield self._encode(self._mmap2(pid, mapping))
+
+    def _find_moved_text(self, pid: int) -> list[ProcMapping]:
+        """Return the text that a process has moved to memory, as mappings of its files."""
+        from perfpy.capture.metadata.moved_text import MOST_SECONDS, find_moved_text  # few processes have code in memory
+
+        begun = time.monotonic()
+        found = find_moved_text(pid, self._procfs.maps(pid, data=True), min(self._moved_text_seconds, MOST_SECONDS))
+        self._moved_text_seconds -= time.monotonic() - begun
+        return found
 
     def _mmap2(self, pid: int, mapping: ProcMapping) -> Mmap2:
         misc = MISC_USER

@@ -86,14 +86,22 @@ class Timetable:
 #: Signals that end a recording normally.
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
+#: Seconds before the second read of ring buffers: programs move their text when they start, and short ones end soon (moved_text_watch).
+FIRST_PATIENCE: Final = 0.02
 _MOMENT: Final = 0.1  # seconds; the poll interval without SIGCHLD, and the longest time between two looks
 
 
 class Regularly:
-    """An alarm that only ends waiting: large ring buffers are read long before the kernel reports them half full."""
+    """An alarm that only ends waiting: large ring buffers are read long before the kernel reports them half full.
 
-    def __init__(self, seconds: float) -> None:
+    Args:
+        seconds: the time between two alarms.
+        first: the time before the second one, which doubles each time; None for `seconds`.
+    """
+
+    def __init__(self, seconds: float, first: float | None = None) -> None:
         self._seconds = seconds
+        self._current = seconds if first is None else first
         self._next = 0.0
 
     def wait(self, now: float) -> float:
@@ -103,7 +111,8 @@ class Regularly:
     def ring(self, now: float) -> None:
         """Schedule the next time."""
         if now >= self._next:
-            self._next = now + self._seconds
+            self._next = now + self._current
+            self._current = min(2 * self._current, self._seconds)
 
 
 def names_only(events: Sequence[OpenEvent], _option: str) -> str:

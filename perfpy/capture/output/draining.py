@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfpy.capture.output.moved_text_watch import MovedTextWatch
     from perfpy.capture.output.output import RecordOutput
     from perfpy.capture.rings.sample_counters import SampleCounters
     from perfpy.kernel.ring import Ring
@@ -27,10 +28,12 @@ class Drain:
         flush: bytes that a ring buffer must have before it is written.
         stop: called between two ring buffers; True ends the pass (which rest() completes).
         move: called with the index of the next ring buffer.
+        watch: finds text that processes move; None: it is not looked for.
 
     Attributes:
         inspect: called with the contents of each ring buffer, if set.
         tids: of the threads that do the work; none here.
+        watch: as above.
     """
 
     tids: tuple[int, ...] = ()
@@ -43,9 +46,11 @@ class Drain:
         *,
         stop: Callable[[], bool] = lambda: False,
         move: Callable[[int], None] | None = None,
+        watch: MovedTextWatch | None = None,
     ) -> None:
         self._counters = counters
         self._move = move
+        self.watch = watch
         self._output = output
         self._flush = flush
         self._stop = stop
@@ -94,11 +99,15 @@ class Drain:
             return 0
         if self.inspect:
             self.inspect(slices)
+        if self.watch:
+            self.watch.look(slices)
         self._output.write_ring(slices)
         ring.consume()
         return size
 
     def _round(self, total: int) -> int:
         if total:
+            if self.watch and (records := self.watch.take()):
+                self._output.write_ring([memoryview(record) for record in records])
             self._output.end_round()
         return total

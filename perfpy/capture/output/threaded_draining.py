@@ -12,12 +12,14 @@ import select
 import threading
 from typing import TYPE_CHECKING, Final
 
+from perfpy.capture.output.attention import FIRST_PATIENCE
 from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from perfpy.capture.output.draining import Held
+    from perfpy.capture.output.moved_text_watch import MovedTextWatch
     from perfpy.capture.output.ring_files import RingFile, RingFilesOutput
     from perfpy.capture.rings.sample_counters import SampleCounters
     from perfpy.capture.thread_masks import ThreadMask
@@ -34,9 +36,11 @@ class ThreadedDrain:
         masks: one for each thread.
         flush: bytes that a ring buffer must have before it is written.
         patience: seconds after which a ring buffer is written however little it has; None for never.
+        new_watch: makes the object that finds text that processes move, one for each thread.
 
     Attributes:
         tids: of the threads.
+        watch: None, as each thread has its own.
         inspect: called with the contents of each ring buffer, if set.
     """
 
@@ -48,10 +52,12 @@ class ThreadedDrain:
         *,
         flush: int = 1,
         patience: float | None = None,
+        new_watch: Callable[[], MovedTextWatch],
     ) -> None:
         self._counters = counters
         self._output = output
         self.inspect: Callable[[Held], None] | None = None
+        self.watch: MovedTextWatch | None = None
         home = {one.ring: one.target.cpu for one in counters.opened}
         cpus = sorted(set(home.values()))
         output.open_files(len(cpus))
@@ -61,7 +67,9 @@ class ThreadedDrain:
         shares = [[(ring, files[cpu], fd) for ring, cpu, fd in read if cpu in mask.rings] for mask in masks]
         self._rings = [(ring, file) for share in shares for ring, file, _ in share]
         self._stop, self._stopping = os.pipe2(os.O_CLOEXEC)
-        self._threads = [_Thread(self, mask.runs_on, share, self._stop, flush, patience) for mask, share in zip(masks, shares, strict=True)]
+        self._threads = [
+            _Thread(self, mask.runs_on, share, self._stop, flush, patience, new_watch()) for mask, share in zip(masks, shares, strict=True)
+        ]
         for thread in self._threads:
             thread.start()
         self.tids = tuple(thread.native_id for thread in self._threads if thread.native_id)
@@ -70,7 +78,7 @@ class ThreadedDrain:
         """No-op: the threads do it."""
         return 0
 
-    def take(self, rings: Iterable[tuple[Ring, Held, RingFile]], least: int) -> int:
+    def take(self, rings: Iterable[tuple[Ring, Held, RingFile]], least: int, watch: MovedTextWatch | None = None) -> int:
         """Write the ring buffers that have at least this many bytes."""
         total = 0
         for ring, held, file in rings:
@@ -80,6 +88,9 @@ class ThreadedDrain:
             if inspect := self.inspect:
                 inspect(held)
             file.write(held)
+            if watch:
+                watch.look(held)
+                file.write([memoryview(record) for record in watch.take()])
             file.end_round()
             ring.consume()
             total += size
@@ -132,6 +143,7 @@ class _Thread(threading.Thread):
         stop: int,
         flush: int,
         patience: float | None,
+        watch: MovedTextWatch,
     ) -> None:
         super().__init__(name="perfpy-rings", daemon=True)
         self._drain = drain
@@ -140,6 +152,8 @@ class _Thread(threading.Thread):
         self._stop_fd = stop
         self._flush = flush
         self._patience = None if patience is None else patience * 1000
+        self._wait = None if patience is None else FIRST_PATIENCE * 1000
+        self._watch = watch
         self._poller = select.poll()
         for fd in (stop, *(fd for ring, _, fd in rings if not ring.backward)):
             self._poller.register(fd, select.POLLIN)
@@ -151,14 +165,17 @@ class _Thread(threading.Thread):
         try:
             size = 0
             while self._goes_on(wait=size < _WORTH_ANOTHER_PASS):
-                size = self._drain.take(((ring, ring.pending(), file) for ring, file in self._rings), self._flush)
+                size = self._drain.take(((ring, ring.pending(), file) for ring, file in self._rings), self._flush, self._watch)
                 if size:
                     self._drain.pass_ended()
         except OutputFailedError as failure:
             self._drain.fail(failure)
 
     def _goes_on(self, *, wait: bool) -> bool:
-        for fd, events in self._poller.poll(self._patience if wait else 0):
+        ready = self._poller.poll(self._wait if wait else 0)
+        if self._wait and self._patience:
+            self._wait = min(2 * self._wait, self._patience)
+        for fd, events in ready:
             if fd == self._stop_fd:
                 return False
             if events & _GONE:

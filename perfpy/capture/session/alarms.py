@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.output.attention import Regularly
+from perfpy.capture.output.attention import FIRST_PATIENCE, Regularly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ _NOW_AND_THEN: Final = 1.0
 
 def emptying(counters: SampleCounters, options: RecordOptions) -> list[Alarm]:
     """Return the alarm to read the ring buffers periodically, if the recorder reads them."""
-    return [] if options.buffers.overwrite or options.buffers.threads else [Regularly(patience(counters, options))]
+    return [] if options.buffers.overwrite or options.buffers.threads else [Regularly(patience(counters, options), FIRST_PATIENCE)]
 
 
 def patience(counters: SampleCounters, options: RecordOptions) -> float:

@@ -17,6 +17,9 @@ from perfpy.kernel.hardware.topology import Topology
 from perfpy.perfdata.reader import KERNEL_FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.capture.output.moved_text_watch import MovedTextWatch
     from perfpy.capture.output.output import RecordOutput
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.rings.sample_counters import SampleCounters
@@ -41,7 +44,9 @@ def open_folder(options: RecordOptions, packer: Packer | None) -> RecordOutput:
     return output
 
 
-def threaded_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions) -> ThreadedDrain:
+def threaded_drain(
+    counters: SampleCounters, output: RecordOutput, options: RecordOptions, new_watch: Callable[[], MovedTextWatch]
+) -> ThreadedDrain:
     """Start the threads that read the ring buffers. With --exclude-perf they are not recorded, like the recorder."""
     assert isinstance(output, RingFilesOutput)
     if counters.aux:
@@ -54,6 +59,7 @@ def threaded_drain(counters: SampleCounters, output: RecordOutput, options: Reco
         masks,
         flush=options.buffers.mmap_flush,
         patience=None if options.buffers.overwrite else patience(counters, options),
+        new_watch=new_watch,
     )
     if options.target.exclude_perf:
         for event in OwnSamples(counters.events, drain.tids).leave_out():

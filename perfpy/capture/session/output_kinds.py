@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.capture.output.data_file import DataFile
 from perfpy.capture.output.draining import Drain
+from perfpy.capture.output.moved_text_watch import MovedTextWatch
 from perfpy.capture.output.output import RecordOutput
 from perfpy.capture.record_options import ANYWHERE
 
@@ -64,13 +65,24 @@ def open_file(
     return open_unwound(output, counters, options, procfs, workload, packer, waits)
 
 
-def new_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions, stop: Callable[[], bool]) -> Drain | ThreadedDrain:
+def new_drain(
+    counters: SampleCounters, output: RecordOutput, options: RecordOptions, procfs: ProcFs, stop: Callable[[], bool]
+) -> Drain | ThreadedDrain:
     """Return the object that reads the ring buffers. stop returns whether a pass must end early."""
+    build_id: Callable[[str], bytes] | None = None
+    if options.side_band.buildid_mmap:
+        from perfpy.capture.metadata.build_id_table import own_build_id  # as above
+
+        build_id = own_build_id
+
+    def new_watch() -> MovedTextWatch:
+        return MovedTextWatch([event.attr for event in counters.events], procfs, build_id=build_id)
+
     if options.buffers.threads:
         from perfpy.capture.session.folders import threaded_drain  # as above
 
-        return threaded_drain(counters, output, options)
-    return Drain(counters, output, options.buffers.mmap_flush, stop=stop, move=_mover(counters, options))
+        return threaded_drain(counters, output, options, new_watch)
+    return Drain(counters, output, options.buffers.mmap_flush, stop=stop, move=_mover(counters, options), watch=new_watch())
 
 
 def _mover(counters: SampleCounters, options: RecordOptions) -> Callable[[int], None] | None:

@@ -340,7 +340,8 @@ class Recorder:
     def _loop(self, target: Target) -> None:
         """Read the ring buffers until it is time to stop; then once more their current contents."""
         attention = self._attention
-        drain = new_drain(self._counters, self._output, self.options, lambda: attention.has_signal)
+        drain = new_drain(self._counters, self._output, self.options, self._procfs, lambda: attention.has_signal)
+        attention.alarms += [drain.watch] if drain.watch else []
         own: OwnSamples | None = None
         if any(one.event.tracepoint for one in self._counters.events):  # other events do not run faster because of a write
             from perfpy.capture.session.own_samples import OwnSamples

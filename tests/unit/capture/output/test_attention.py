@@ -11,7 +11,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.control import Control
-from perfpy.capture.output.attention import Attention
+from perfpy.capture.output.attention import Attention, Regularly
 from perfpy.capture.output.output_switch import OutputSwitch
 from perfpy.capture.output.wakeups import Wakeups
 from perfpy.capture.rings.sample_counters import SampleCounters
@@ -141,3 +141,13 @@ def test_a_hangup_that_is_ignored_stays_ignored():
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_the_first_reads_of_the_ring_buffers_come_soon():
+    """Programs that move their text do it when they start."""
+    alarm, now, times = Regularly(1.0, 0.125), 0.0, []
+    for _ in range(6):
+        now += alarm.wait(now)
+        times.append(now)
+        alarm.ring(now)
+    assert times == [0, 0.125, 0.375, 0.875, 1.875, 2.875]

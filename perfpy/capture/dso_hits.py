@@ -47,9 +47,10 @@ class HitDso:
 
     Attributes:
         identity: device (major, minor), inode and generation; None for the kernel's code and for memory.
+        synthesized: whether a mapping without a generation belongs to it.
     """
 
-    __slots__ = ("build_id", "hit", "identity", "is_kernel", "name", "pid")
+    __slots__ = ("build_id", "hit", "identity", "is_kernel", "name", "pid", "synthesized")
 
     def __init__(self, name: str, *, is_kernel: bool, pid: int = -1, identity: FileId | None = None) -> None:
         self.name = name
@@ -58,6 +59,7 @@ class HitDso:
         self.identity = identity
         self.build_id = b""
         self.hit = False
+        self.synthesized = identity is not None and not identity[3]
 
 
 _MappedPages: TypeAlias = tuple[int, int, HitDso]  # the first page, the page after the last, the file
@@ -67,7 +69,7 @@ class DsoHits:
     """The result of scan().
 
     Attributes:
-        dsos: by name, device and inode, in the order in which they were mapped.
+        dsos: by name and identity, in the order in which they were mapped.
         samples: their number.
         first_time, last_time: of the samples.
         without_build_id: mappings of the last piece that claim to have a build-id, and have none: their offset, and the correct misc.
@@ -82,6 +84,7 @@ class DsoHits:
         self.without_build_id: list[tuple[int, int]] = []
         self._layout, self._front, self._has_time = _layout(attrs)
         self._beginning = struct.Struct(f"=4xH2x{max(8 * self._front - 24, 0)}xQI4x")
+        self._first_of: dict[tuple[str, tuple[int, ...]], HitDso] = {}  # name, device and inode -> file
         self._dso_of: dict[tuple[bytes, bytes, bool], HitDso] = {}  # name and identity in records, whether it is the kernel's -> file
         self._maps: dict[int, list[_MappedPages]] = {}  # by pid
         self._kernel_maps: list[_MappedPages] = []
@@ -171,16 +174,28 @@ class DsoHits:
             name = KERNEL_NAME
         numbers = IDENTITY.unpack(recorded_identity) if len(recorded_identity) == IDENTITY.size and not is_kernel else (0, 0, 0, 0)
         identity = numbers if numbers[2] else None
-        dso = self.dsos.setdefault((name, identity[:3] if identity else ()), HitDso(name, is_kernel=is_kernel, identity=identity))
-        if identity and identity[3]:  # synthesized records have no generation
-            dso.identity = identity
-        self._dso_of[recorded_name, recorded_identity, is_kernel] = dso
+        dso = self._dso_of[recorded_name, recorded_identity, is_kernel] = self._file(name, identity, is_kernel=is_kernel)
         return dso
+
+    def _file(self, name: str, identity: FileId | None, *, is_kernel: bool) -> HitDso:
+        """Return the file of a mapping. Synthesized mappings have no generation: theirs is the first file with the inode."""
+        new = HitDso(name, is_kernel=is_kernel, identity=identity)
+        first = self._first_of.setdefault((name, identity[:3] if identity else ()), new)
+        if first.identity and identity and first.identity != identity:
+            if not identity[3]:
+                first.synthesized = True
+            elif not first.identity[3]:
+                first.identity = identity
+            else:
+                return self.dsos.setdefault((name, identity), new)
+        return self.dsos.setdefault((name, first.identity or ()), first) if first is new else first
 
     def to_bytes(self) -> bytes:
         """Return the result of a complete scan as bytes, for another process."""
         list(self.hit())
-        dsos = [[dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit, dso.identity] for dso in self.dsos.values()]
+        dsos = [
+            [dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit, dso.identity, dso.synthesized] for dso in self.dsos.values()
+        ]
         import json  # rarely needed: few recordings have two processes
 
         return json.dumps([self.samples, self.first_time, self.last_time, dsos]).encode()
@@ -192,11 +207,11 @@ class DsoHits:
 
         hits = cls(())
         hits.samples, hits.first_time, hits.last_time, dsos = json.loads(data)
-        for name, is_kernel, pid, build_id, hit, numbers in dsos:
+        for name, is_kernel, pid, build_id, hit, numbers, synthesized in dsos:
             identity = (numbers[0], numbers[1], numbers[2], numbers[3]) if numbers else None
             dso = HitDso(name, is_kernel=is_kernel, pid=pid, identity=identity)
-            hits.dsos[name, identity[:3] if identity else ()] = dso
-            dso.build_id, dso.hit = bytes.fromhex(build_id), hit
+            hits.dsos[name, identity or ()] = dso
+            dso.build_id, dso.hit, dso.synthesized = bytes.fromhex(build_id), hit, synthesized
         return hits
 
     def hit(self) -> Iterator[HitDso]:

@@ -8,6 +8,7 @@ each iteration over the samples, a chunk at a time.
 from __future__ import annotations
 
 import os
+import time
 
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import cached_property
@@ -99,6 +100,21 @@ class PerfData:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    @cached_property
+    def ended_here(self) -> float:
+        """When this machine ended the recording, in seconds since 1970: the file's time. 0 if another machine made it.
+
+        Only on the machine that ran them do device and inode identify files.
+        """
+        here = os.uname()
+        recorded_on = tuple(self.features.get(name) for name in ("hostname", "osrelease", "arch"))
+        if recorded_on != (here.nodename, here.release, here.machine):
+            return 0.0
+        try:
+            return os.stat(self.path).st_mtime
+        except (OSError, ValueError):  # a pipe or memory: it has just ended
+            return time.time()
 
     def _open(self, origin: Origin) -> ByteSource:
         """Open the file; of a folder the main file and those of the recording threads."""

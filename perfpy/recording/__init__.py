@@ -208,13 +208,14 @@ class Recording:
     def make_timeline(self, *, keep_exited: bool, has_spaces: bool = True) -> TaskTimeline:
         """Return a new timeline; keep_exited: threads keep their names when they exit; has_spaces: False for names only, made sooner."""
         from perfpy.abi.task_columns import NAMING_TYPES, TASK_TYPES
+        from perfpy.symbols.dso import DsoTable
         from perfpy.symbols.tasks.address_space import TaskTimeline, kernel_name
 
         listed = self.data.features.get("build_id", ())
-        build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
         types = (TASK_TYPES if has_spaces else NAMING_TYPES) - ({RecordType.EXIT} if keep_exited else set())
-        return TaskTimeline(self.data.side_band(types).tasks(), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
+        dso_table = DsoTable({entry.filename: entry.build_id.hex() for entry in listed}, by_identity=self.data.ended_here > 0)
+        return TaskTimeline(self.data.side_band(types).tasks(), dso_table=dso_table, kernel_name=kernel, keep_exited=keep_exited)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """Return a new Symbolizer for the recording's addresses; options: where to look for symbols."""
@@ -225,13 +226,12 @@ class Recording:
         from perfpy.symbols.files.debug_files import Inline, SymbolOptions
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbol_options = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
-        symbolizer = Symbolizer(timeline, symbol_options, files=self.data.kept_files, symbols=self._symbols, shared=shared)
+        chosen = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy, ended=self.data.ended_here)
+        symbolizer = Symbolizer(timeline, chosen, files=self.data.kept_files, symbols=self._symbols, shared=shared)
         symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
-        inline = symbolizer.inline
-        if inline is not Inline.NONE and (unwound or inline is not Inline.UNWOUND_AS_PERF):
+        if (inline := symbolizer.inline) is not Inline.NONE and (unwound or inline is not Inline.UNWOUND_AS_PERF):
             from perfpy.debuginfo.inlined_frames import give_inlined
 
             give_inlined(symbolizer, unwound=unwound)

@@ -1,7 +1,7 @@
 """Files that code was mapped from (perf's "dso"), with the names that perf prints and their kinds.
 
-A Dso stands for a (name, build-id) pair; while processes run, files without a known build-id are told apart by device and inode. They are
-numbered in order of appearance.
+A Dso stands for a (name, build-id) pair. On the machine that ran them, files without a known build-id are told apart by device, inode and
+generation. Dsos are numbered in order of appearance.
 """
 
 from __future__ import annotations
@@ -131,12 +131,12 @@ class DsoTable:
 
     Args:
         build_ids: file name -> hex, of the recording's table.
-        by_identity: whether device and inode tell files apart, because they are those of this machine now.
+        by_identity: whether device, inode and generation tell files apart, because they are those of this machine.
     """
 
     def __init__(self, build_ids: dict[str, str] | None = None, *, by_identity: bool = False) -> None:
         self.dsos: list[Dso] = []
-        self._ids: dict[tuple[str, str, tuple[int, ...]], int] = {}
+        self._ids: dict[tuple[str, str, tuple[int, ...]], dict[int, int]] = {}  # by generation
         self._build_ids = build_ids or {}
         self._by_identity = by_identity
 
@@ -145,12 +145,15 @@ class DsoTable:
         build_id = build_id or self._build_ids.get(name, "")
         if build_id or not self._by_identity or kind is not DsoKind.FILE or not identity or not identity[2]:
             identity = None
-        # Synthesized records have no generation.
-        key = name, build_id, identity[:3] if identity else ()
-        number = self._ids.get(key)
-        if number is None:
-            number = self._ids[key] = len(self.dsos)
-            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids, identity=identity))
-        elif identity and identity[3]:
+        numbers = self._ids.setdefault((name, build_id, identity[:3] if identity else ()), {})
+        generation = identity[3] if identity else 0
+        number = numbers.get(generation)
+        if number is None and numbers and not generation:  # synthesized records have no generation
+            return next(iter(numbers.values()))
+        if number is None and 0 in numbers:
+            number = numbers[generation] = numbers.pop(0)
             self.dsos[number].identity = identity
+        elif number is None:
+            number = numbers[generation] = len(self.dsos)
+            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids, identity=identity))
         return number

@@ -16,6 +16,7 @@ import mmap
 import os
 import stat
 import struct
+import sys
 from itertools import islice
 
 from perfpy.untrusted import paths
@@ -35,7 +36,16 @@ _MOST_MOUNT_LINES = 1 << 14
 _HANDLE = struct.Struct("=IiII")
 _INO32_GEN = 1
 _OVERLAY = 0x794C7630  # f_type of statfs(2), include/uapi/linux/magic.h
+# ext4, xfs, btrfs, f2fs, tmpfs, zfs, bcachefs, nfs: a file has one inode number as long as it exists. FAT, FUSE and SMB may change it.
+_KEEP_INODES = (0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994, 0x2FC12FC1, 0xCA451A4E, 0x6969)
 _STATFS_SIZE = 256  # more than struct statfs has
+_STATX_SIZE = 256
+_STATX_BTIME = 0x800
+_AT_EMPTY_PATH = 0x1000
+_BIRTH = struct.Struct("=80xqI")  # stx_btime
+_SLACK = 1.0  # seconds: file timestamps are coarse
+_VERSION_SIZE = struct.calcsize("l")
+_OTHER_IOCTLS = ("ppc", "mips", "alpha", "sparc")  # their numbers have other bits for the direction
 
 
 def open_identified(name: str, identity: FileId, pids: Iterable[int]) -> tuple[int, str] | None:
@@ -66,16 +76,65 @@ def has_identity(fd: int, identity: FileId) -> bool | None:
     """Whether an open file has an identity; None if its file system (overlayfs) does not tell.
 
     btrfs and overlayfs report one device and inode to stat(2) and another for mappings. The kernel's own view of the file decides there.
+    A new file may have the inode of a deleted one: the generation tells them apart where the file system has one.
     """
     state = os.fstat(fd)
     if (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino) == identity[:3]:
-        return True
+        return not identity[3] or generation_of(fd) in (0, identity[3])
     if os.major(state.st_dev) or not state.st_size:
         return False
     if _mapped_identity(fd) == identity[:3]:
         return True
     has_device = (os.major(state.st_dev), os.minor(state.st_dev)) == identity[:2]
     return None if not has_device and _is_overlay(fd) else False  # some kernels report the file below the overlay
+
+
+def is_recorded(fd: int, identity: FileId, ended: float) -> bool | None:
+    """Whether an open file is the one that a recording of this machine has; None if that cannot be known.
+
+    A file system may be mounted again under another device number: inode and generation decide then.
+
+    Args:
+        fd: the open file.
+        identity: from the recording.
+        ended: when the recording ended, in seconds since 1970. A file that was created later is another one.
+    """
+    is_same = has_identity(fd, identity)
+    state, generation = os.fstat(fd), generation_of(fd) if identity[3] else 0
+    if is_same:
+        return bool(generation) or state.st_ctime <= ended + _SLACK or _birth_of(fd) <= ended + _SLACK
+    if state.st_ino == identity[2]:
+        return generation == identity[3] if generation else None
+    return False if is_same is not None and _file_system(fd) in _KEEP_INODES else None
+
+
+def is_modified(fd: int, since: float) -> bool:
+    """Whether the content of an open file was changed after a time, in seconds since 1970."""
+    return os.fstat(fd).st_mtime > since + _SLACK
+
+
+def generation_of(fd: int) -> int:
+    """Return the generation of an open file's inode (FS_IOC_GETVERSION), 0 if its file system has none or does not tell."""
+    import fcntl  # not needed for files of which only the inode is known
+
+    direction = 1 if os.uname().machine.startswith(_OTHER_IOCTLS) else 2
+    try:
+        data = fcntl.ioctl(fd, direction << 30 | _VERSION_SIZE << 16 | ord("v") << 8 | 1, bytes(_VERSION_SIZE))
+    except OSError:
+        return 0
+    return int.from_bytes(data[:4], sys.byteorder)
+
+
+def _birth_of(fd: int) -> float:
+    """Return when an open file's inode was created, in seconds since 1970; 0 if its file system does not tell."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+    if not hasattr(libc, "statx") or libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
+        return 0.0
+    if not int.from_bytes(buffer.raw[:4], sys.byteorder) & _STATX_BTIME:
+        return 0.0
+    seconds, nanoseconds = _BIRTH.unpack_from(buffer.raw)
+    return int(seconds) + int(nanoseconds) / 1e9
 
 
 def root_of(pid: int) -> str | None:
@@ -160,9 +219,14 @@ def _mapped_identity(fd: int) -> tuple[int, int, int]:
 
 
 def _is_overlay(fd: int) -> bool:
+    return _file_system(fd) == _OVERLAY
+
+
+def _file_system(fd: int) -> int:
+    """Return the type of an open file's file system (f_type of statfs(2)), 0 if it cannot be read."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(_STATFS_SIZE)
-    return not libc.fstatfs(fd, buffer) and ctypes.c_long.from_buffer(buffer).value == _OVERLAY
+    return 0 if libc.fstatfs(fd, buffer) else ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
 
 
 def _mounts(identity: FileId) -> list[str]:

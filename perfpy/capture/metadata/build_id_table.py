@@ -15,15 +15,17 @@ from perfpy.capture.metadata.synthesis import KERNEL
 from perfpy.symbols.caches.build_id_cache import BuildIdCache
 from perfpy.symbols.files import build_id_notes, live_process
 from perfpy.untrusted.identified_file import open_identified
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import ExitStack
 
     from perfpy.capture.dso_hits import HitDso
 
 _VDSO: Final = "[vdso]"
 _PID: Final = -1  # the host
+_SHOWN: Final = 3
 _MOST_OPEN: Final = 256  # files that are not at their recorded path
 
 
@@ -43,18 +45,27 @@ class BuildIdTable(NamedTuple):
 
     Attributes:
         entries: the build-id table of perf.data, one entry for each name.
-        others: the build-ids of further files with these names, which are in the records of their mappings instead: files of containers.
+        others: the build-ids that are in the records of mappings instead: of files in containers that have the name of an entry, and of
+            files that share their name with one whose build-id is unknown, because that would get the build-id of the entry.
         elsewhere: build-id -> path, of files that are not at their recorded path.
+        replaced: the paths of files that are gone and have another file at their path.
     """
 
     entries: tuple[HeaderBuildId, ...]
     others: dict[HitDso, HeaderBuildId]
     elsewhere: dict[bytes, str]
+    replaced: tuple[str, ...]
 
     @property
     def other_build_ids(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
-        """The build-ids of `others`, by name, and device and inode."""
-        return {(os.fsencode(dso.name), dso.identity[:3]): entry.build_id for dso, entry in self.others.items() if dso.identity}
+        """The build-ids of `others`, by name and identity, as the records have it."""
+        build_ids: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        for dso, entry in self.others.items():
+            if dso.identity:
+                build_ids[os.fsencode(dso.name), dso.identity] = entry.build_id
+                if dso.synthesized:
+                    build_ids[os.fsencode(dso.name), (*dso.identity[:3], 0)] = entry.build_id
+        return build_ids
 
 
 def paths(dsos: Iterable[HitDso], opened: ExitStack) -> dict[HitDso, str]:
@@ -89,19 +100,38 @@ def table(dsos: Iterable[HitDso], moved: Mapping[HitDso, str] | None = None) -> 
     """Return the files with a build-id. moved is the result of `paths`."""
     moved = moved or {}
     first: dict[str, HeaderBuildId] = {}
+    owners: dict[str, HitDso] = {}
     others: dict[HitDso, HeaderBuildId] = {}
     elsewhere: dict[bytes, str] = {}
+    unknown: set[str] = set()
     for dso in sorted(dsos, key=lambda dso: dso in moved):  # of files with one name, the host's is in the table
         build_id = dso.build_id or own_build_id(moved.get(dso, dso.name))
         if not build_id:
+            unknown.add(dso.name)
             continue
         misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
         entry = HeaderBuildId(misc, _PID, build_id, dso.name)
+        owners.setdefault(dso.name, dso)
         if first.setdefault(dso.name, entry).build_id != build_id and not dso.build_id:
             others[dso] = entry
         if path := moved.get(dso):
             elsewhere[build_id] = path
-    return BuildIdTable(tuple(first.values()), others, elsewhere)
+    for name in unknown & first.keys():
+        entry, dso = first.pop(name), owners[name]
+        if not dso.build_id:
+            others[dso] = entry
+    replaced = (dso.name for dso, path in moved.items() if not path and os.path.exists(dso.name))
+    return BuildIdTable(tuple(first.values()), others, elsewhere, tuple(dict.fromkeys(replaced)))
+
+
+def replaced_line(paths: Sequence[str]) -> str:
+    """Return the warning about files that were replaced while they were recorded."""
+    names = ", ".join(one_line(path) for path in paths[:_SHOWN])
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return (
+        f"warning: replaced while recorded: {names}{more}; functions of the files that ran have no names"
+        " (--buildid-mmap records the build-ids of the files that run)"
+    )
 
 
 def keep(files: BuildIdTable, folder: str) -> None:
@@ -115,7 +145,7 @@ def build_ids_in_mappings(data: memoryview, build_ids: Mapping[tuple[bytes, tupl
 
     Args:
         data: whole records.
-        build_ids: the files' build-ids, by name, and device and inode.
+        build_ids: the files' build-ids, by name and identity.
     """
     offset = 0
     while offset + HEADER.size <= len(data):
@@ -125,7 +155,7 @@ def build_ids_in_mappings(data: memoryview, build_ids: Mapping[tuple[bytes, tupl
         if kind == RecordType.MMAP2 and not misc & MISC_MMAP_BUILD_ID:
             record = bytes(data[offset : offset + size])
             name = record[NAME_AT[kind] :].partition(b"\0")[0]
-            if build_id := build_ids.get((name, IDENTITY.unpack_from(record, BUILD_ID_AT)[:3])):
+            if build_id := build_ids.get((name, IDENTITY.unpack_from(record, BUILD_ID_AT))):
                 yield offset, HEADER.pack(kind, misc | MISC_MMAP_BUILD_ID, size)
                 yield offset + BUILD_ID_AT, struct.pack("=B3x20s", len(build_id), build_id)
         elif kind == RecordType.AUXTRACE:

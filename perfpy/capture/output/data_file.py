@@ -265,14 +265,18 @@ class DataFile:
             self.hint = self.hint or chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
-        from perfpy.capture.metadata.build_id_table import keep, paths, table  # as above
+        from perfpy.capture.metadata.build_id_table import keep, paths, replaced_line, table  # as above
 
         dsos = [*(hits.dsos.values() if self._options.output.buildid_all else hits.hit())]
         self.hit_files = [dso.name for dso in dsos if not dso.is_kernel]
+        names, known = set(self.hit_files), set(dsos)
+        dsos += (dso for dso in hits.dsos.values() if dso.name in names and dso not in known)  # they would get the hit file's build-id
         with ExitStack() as opened:
             files = table(dsos, paths(dsos, opened))
             if self._options.output.buildid_cache:
                 keep(files, self._options.output.buildid_dir)
+        if files.replaced and not self._options.quiet:
+            print(replaced_line(files.replaced), file=sys.stderr)
         if files.others:
             self._tell_apart(files.other_build_ids)
         return files.entries

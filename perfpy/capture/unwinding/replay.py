@@ -86,14 +86,21 @@ class Replay:
         self._files = {**dict(unused[-_MOST_UNUSED:]), **used}
 
     def elsewhere(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
-        """Return the build-ids of files that are not at their recorded path, by name, and device and inode: files of containers."""
+        """Return the build-ids of files that are not at their recorded path, by name and identity: files of containers, replaced files."""
         if self._symbolizer is None:
             return {}
         build_ids: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        first_dsos: dict[tuple[str, tuple[int, ...]], Dso] = {}
+        for dso in self._symbolizer.dsos:
+            if dso.identity:
+                first_dsos.setdefault((dso.name, dso.identity[:3]), dso)
         for number, files in self._symbolizer.found_files().items():
             dso, file = self._symbolizer.dsos[number], files.original
             if dso.identity and file is not None and file.path != dso.name and file.build_id:
-                build_ids[os.fsencode(dso.name), dso.identity[:3]] = bytes.fromhex(file.build_id)
+                name, build_id = os.fsencode(dso.name), bytes.fromhex(file.build_id)
+                build_ids[name, dso.identity] = build_id
+                if first_dsos[dso.name, dso.identity[:3]] is dso:  # synthesized mappings have no generation
+                    build_ids[name, (*dso.identity[:3], 0)] = build_id
         return build_ids
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
@@ -112,4 +119,4 @@ class Replay:
 
 
 def _key_of(dso: Dso) -> tuple[object, ...]:
-    return dso.name, dso.build_id, dso.identity[:3] if dso.identity else None
+    return dso.name, dso.build_id, dso.identity

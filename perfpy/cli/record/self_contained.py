@@ -44,7 +44,7 @@ def keep_files(path: str, content: str, tell: Callable[[str], None]) -> None:
             before = recording.data.kept_files
             stored = {name: data for name in before if (data := before.get(name))} if before else {}
             free, files = _MOST, dict[str, bytes]()
-            for name, data in _files(_hit(recording), whole=content == BINARIES):
+            for name, data in _files(_hit(recording), recording.data.ended_here, whole=content == BINARIES):
                 free -= len(data)
                 if free >= 0:
                     files[name] = data
@@ -72,11 +72,11 @@ def _hit(recording: Recording) -> list[Dso]:
     return [symbolizer.dsos[number] for number in distinct(symbolizer.frames.dso).tolist() if number >= 0]
 
 
-def _files(dsos: list[Dso], *, whole: bool) -> Iterator[tuple[str, bytes]]:
+def _files(dsos: list[Dso], ended: float, *, whole: bool) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents; for programs with separate debug files, those as well."""
     if any(dso.kind in (DsoKind.KERNEL, DsoKind.MODULE) for dso in dsos) and (names := _kernel_names()):
         yield KERNEL_NAME, names
-    options = debug_files.SymbolOptions()
+    options = debug_files.SymbolOptions(ended=ended)
     for dso in dsos:
         if dso.kind is DsoKind.VDSO:
             yield dso.name, build_id_notes.vdso_image()

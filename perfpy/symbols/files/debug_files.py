@@ -7,6 +7,7 @@ places come last.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import zlib
 from enum import Enum
@@ -18,7 +19,8 @@ from perfpy.symbols.files import build_id_notes
 from perfpy.symbols.files.elf import BadElfError, ElfFile, NotElfError, open_mapped
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import is_file, state_of
+from perfpy.untrusted.files import is_file, regular_fd, state_of
+from perfpy.untrusted.identified_file import is_modified, is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +68,7 @@ class SymbolOptions(NamedTuple):
         inline: which callchains get frames of inlined calls.
         live: the recorded processes still run and append to their perf maps.
         kernel_copy: kallsyms and kcore of record --kcore.
+        ended: when a recording of this machine ended, in seconds since 1970; 0 for another machine's, or if that is unknown.
     """
 
     symfs: str = ""
@@ -84,6 +87,7 @@ class SymbolOptions(NamedTuple):
     inline: Inline = Inline.ALL
     live: bool = False
     kernel_copy: tuple[str, str] = ("", "")
+    ended: float = 0.0
 
     @property
     def root(self) -> str:
@@ -163,9 +167,11 @@ def find(
     files = DsoFiles(crc_of)
     if stored and not dso.build_id:
         return _use_stored(dso, files, stored, stored_symbols)
-    if dso.identity and not options.root:
-        return _find_identified(dso, dso.identity, options, client, files)
-    files.original = _read_recorded_path(dso, options.root, files)
+    if dso.identity and not options.symfs:
+        if options.live or _is_replaced(dso, dso.identity, options.ended or math.inf, files):
+            return _find_identified(dso, dso.identity, options, client, files)
+    else:
+        files.original = _read_recorded_path(dso, options.root, files)
     build_id = dso.build_id or (files.original.build_id if files.original else "")
     for candidates in (_candidates(dso, build_id, options, files.original), last_resorts(dso, options)):
         if files.runtime is None and files.symbols is None:
@@ -181,6 +187,26 @@ def find(
     return files
 
 
+def _is_replaced(dso: Dso, identity: FileId, ended: float, files: DsoFiles) -> bool:
+    """Whether there is another file at the recorded path. If not, read the file there, if there is one."""
+    try:
+        path = paths.below("", dso.name)
+        fd = regular_fd(path)
+    except (OSError, ValueError, paths.UnsafeNameError):  # ValueError: a name with a NUL
+        return False
+    if is_recorded(fd, identity, ended) is False:
+        os.close(fd)
+        files.refused[dso.name] = (
+            "is not the file that ran, it was replaced: its functions have no names"
+            " (give a folder with the recorded file by --symfs; --symfs / takes the new file)"
+        )
+        return True
+    if is_modified(fd, ended):
+        files.refused[dso.name] = "was modified after it ran: its names may be wrong (record its build-id: --buildid-mmap)"
+    files.original = _read(path, files, fd=fd)
+    return False
+
+
 def _find_identified(dso: Dso, identity: FileId, options: SymbolOptions, client: debuginfod.Client | None, files: DsoFiles) -> DsoFiles:
     """Return the files of a dso whose device and inode are known. A file of the same name is not taken instead."""
     try:
@@ -193,6 +219,7 @@ def _find_identified(dso: Dso, identity: FileId, options: SymbolOptions, client:
     except BadElfError as damage:
         files.unreadable[dso.name] = damage.reason
         return files
+    files.refused.pop(dso.name, None)
     path, build_id = files.original.path, files.original.build_id
     if build_id or path == dso.name:
         _search(_candidates(dso, build_id, options, files.original), build_id, files)
@@ -291,10 +318,10 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _read(path: str, files: DsoFiles, data: bytes | None = None) -> ElfFile | None:
-    """Return the ELF file at a path, None if there is none or it cannot be read."""
+def _read(path: str, files: DsoFiles, data: bytes | None = None, *, fd: int | None = None) -> ElfFile | None:
+    """Return the ELF file at a path, None if there is none or it cannot be read; data: its bytes; fd: its descriptor, which this closes."""
     try:
-        return ElfFile(path, data) if data or is_file(path) else None
+        return ElfFile(path, data, fd=fd) if data or fd is not None or is_file(path) else None
     except (OSError, ValueError, NotElfError):  # ValueError: a name with a NUL
         return None
     except BadElfError as damage:

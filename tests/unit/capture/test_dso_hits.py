@@ -156,3 +156,21 @@ def test_a_process_that_is_its_own_ancestor_ends_the_search():
     forks = [encode(Fork(0, pid, parent, pid, parent, 0), NO_ID, NATIVE_ENDIAN) for pid, parent in ((5, 6), (6, 5))]
     assert names(hits(*forks, sample(0x1000))) == []
     assert hits(*forks).file_of(5, 0x1000) is None
+
+
+def of_inode(generation: int, start: int, inode: int = 9) -> bytes:
+    return encode(Mmap2(MISC_USER, 5, 5, start, 0x1000, 0, 8, 1, inode, generation, 5, 2, "/a"), NO_ID, NATIVE_ENDIAN)
+
+
+def test_files_with_one_name_are_told_apart_by_inode_and_generation():
+    found = hits(of_inode(3, 0x1000), of_inode(4, 0x2000), of_inode(3, 0x3000, inode=8), *map(sample, (0x1000, 0x2000, 0x3000)))
+    assert [dso.identity for dso in found.hit()] == [(8, 1, 9, 3), (8, 1, 9, 4), (8, 1, 8, 3)]
+    again = DsoHits.from_bytes(found.to_bytes())
+    assert [(dso.identity, dso.synthesized) for dso in again.hit()] == [(dso.identity, False) for dso in found.hit()]
+
+
+def test_a_synthesized_mapping_is_of_the_first_file_with_its_inode():
+    found = hits(of_inode(0, 0x1000), of_inode(3, 0x2000), of_inode(4, 0x3000), *map(sample, (0x1000, 0x2000, 0x3000)))
+    assert [(dso.identity, dso.synthesized) for dso in found.hit()] == [((8, 1, 9, 3), True), ((8, 1, 9, 4), False)]
+    found = hits(of_inode(3, 0x2000), of_inode(0, 0x1000), sample(0x1000))
+    assert [(dso.identity, dso.synthesized) for dso in found.hit()] == [((8, 1, 9, 3), True)]

@@ -76,6 +76,22 @@ def test_features_and_names_come_with_the_events(tmp_path: Path) -> None:
     assert not file.warnings
 
 
+def test_a_recording_ended_here_at_the_time_of_its_file_if_host_and_kernel_are_ours(tmp_path: Path) -> None:
+    here = os.uname()
+    features = {Feature.HOSTNAME: here.nodename, Feature.OSRELEASE: here.release, Feature.ARCH: here.machine}
+    path = tmp_path / "perf.data"
+    for changed, is_here in ((None, True), (Feature.HOSTNAME, False), (Feature.OSRELEASE, False), (Feature.ARCH, False)):
+        built = simple_recording()
+        for number, value in features.items():
+            built.feature(number, "another" if number is changed else value)
+        path.write_bytes(built.file())
+        os.utime(path, (7, 7))
+        with PerfData(path) as file:
+            assert file.ended_here == (7.0 if is_here else 0.0)
+    with opened(tmp_path, simple_recording().file()) as file:
+        assert file.ended_here == 0.0, "it does not name its machine"
+
+
 def test_samples_find_their_events_by_id_and_differ_in_their_fields(tmp_path: Path) -> None:
     kinds = USUAL | SampleType.IDENTIFIER
     built = PerfDataBuilder(attrs=[usual_attr(kinds), usual_attr(kinds | SampleType.CALLCHAIN)], ids=[(11, 12), (21,)])

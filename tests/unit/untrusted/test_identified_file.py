@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.untrusted import identified_file
-from perfpy.untrusted.identified_file import find_mapping, has_identity, open_identified, root_of
+from perfpy.untrusted.identified_file import find_mapping, has_identity, is_modified, is_recorded, open_identified, root_of
 from tests.builders.other_users import needs_root
 
 if TYPE_CHECKING:
@@ -129,6 +129,60 @@ def test_a_file_system_may_have_other_numbers_for_mappings(file: Path, monkeypat
 def test_the_kernel_tells_the_numbers_of_mappings(file: Path):
     with open(file, "rb") as opened:
         assert identified_file._mapped_identity(opened.fileno()) == identity_of(file)[:3]
+
+
+EXT4, FAT, NOW = 0xEF53, 0x4D44, 4e9  # a time that is later than any file
+
+
+def recorded(path: Path, identity: FileId, ended: float = NOW) -> bool | None:
+    with open(path, "rb") as opened:
+        return is_recorded(opened.fileno(), identity, ended)
+
+
+def test_a_file_whose_inode_another_one_got_is_told_by_its_generation(file: Path):
+    generation = generation_of(file)
+    identity = identity_of(file)
+    assert [recorded(file, (*identity[:3], number)) for number in (0, generation, generation ^ 1)] == [True, True, False]
+    with open(file, "rb") as opened:
+        assert not has_identity(opened.fileno(), (*identity[:3], generation ^ 1))
+
+
+def test_a_file_that_was_created_after_the_recording_is_another_one_even_with_its_inode(file: Path):
+    identity = identity_of(file)
+    with open(file, "rb") as opened:
+        if not identified_file._birth_of(opened.fileno()):
+            pytest.skip("no times of creation on this file system")
+    assert recorded(file, identity, file.stat().st_ctime) is True
+    assert recorded(file, identity, file.stat().st_ctime - 60) is False
+
+
+def test_a_link_or_other_mode_after_the_recording_makes_no_other_file(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(identified_file, "_birth_of", lambda _fd: 5.0)
+    assert recorded(file, identity_of(file), 6.0) is True
+    assert recorded(file, identity_of(file), 3.0) is False
+
+
+def test_a_device_may_have_another_number_later(file: Path):
+    generation = generation_of(file)
+    major, minor, inode, _ = identity_of(file)
+    assert [recorded(file, (major + 1, minor, inode, number)) for number in (0, generation, generation ^ 1)] == [None, True, False]
+
+
+@pytest.mark.parametrize(("file_system", "verdict"), [(EXT4, False), (FAT, None)])
+def test_another_inode_is_another_file_where_inodes_are_stable(
+    file: Path, file_system: int, verdict: bool | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(identified_file, "_file_system", lambda _fd: file_system)
+    major, minor, inode, _ = identity_of(file)
+    assert recorded(file, (major, minor, inode + 1, 0)) is verdict
+
+
+def test_a_file_is_modified_if_its_content_changed_later(file: Path):
+    with open(file, "rb") as opened:
+        assert not is_modified(opened.fileno(), os.fstat(opened.fileno()).st_mtime)
+        os.utime(file, (100, 100))
+        assert not is_modified(opened.fileno(), 100)
+        assert is_modified(opened.fileno(), 90)
 
 
 def test_our_root_is_ours_and_an_ended_process_has_none():

@@ -93,3 +93,49 @@ def test_a_file_of_a_container_is_not_taken_for_ours_of_the_same_name(program, t
     dsos = [HitDso(program, is_kernel=False, pid=77), HitDso(program, is_kernel=False, pid=78)]
     with ExitStack() as opened:
         assert build_id_table.paths(dsos, opened) == {dsos[0]: str(theirs)}
+
+
+def identity(path):
+    state = os.stat(path)
+    return os.major(state.st_dev), os.minor(state.st_dev), state.st_ino, 0
+
+
+def replace(path, data=IMAGE):
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.replace(path + ".new", path)
+
+
+def test_a_replaced_file_has_no_build_id_and_is_named(program):
+    ran = HitDso(program, is_kernel=False, identity=identity(program))
+    replace(program)
+    with ExitStack() as opened:
+        files = build_id_table.table([ran], build_id_table.paths([ran], opened))
+    assert (files.entries, files.others, files.replaced) == ((), {}, (program,))
+    assert build_id_table.replaced_line(files.replaced).startswith(f"warning: replaced while recorded: {program}; ")
+
+
+def test_a_deleted_file_is_not_called_replaced(program):
+    ran = HitDso(program, is_kernel=False, identity=identity(program))
+    os.unlink(program)
+    with ExitStack() as opened:
+        assert build_id_table.table([ran], build_id_table.paths([ran], opened)).replaced == ()
+
+
+def test_a_replaced_file_does_not_get_the_build_id_of_the_new_one(program):
+    """The table has names only: the build-id of the new file is in the records of its mappings instead."""
+    old = HitDso(program, is_kernel=False, identity=(*identity(program)[:3], 0))
+    replace(program)
+    new = HitDso(program, is_kernel=False, identity=(*identity(program)[:3], 77))
+    new.identity = (*identity(program)[:3], 0)
+    with ExitStack() as opened:
+        files = build_id_table.table([new, old], build_id_table.paths([new, old], opened))
+    assert (files.entries, list(files.others), files.replaced) == ((), [new], (program,))
+    assert files.other_build_ids == {(os.fsencode(program), new.identity): ID}
+
+
+def test_a_long_list_of_replaced_files_is_one_line():
+    line = build_id_table.replaced_line([f"/lib/{number}" for number in range(9)])
+    assert "/lib/2 and 6 more" in line
+    assert "/lib/3" not in line
+    assert "\n" not in build_id_table.replaced_line(["/a\nb"])

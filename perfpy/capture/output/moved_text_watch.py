@@ -36,7 +36,8 @@ _SMALL: Final = 1 << 18  # bytes; above, a regular expression is faster, but its
 _MOST_RANGES: Final = 256  # of one process
 _MOST_PROCESSES: Final = 256
 _SOON: Final = 0.05  # seconds between two searches for a range
-_NEVER: Final = 1e9
+_NEVER: Final = float("inf")
+_LONG: Final = 3600.0  # seconds; poll() takes no more than 24 days
 _MOST_PROVEN: Final = 1024  # ranges
 _MOST_ATTEMPTS: Final = 4  # searches for one range
 _LATE: Final = 2  # passes
@@ -189,7 +190,7 @@ class MovedTextWatch:
 
     def wait(self, now: float) -> float:
         """Return the seconds until the next search."""
-        return max(self._due - now, 0.0)
+        return min(max(self._due - now, 0.0), _LONG)
 
     def ring(self, now: float) -> None:
         """Wait for the next pass."""

@@ -59,7 +59,11 @@ def places(matches: Iterator[tuple[str, int, str]]) -> dict[str, list[str]]:
     return results
 
 
-# -- writing: only into what the user named, or through perfpy.untrusted.folders ---------------------------------
+# -- writing: through perfpy.untrusted.destinations, result_files and folders; nothing is opened by name ----------
+#
+# A name that was checked is never opened again: files are created, renamed and removed below the descriptor of a folder, and
+# what options name is opened by a Destination. The table has those who use names; each says why nobody can exchange them.
+# -----------------------------
 
 CHANGES = {
     *(f"os.{name}" for name in "makedirs mkdir link symlink rename replace renames unlink remove rmdir truncate chmod chown".split()),
@@ -68,59 +72,52 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "untrusted/destinations.py": "it is the door: a new file in a folder of ours alone",
     "kernel/probe_events.py": "the kernel's uprobe_events and kprobe_events",
     "kernel/schedstat.py": "the kernel's switch for its statistics, by a fixed name",
-    "cli/archive.py": "a new file beside the recording that was named",
     "cli/view.py": "a new temporary file",
-    "cli/script/programs.py": "-g: a script to begin with, where the user is or says",
-    "testing/budgets.py": "beside the tests, where the option or the setting says",
-    "events/vendor/table_making.py": "in a Folder, by names that a pattern makes",
     "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
-    "untrusted/folders.py": "it is the door",
-    "untrusted/files.py": "it is the door: files that options name",
     "profiling.py": "in a new folder of ours alone",
-    "untrusted/terminal.py": "the descriptor of standard output or standard error",
-    "symbols/caches/build_id_cache.py": "below a Folder",
-    "symbols/caches/column_files.py": "in a folder of ours alone; names without separators",
-    "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
-    "capture/metadata/synthesis.py": "in a Folder",
+    "symbols/caches/column_files.py": "old files, in a folder of ours alone",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
-    "capture/runtimes/java_attach.py": "a new empty file that tells a JVM to listen, in its /tmp, with the rights of its user",
     "kernel/function_tracer.py": "files of tracefs, by fixed names",
-    "capture/python_frames/image_file.py": "an image: in a new folder of ours, by a fixed name",
-    "capture/python_frames/current_stacks.py": "a pipe to its own parent",
-    "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
-    "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
-    "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",
+    "capture/runtimes/session.py": "logs of ours in the current folder, which is a descriptor: names without separators",
     "capture/unwinding/process.py": "the name of its own process",
-    "capture/unwinding/spool.py": "a nameless file, in the folder of the recording",
-    "capture/injection/injecting.py": "images: in a new folder of ours alone, by numbers",
-    "capture/output/output.py": "the recording, as -o names it, and its .old",
-    "capture/output/folder_output.py": "the recording, a folder as -o names it, and its .old",
-    "capture/metadata/kernel_copy.py": "three files of fixed names, in a new folder of the recording",
-    "capture/output/output_switch.py": "recordings that it wrote itself",
-    "recording/__init__.py": "what the caller names",
-    "fleet/recordings.py": "what the caller names",
-    "perfdata/skeleton.py": "in a new temporary folder, by fixed names",
-    "views/parquet/tables.py": "in the folder that the user names, by descriptor; fixed names, component() of the host, a day, a number",
+    "capture/unwinding/spool.py": "a random name, which is removed at once",
     "capture/rings/aux_area.py": "a file of sysfs, which a PMU of the kernel has",
-    "cli/output/output_files.py": "what an option names",
-    "cli/list.py": "what an option names",
-    "cli/stat/output.py": "what an option names",
-    "cli/trace/output.py": "what an option names",
+    "cli/stat/output.py": "/dev/null",
     "cli/dispatch/errors.py": "/dev/null",
-    "views/script/run.py": "beside the recording; the event's name is one part of a path (cli/script/run.py)",
-    "views/report/screens/browser.py": "a new file with a number, in the current folder, when the user asks for it",
 }
+
+
+#: what returns a descriptor, or a file with one
+DESCRIPTORS = ("create_new", "open_named", "os.open", "os.dup", ".create", "estination.open", ".fileno")
+
+
+def is_below_descriptor(call: ast.Call) -> bool:
+    """Whether a call takes its names below the descriptor of a folder."""
+    return any(word.arg in ("dir_fd", "src_dir_fd", "dst_dir_fd") for word in call.keywords)
+
+
+def is_descriptor(call: ast.Call) -> bool:
+    """Whether open() gets a descriptor, or the opener of the door, instead of a name that it opens itself."""
+    first = call.args[0]
+    if any(word.arg == "opener" and ast.unparse(word.value) == "opener" for word in call.keywords):
+        return True
+    if isinstance(first, ast.Call):
+        return ast.unparse(first.func).endswith(DESCRIPTORS)
+    return ast.unparse(first) in ("fd", "descriptor", "target", "new.fd", "answer_end")
 
 
 def writes(module: str) -> Iterator[tuple[str, int, str]]:
     for name, call in calls(module):
         mode = next((text(word.value) for word in call.keywords if word.arg == "mode"), text(call.args[1]) if len(call.args) > 1 else "")
         flags = ast.unparse(call)
-        opened = name == "open" and re.search("[wax+]", mode) and not flags.startswith("open(fd, ")
-        raw = name == "os.open" and re.search(r"O_(WRONLY|CREAT|TRUNC|APPEND)", flags)
+        if is_below_descriptor(call):
+            continue
+        opened = name == "open" and re.search("[wax+]", mode) and not is_descriptor(call)
+        raw = name == "os.open" and re.search(r"O_(WRONLY|CREAT|TRUNC|APPEND)|_NEW", flags)
         method = name.rpartition(".")[2] in METHODS and "." in name and name.split(".")[0] not in ("os", "self")
         if name in CHANGES or opened or raw or method:
             yield module, call.lineno, flags
@@ -133,7 +130,7 @@ def test_files_are_written_only_to_paths_of_the_user_or_of_untrusted():
 def test_no_file_is_given_away():
     """What another user shall have is made with the rights of that user: perfpy.untrusted.process_root."""
     modules = {module for module in MODULES for name, _ in calls(module) if name.rpartition(".")[2] in ("chown", "fchown", "lchown")}
-    assert modules == {"cli/output/output_files.py"}, "there: a file that an option names keeps the owner that it has"
+    assert modules == {"untrusted/result_files.py"}, "there: a file that an option names keeps the owner that it has"
 
 
 # -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.paths ----------
@@ -207,6 +204,7 @@ READERS = {
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
     "untrusted/judging.py": "it is the door",
+    "untrusted/destinations.py": "it is the door; links of /proc/self/fd, and of /dev/fd",
     "untrusted/process_root.py": "it is the door",
     "untrusted/identified_file.py": "it is the door; /proc, and folders of mounts",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
@@ -221,7 +219,6 @@ READERS = {
     "capture/unwinding/process.py": "/dev/null",
     "capture/unwinding/spool.py": "a nameless file of its own",
     "analysis/aggregate/overflow.py": "a nameless file of its own; /proc, and /sys",
-    "capture/runtimes/java_attach.py": "/proc/PID; a socket, in the /tmp of a process, with the rights of its user",
     "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/environment.py": "/proc and /sys",
     "capture/counting/tool_values.py": "/sys",
@@ -233,8 +230,6 @@ READERS = {
     "cli/__init__.py": "/dev/null",
     "cli/build_id_list.py": "/proc",
     "cli/dispatch/topics.py": "files of the package",
-    "cli/stat/output.py": "it writes, in a mode of which it knows",
-    "cli/output/output_files.py": "it writes: a new file beside what an option names",
     "views/page/page.py": "files of the package",
     "kernel/procfs.py": "/proc",
     "kernel/thread_states.py": "/proc",
@@ -251,6 +246,8 @@ OPENERS = ("open", "os.open", "io.open", "gzip.open", "lzma.open", "np.fromfile"
 def reads(module: str) -> Iterator[tuple[str, int, str]]:
     written = {line for _, line, _ in writes(module)}
     for name, call in calls(module):
+        if is_below_descriptor(call) or (name == "open" and is_descriptor(call)):
+            continue
         if (name in OPENERS or name.endswith((".read_bytes", ".read_text"))) and call.lineno not in written:
             yield module, call.lineno, ast.unparse(call)
 
@@ -283,7 +280,6 @@ BY_PATH_USERS = {
     "capture/runtimes/choices.py": "what is beside the program of a process: read by open_regular",
     "capture/runtimes/environment.py": "the current folder",
     "capture/runtimes/programs.py": "PATH",
-    "capture/runtimes/rewriting.py": "the recording",
     "capture/runtimes/session.py": "the recording; logs of ours in the current folder",
     "capture/runtimes/jitted_code.py": "a dump of ours, in an open folder",
     "capture/runtimes/java_attach.py": "relative to the /tmp of a process, which the door opened",
@@ -309,6 +305,10 @@ def test_names_of_processes_pass_the_door():
     [
         ("os.unlink(path)", writes),
         ("open(path, 'wb')", writes),
+        ("open(real_path(path), 'wb')", writes),
+        ("open(path, 'wb', opener=my_opener)", writes),
+        ("os.replace(path, other)", writes),
+        ("os.open(path, _NEW, 0o600)", writes),
         ("os.open(path, os.O_WRONLY | os.O_CREAT)", writes),
         ("Path(name).write_bytes(b'')", writes),
         ("f'{cache}/.build-id/{a}/{b}'", makes_paths),

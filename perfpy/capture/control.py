@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from perfpy.errors import OutputFailedError, UsageError
-from perfpy.untrusted.files import open_named
+from perfpy.untrusted.destinations import open_named
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -102,7 +102,7 @@ class Control:
     def _open_fifo(self, path: str) -> int:
         try:
             # Opened for writing, too; otherwise the first writer's exit would end the file.
-            fd = open_named(path, os.O_RDWR | os.O_NONBLOCK)
+            fd = open_named(path, os.O_RDWR | os.O_NONBLOCK, foreign_fifos=True)  # often of the user who calls sudo
             self._owned.append(fd)
             if not stat.S_ISFIFO(os.fstat(fd).st_mode):  # answers would be written into a file
                 raise OSError(errno.EINVAL, "not a fifo")

@@ -11,7 +11,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, PerfType, SoftwareId
 from perfpy.abi.perf_records.newer_records import SchedstatCpu, SchedstatDomain
 from perfpy.abi.perf_records.user_records import encode
 from perfpy.capture.environment import Environment
-from perfpy.capture.output.output import rotate
+from perfpy.capture.output.output import find_destination, new_recording
 from perfpy.capture.workload import Workload
 from perfpy.kernel.schedstat import PATH, EnabledStatistics, read_schedstat
 from perfpy.perfdata.container.feature_values import CpuDomains, DomainInfo, SchedDomain
@@ -83,8 +83,8 @@ def write_snapshots(path: str, snapshots: Sequence[Snapshot], command_line: Sequ
         Feature.CMDLINE: tuple(command_line),
         Feature.CPU_DOMAIN_INFO: domain_info(snapshots[0]),
     }
-    rotate(path)
-    writer = FileWriter(path)
+    with find_destination(path) as destination:
+        writer = FileWriter(path, new_recording(destination)[1])
     try:
         writer.begin([WrittenEvent(EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.DUMMY, sample_id_all=1), ())], {})
         for snapshot in snapshots:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
-from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError
+from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.plurals import plural
 from perfpy.untrusted.text import one_line
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.caches.build_id_cache import BuildIdCache
 
 _SUFFIX = ".tar.bz2"
+_MODE = 0o600  # as of recordings: an archive has kernel addresses, and programs that others may not be able to read
 _MOST_WARNINGS = 20
 _SAID = "Now please run:\n\n$ perf archive --unpack\n\nor unpack the tar manually wherever you need to run 'perf report' on."
 
@@ -62,11 +63,8 @@ def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int
         entries = _entries(recording)
         for line in cache.add(entries):
             print(one_line(f"Warning: {line}"), file=sys.stderr)
-        try:
-            with whole_file(target) as unfinished, open(unfinished, "wb") as out:
-                pack(cache, dict.fromkeys(entry.build_id.hex() for entry in entries), out)
-        except OSError as error:
-            raise OutputFailedError(target, error.strerror or str(error)) from None
+        with whole_file(target, _MODE) as out:
+            pack(cache, dict.fromkeys(entry.build_id.hex() for entry in entries), out)
     from perfpy.cli.line.program_name import use_program_name
 
     print(use_program_name(_SAID.replace("perf ", "perfpy ")))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.capture.injection.converting import CallchainConverter
+    from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
 
@@ -87,8 +88,8 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
         every = options.mmap2_buildid_all
         build_ids = {dso.name: _build_id(dso, known_build_ids) for dso in _dsos(recording, every=every)}
         mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
-    with _result(output, recording.data.path) as unfinished:
-        inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
+    with _result(output, recording.data) as fd:
+        inject(recording.data, output, fd, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
     if converter is not None:
         print_notes(note(converter.truncated_stacks), quiet=False, verbose=options.verbose)
     if options.verbose and injector:
@@ -135,21 +136,18 @@ def _known_build_ids(text: str) -> dict[str, bytes]:
 
 
 @contextmanager
-def _result(output: str, source: str) -> Iterator[str]:
-    """Yield the path to write the new recording to."""
+def _result(output: str, source: PerfData) -> Iterator[int]:
+    """Yield the descriptor to write the new recording to, -1 for standard output."""
     from perfpy.cli.output.output_files import whole_file
 
     if output == "-":
         sys.stdout.flush()
-        yield output
+        yield -1
         return
-    if os.path.exists(output) and os.path.exists(source) and os.path.samefile(source, output):
+    if os.path.exists(output) and os.path.exists(source.path) and os.path.samefile(source.path, output):
         raise OutputFailedError(output, "the output is also the input")
-    with whole_file(output, _MODE) as unfinished:
-        try:
-            yield unfinished
-        except OutputFailedError as failure:
-            raise OutputFailedError(output if failure.path == unfinished else failure.path, failure.reason) from None
+    with whole_file(output, _MODE) as file:
+        yield os.dup(file.fileno())
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:

@@ -72,14 +72,10 @@ def run(options: ListCommandOptions) -> int:
     if not options.output:
         _list(machine, sys.stdout, options)
         return 0
-    from perfpy.cli.output.output_files import whole_file
-    from perfpy.errors import OutputFailedError
+    from perfpy.cli.output.output_files import text_of, whole_file
 
-    try:
-        with whole_file(options.output) as unfinished, open(unfinished, "w", encoding="utf-8", errors="surrogateescape") as file:
-            _list(machine, file, options)
-    except OSError as error:
-        raise OutputFailedError(options.output, error.strerror or str(error)) from None
+    with whole_file(options.output) as unfinished, text_of(unfinished) as file:
+        _list(machine, file, options)
     return 0
 
 

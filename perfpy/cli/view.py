@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
 from perfpy.cli.line.shared import InputOptions, QuietOptions, SymbolFileOptions
+from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
     from perfpy.recording import Recording
@@ -46,8 +47,11 @@ def run(options: ViewCommandOptions) -> int:
         page = _page(recordings, options)
         if not page:
             return 0
-        path = options.output or _temporary()
-        write_bytes(path, page.encode(errors="replace"), quiet=options.quiet)
+        data = page.encode(errors="replace")
+        if options.output:
+            write_bytes(path := options.output, data, quiet=options.quiet)
+        else:
+            path = _write_temporary(data, quiet=options.quiet)
     if path != "-":
         print(path)
         if options.browser:
@@ -88,12 +92,21 @@ def _symbols(recording: Recording, options: ViewCommandOptions) -> SymbolOptions
     return symbol_options_of(options, load(), recording, force=options.force)
 
 
-def _temporary() -> str:
-    """Create a file that only the user can read; it is not deleted."""
+def _write_temporary(data: bytes, *, quiet: bool) -> str:
+    """Write a file that only the user can read, and return its path; it is not deleted."""
     import tempfile
 
+    from perfpy.cli.output.output_files import print_written
+
     descriptor, path = tempfile.mkstemp(prefix="perfpy-", suffix=".html")
-    os.close(descriptor)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        os.unlink(path)
+        raise OutputFailedError(path, error.strerror or str(error)) from None
+    if not quiet:
+        print_written(path, len(data))
     return path
 
 

@@ -15,7 +15,7 @@ from perfpy.analysis.entries.plan import plan_report
 from perfpy.analysis.filters.conditions import texts
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.report import report_of
-from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError, UsageError
+from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import Conditions, FoldingRequest, StackOptions, fold_group, merge_groups, restrict_to
 from perfpy.fleet.late_symbols import add_local_symbols
 from perfpy.fleet.many_samples import ManySamples, SharedEvents, joined_columns, own_columns
@@ -343,11 +343,9 @@ class Recordings:
         >>> import perfpy
         >>> perfpy.open_many(["perf.data", "perf.data"]).flamegraph("flame.html")
         """
-        try:
-            with open(path, "wb") as file:
-                file.write(self.page(symbols=symbols).encode(errors="replace"))
-        except OSError as error:
-            raise OutputFailedError(os.fspath(path), error.strerror or str(error)) from None
+        from perfpy.untrusted.result_files import write_whole
+
+        write_whole(os.fspath(path), self.page(symbols=symbols).encode(errors="replace"))
 
     def fold(self, options_of: OptionsOf, mode: Mode | None = None, symbols: SymbolOptions | None = None) -> PortableProfile:
         """Fold all recordings by their options, and merge them. Raises PerfError if none can be read.

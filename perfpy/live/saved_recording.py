@@ -71,13 +71,13 @@ def write_snapshot(
 
     images: of Python functions, by their paths, to store in it.
     """
-    from perfpy.capture.output.output import rotate  # not needed for the first screen
+    from perfpy.capture.output.output import find_destination, new_recording  # not needed for the first screen
     from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
     from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 
-    rotate(path)
     counters, attrs = rings.recorded
-    writer = FileWriter(path)
+    with find_destination(path) as destination:
+        writer = FileWriter(path, new_recording(destination)[1])
     try:
         writer.begin([WrittenEvent(attr, counters.ids(event)) for event, attr in zip(counters.events, attrs, strict=True)], {})
         for piece in (*_records(side_band), *retained.pieces()):

@@ -20,6 +20,7 @@ from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 from perfpy.perfdata.copied_features import features_of
 from perfpy.perfdata.reader import PerfData
+from perfpy.untrusted.destinations import create_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,7 +78,7 @@ def join_skeleton(skeleton: bytes, before: NDArray[np.int64], samples: Iterable[
     """
     with tempfile.TemporaryDirectory(prefix="perfpy-") as folder:
         path = os.path.join(folder, "skeleton.data")
-        with open(path, "wb") as file:
+        with open(create_new(path), "wb") as file:
             file.write(skeleton)
         with PerfData(path, as_stored=True) as data:
             writer = FileWriter(os.path.join(folder, "perf.data"))

@@ -16,7 +16,7 @@ import os
 
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import cached_property
-from perfpy.errors import BadPerfDataError, OutputFailedError, UsageError
+from perfpy.errors import BadPerfDataError, UsageError
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.recording.shared_symbols import SharedSymbols
@@ -534,11 +534,9 @@ class Recording:
         ...     recording.flamegraph("flame.html")
         """
         page = self.page(symbols=symbols, code=False) if after is None else self.page_of_changes(after, symbols=symbols)
-        try:
-            with open(path, "wb") as file:
-                file.write(page.encode(errors="replace"))
-        except OSError as error:
-            raise OutputFailedError(os.fspath(path), error.strerror or str(error)) from None
+        from perfpy.untrusted.result_files import write_whole  # not needed to read
+
+        write_whole(os.fspath(path), page.encode(errors="replace"))
 
     def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> Exported:
         """Add this recording to the tables in a folder (perfpy.views.parquet lists them), for DuckDB, Polars, Spark. Needs pyarrow.

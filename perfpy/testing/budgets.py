@@ -17,6 +17,7 @@ from perfpy.counts.spread import median
 from perfpy.errors import UsageError
 from perfpy.kernel.hardware.cpu_identity import cpu_identity
 from perfpy.untrusted.files import read_named
+from perfpy.untrusted.result_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,11 +54,7 @@ class Baselines:
         """Write new baselines to the file; return the number of tests. Other tests and machines keep theirs."""
         if self._new:
             self._all.setdefault(self._machine, {}).update(self._new)
-            unfinished = f"{self._path}.{os.getpid()}"
-            with open(unfinished, "w") as file:
-                json.dump(self._all, file, indent=1, sort_keys=True)
-                file.write("\n")
-            os.replace(unfinished, self._path)
+            write_whole(self._path, f"{json.dumps(self._all, indent=1, sort_keys=True)}\n".encode())
         return len(self._new)
 
 

@@ -25,7 +25,6 @@ _MOST_LINKS = 8
 _SMALL = 16 << 20  # bytes
 _DENSE = 32  # bytes of a file for each one on the disk: file systems that compress store little less
 _BLOCK = 512  # bytes, of st_blocks
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ForeignFileError(PermissionError):
@@ -216,63 +215,6 @@ def _require_stream(state: os.stat_result, path: str, node: int) -> None:
         require_regular(state, path, node)
     elif not (stat.S_ISDIR(mode) or stat.S_ISFIFO(mode)):
         raise NotRegularFileError(errno.EINVAL, "a socket, not a recording" if stat.S_ISSOCK(mode) else "a device, not a recording", path)
-
-
-def open_named(path: str, flags: int, mode: int = 0o600) -> int:
-    """Open a path of an option for writing. A symbolic link must belong to root or the current user. Raises OSError.
-
-    In another user's folder, or one like /tmp, that user's link could lead to any file of the current user.
-    """
-    if _leads_to_descriptor(path):
-        return os.open(path, flags | os.O_CLOEXEC, mode)
-    for _ in range(_MOST_LINKS):
-        try:
-            return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-        path = trusted_target(path)
-        if _leads_to_descriptor(path):
-            return os.open(path, flags | os.O_CLOEXEC, mode)
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-
-
-def opener(path: str, flags: int) -> int:
-    """Open a path of an option, as the opener of open(); see open_named. Raises OSError."""
-    return open_named(path, flags, 0o666)
-
-
-def create_named(path: str) -> int:
-    """Create a file that an option names, empty, for reading and writing; also open an existing device or fifo. Raises OSError.
-
-    A regular file of another user, or with hard links, is replaced: that user could read what is written to it.
-    """
-    try:
-        return os.open(path, _NEW, 0o600)
-    except FileExistsError:
-        pass
-    fd = open_named(path, os.O_RDWR | os.O_CREAT)
-    try:
-        state = os.fstat(fd)
-        is_safe = _leads_to_descriptor(path) or (state.st_uid in trusted_file_owners() and state.st_nlink <= 1)
-        if stat.S_ISREG(state.st_mode) and is_safe:
-            os.ftruncate(fd, 0)
-            return fd
-        if not stat.S_ISREG(state.st_mode):
-            if stat.S_ISFIFO(state.st_mode) and state.st_uid not in trusted_file_owners():
-                raise ForeignFileError(errno.EACCES, f"belongs to user {state.st_uid}", path)
-            return fd
-    except BaseException:
-        os.close(fd)
-        raise
-    os.close(fd)
-    os.unlink(path)
-    return os.open(path, _NEW, 0o600)
-
-
-def _leads_to_descriptor(path: str) -> bool:
-    """Whether a path is one of /dev/stdout and the like, whose last link has no path; no other user can create links there."""
-    return path.startswith(("/dev/std", "/dev/fd/", "/proc/"))
 
 
 def is_handed(path: str) -> bool:

@@ -13,7 +13,10 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
+
+    from perfpy.untrusted.destinations import FileDestination
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MODE: Final = 0o700
@@ -66,6 +69,18 @@ class Folder:
         mode = 0o600 if self.is_private else 0o666
         return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.fd)
 
+    def put(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write a file under a new name, and rename it when it is complete; an existing file is replaced. Raises OSError."""
+        unfinished = f"new-{os.urandom(8).hex()}"
+        try:
+            with open(self.create(unfinished), "wb") as file:
+                file.writelines(pieces)
+            os.replace(unfinished, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(unfinished, dir_fd=self.fd)
+            raise
+
     def has(self, name: str) -> bool:
         """Whether an entry with a name exists."""
         with contextlib.suppress(OSError):
@@ -100,14 +115,14 @@ def own(path: str, *, make: bool = True) -> Folder:
     return Folder(fd, path)
 
 
-def new_folder(path: str) -> Folder:
+def new_folder(destination: FileDestination) -> Folder:
     """Create a folder that an option names. Raises OSError, also if the name has been taken meanwhile."""
-    os.mkdir(path, _MODE)
-    folder = Folder(os.open(path, _FLAGS | os.O_NOFOLLOW), path)
+    os.mkdir(destination.name, _MODE, dir_fd=destination.folder)
+    folder = Folder(os.open(destination.name, _FLAGS | os.O_NOFOLLOW, dir_fd=destination.folder), destination.path)
     try:
-        _require_ours(folder.fd, path)
+        _require_ours(folder.fd, destination.path)
         if os.listdir(folder.fd):
-            raise ForeignFolderError(errno.ENOTEMPTY, "another folder has its name", path)
+            raise ForeignFolderError(errno.ENOTEMPTY, "another folder has its name", destination.path)
     except BaseException:
         folder.close()
         raise
@@ -115,9 +130,25 @@ def new_folder(path: str) -> Folder:
 
 
 def shared_folder(path: str) -> Folder:
-    """Open a folder that an option names, of any owner; create it and missing parents. Its methods follow no links. Raises OSError."""
-    os.makedirs(path, exist_ok=True)
-    return Folder(os.open(path, _FLAGS), path, is_private=False)
+    """Open a folder that an option names, of any owner; create it and missing parents. Raises OSError.
+
+    Its methods follow no links. The folder may be a link of root or the current user.
+    """
+    from perfpy.untrusted.destinations import FileDestination  # few folders are shared
+
+    whole = path.rstrip("/") or "/"
+    if os.path.basename(whole) in ("", ".", ".."):
+        return Folder(os.open(whole, _FLAGS), path, is_private=False)
+    try:
+        destination = FileDestination(whole)
+    except FileNotFoundError:  # the folder above
+        shared_folder(os.path.dirname(whole)).close()
+        destination = FileDestination(whole)
+    with destination:
+        if destination.state is None:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(destination.name, dir_fd=destination.folder)
+        return Folder(os.open(destination.name, _FLAGS | os.O_NOFOLLOW, dir_fd=destination.folder), path, is_private=False)
 
 
 def require_own(path: str) -> None:

@@ -19,18 +19,19 @@ from perfpy.capture.output.output import RecordOutput
 from perfpy.capture.output.ring_files import RingFilesOutput
 from perfpy.capture.runtimes.keeping import store_names
 from perfpy.capture.runtimes.rewriting import append_section
-from perfpy.cli.output import output_files
 from perfpy.cli.output.output_files import whole_file, write_text
 from perfpy.errors import BadPerfDataError, OutputFailedError
 from perfpy.perfdata.container.kept_files import KEPT_FILES
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 from perfpy.perfdata.reader import PerfData
-from perfpy.untrusted import folders
+from perfpy.untrusted import folders, result_files
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from perfpy.untrusted.destinations import FileDestination
 
 pytestmark = [needs_root, pytest.mark.live]
 
@@ -163,8 +164,8 @@ def test_a_folder_that_is_exchanged_gets_no_files(theirs: Path, victim: Path, mo
     real = folders.new_folder
     path = theirs / "perf.data"
 
-    def exchanged(name: str) -> object:
-        folder = real(name)
+    def exchanged(destination: FileDestination) -> object:
+        folder = real(destination)
         path.rename(theirs / "moved")
         path.mkdir()
         for part in ("data", "data.0"):
@@ -184,9 +185,9 @@ def test_a_folder_that_is_exchanged_gets_no_files(theirs: Path, victim: Path, mo
 def test_a_folder_with_files_in_it_is_not_ours(theirs: Path, victim: Path, monkeypatch: pytest.MonkeyPatch):
     real = os.mkdir
 
-    def exchanged(name: str, mode: int = 0o777) -> None:
-        real(name, mode)
-        link(Path(name) / "data", victim)
+    def exchanged(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        real(name, mode, dir_fd=dir_fd)
+        link(theirs / name / "data", victim)
 
     monkeypatch.setattr(os, "mkdir", exchanged)
     with pytest.raises(OutputFailedError, match="another folder has its name"):
@@ -201,8 +202,12 @@ def test_nothing_is_appended_to_a_file_that_took_the_recordings_name(theirs: Pat
     path.write_bytes(recording())
     with PerfData(str(path)) as data:
         path.unlink()
-        link(path, victim)
+        path.write_text("another file")
         with pytest.raises(OutputFailedError, match="another file has its name"):
+            append_section(str(path), data, b"section")
+        path.unlink()
+        link(path, victim)
+        with pytest.raises(OutputFailedError, match=f"a link of user {UID}"):
             append_section(str(path), data, b"section")
     assert victim.read_text() == SECRET
 
@@ -247,8 +252,7 @@ def test_no_name_leads_to_a_file_before_its_owner_is_restored(theirs: Path, vict
         assert (state.st_uid, stat.S_IMODE(state.st_mode)) == (0, 0o600)
         (theirs / name).unlink()
         link(theirs / name, victim)
-        with open(unfinished, "w") as out:
-            out.write("new")
+        unfinished.write(b"new")
     assert victim.read_text() == SECRET
 
 
@@ -262,12 +266,11 @@ def test_the_owner_and_the_mode_of_a_result_stay_but_for_set_user_id(theirs: Pat
 
 def test_a_file_that_is_written_in_place_is_the_one_that_was_looked_at(theirs: Path, victim: Path, monkeypatch: pytest.MonkeyPatch):
     path = file(theirs / "out.json", text="old")
-    monkeypatch.setattr(output_files, "_create", lambda *_: None)  # as in a folder that permits no new files
+    monkeypatch.setattr(result_files, "_replacement", lambda *_: None)  # as in a folder that permits no new files
     with whole_file(str(path)) as inside:
         path.rename(theirs / "moved")
         link(path, victim)
-        with open(inside, "w") as out:
-            out.write("new")
+        inside.write(b"new")
     assert ((theirs / "moved").read_text(), victim.read_text()) == ("new", SECRET)
 
 

@@ -27,6 +27,7 @@ from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous, is_user_map, 
 from perfpy.symbols.providers import jitdump
 from perfpy.symbols.providers.mapped_dump import is_dump, new_folder, read_dump
 from perfpy.untrusted import paths
+from perfpy.untrusted.destinations import create_new
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -112,7 +113,7 @@ class JitInjector:
             path = paths.below(self.folder, paths.jit_image_name(load.pid, load.code_index))
             if os.path.lexists(path):  # a repeated index; the mapped image stays
                 path = paths.below(self.folder, f"{self.functions}-{paths.jit_image_name(load.pid, load.code_index)}")
-            with open(path, "xb") as file:
+            with open(create_new(path), "wb") as file:
                 file.write(data)
         except OSError as error:
             raise OutputFailedError(error.filename or self._cache, error.strerror or str(error)) from None
@@ -192,9 +193,19 @@ def require_monotonic_times(data: PerfData) -> None:
         raise PerfError(f"{data.path}: the times are not CLOCK_MONOTONIC, which jitdump files use; record with -k mono")
 
 
+def _require_possible(data: PerfData, path: str) -> None:
+    """Raise PerfError or OutputFailedError before anything is written. path: of the file to create, "-" for none."""
+    if data.endian != NATIVE_ENDIAN:
+        raise PerfError(f"{data.path}: recorded in the other byte order; run inject on a machine with that byte order")
+    if path != STANDARD_OUTPUT and os.path.exists(path) and os.path.exists(data.path) and os.path.samefile(data.path, path):
+        raise OutputFailedError(path, "the output is also the input")
+    _first_event(data)
+
+
 def inject(
     data: PerfData,
     path: str,
+    fd: int = -1,
     *,
     jit: JitInjector | None = None,
     build_ids: Collection[HeaderBuildId] | None = None,
@@ -205,18 +216,15 @@ def inject(
 
     Args:
         path: "-" for standard output.
+        fd: the open file at the path, which is closed; -1 to create it.
         jit: adds JIT-compiled code.
         build_ids: replaces the BUILD_ID feature; in a pipe, written as records before all others, where readers expect them.
         mapper: puts build-ids into mappings.
         converter: converts stacks to callchains (alone or with build_ids).
     """
-    if data.endian != NATIVE_ENDIAN:
-        raise PerfError(f"{data.path}: recorded in the other byte order; run inject on a machine with that byte order")
-    if path != STANDARD_OUTPUT and os.path.exists(path) and os.path.exists(data.path) and os.path.samefile(data.path, path):
-        raise OutputFailedError(path, "the output is also the input")
-    _first_event(data)  # raises before anything is written
+    _require_possible(data, path if fd < 0 else STANDARD_OUTPUT)
     added = jit.records(data.side_band()) if jit else []
-    writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)
+    writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path, fd)
     features = features_of(data, build_ids) | _changed_events(data, converter)
     try:
         writer.begin(_events(data, converter), features)

@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.output.output import RecordOutput, rotate
+from perfpy.capture.output.output import RecordOutput, find_destination, rotate
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.writer import FileWriter
 from perfpy.untrusted.folders import new_folder
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfpy.perfdata.container.writer import RecordWriter
+    from perfpy.untrusted.destinations import FileDestination
 
 MAIN_FILE: Final = "data"
 
@@ -23,12 +24,19 @@ MAIN_FILE: Final = "data"
 class FolderOutput(RecordOutput):
     """A RecordOutput whose path is a folder."""
 
+    def find_destination(self) -> FileDestination:
+        """Return the destination of the folder."""
+        if self.destination is None:
+            self.destination = find_destination(self.path.rstrip("/") or "/")
+        return self.destination
+
     def _open(self) -> RecordWriter:
-        self._old = rotate(self.path)
+        destination = self.find_destination()
+        self._old = rotate(destination)
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.path)  # an empty file, which is not kept as .old
-            self.folder = new_folder(self.path)
+                destination.remove_entry()  # an empty file, which is not kept as .old
+            self.folder = new_folder(destination)
         except OSError as error:
             raise OutputFailedError(self.path, error.strerror or str(error), remedy="choose another folder with -o") from None
         return FileWriter(os.path.join(self.path, MAIN_FILE), self.create(MAIN_FILE))
@@ -51,10 +59,10 @@ class FolderOutput(RecordOutput):
     def abandon(self) -> None:
         """Remove the folder, and restore the old one: nothing was recorded."""
         self.writer.close()
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.lstat(self.path), os.fstat(self.folder.fd)):
-                shutil.rmtree(self.path, ignore_errors=True)
+        destination = self.find_destination()
+        if destination.is_now(os.fstat(self.folder.fd)):
+            shutil.rmtree(destination.name, ignore_errors=True, dir_fd=destination.folder)
         self.folder.close()
         if self._old:
             with contextlib.suppress(OSError):
-                os.rename(self._old, self.path)
+                destination.rename_entry(self._old, destination.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter
+from perfpy.untrusted.destinations import FileDestination, create_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,6 +80,7 @@ class RecordOutput:
         self.is_pipe = path == STANDARD_OUTPUT
         self._packer = packer
         self._old = ""
+        self.destination: FileDestination | None = None  # of the path, in an open folder
         self.images: dict[str, bytes] = {}  # images of functions by file name, at the end
         self.writer = self._open()
         self.rounds = 0
@@ -90,8 +93,14 @@ class RecordOutput:
     def _open(self) -> RecordWriter:
         if self.is_pipe:
             return PipeWriter(_STDOUT_FD)
-        self._old = rotate(self.path)
-        return FileWriter(self.path)
+        self._old, fd = new_recording(self.find_destination())
+        return FileWriter(self.path, fd)
+
+    def find_destination(self) -> FileDestination:
+        """Return the destination of the path; its folder is opened once, as others may exchange it. Raises OutputFailedError."""
+        if self.destination is None:
+            self.destination = find_destination(self.path)
+        return self.destination
 
     @property
     def size(self) -> int:
@@ -146,10 +155,16 @@ class RecordOutput:
     def stamp(self) -> str:
         """Rename the finished file to a name with the time; return that name."""
         now = time.time()
-        while os.path.lexists(name := _name_with_time(self.path, now)):  # no existing file is replaced
+        destination = self.find_destination()
+        while destination.has(name := _name_with_time(destination.name, now)):  # no existing file is replaced
             now += 0.01
-        os.rename(self.path, name)
-        return name
+        destination.rename_entry(destination.name, name)
+        return self.path + name.removeprefix(destination.name)
+
+    def remove(self, path: str) -> None:
+        """Remove a finished file that stamp() named."""
+        with contextlib.suppress(OSError):
+            self.find_destination().remove_entry(os.path.basename(path))
 
     def reopen(self) -> None:
         """Begin another file at the same path."""
@@ -163,37 +178,75 @@ class RecordOutput:
         self.writer.close()
         if self.is_pipe:
             return
+        destination = self.find_destination()
         with contextlib.suppress(OSError):
-            if os.path.isfile(self.path):
-                os.unlink(self.path)
+            if stat.S_ISREG(os.stat(destination.name, dir_fd=destination.folder).st_mode):
+                destination.remove_entry()
             if self._old:
-                os.rename(self._old, self.path)
+                destination.rename_entry(self._old, destination.name)
 
 
 def _name_with_time(path: str, now: float) -> str:
     return f"{path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
 
 
-def _remove_folder(path: str) -> None:
+def find_destination(path: str) -> FileDestination:
+    """Return the destination of a recording, without following links at its end. Raises OutputFailedError."""
+    try:
+        return FileDestination(path, follow=False)
+    except OSError as error:
+        raise OutputFailedError(path, error.strerror or str(error), remedy="choose another file with -o") from None
+
+
+def new_recording(destination: FileDestination) -> tuple[str, int]:
+    """Rename an existing recording to NAME.old, and create a new one; return that name ("" if there was none) and the descriptor.
+
+    Raises OutputFailedError.
+    """
+    if destination.inherited >= 0:
+        return "", -1
+    old = rotate(destination)
+    try:
+        return old, create_named(destination.name, destination.folder)
+    except OSError as error:
+        raise OutputFailedError(destination.path, error.strerror or str(error), remedy="choose another file with -o") from None
+
+
+def rotate(destination: FileDestination) -> str:
+    """Rename an existing recording to NAME.old; return that name, "" if there was none. Raises OutputFailedError."""
+    try:
+        existing = os.stat(destination.name, dir_fd=destination.folder)
+    except OSError:  # none, or a dangling link
+        return ""
+    is_folder = stat.S_ISDIR(existing.st_mode)
+    if not (is_folder or (stat.S_ISREG(existing.st_mode) and existing.st_size)):
+        return ""
+    old = f"{destination.name}.old"
+    try:
+        if destination.has_folder(old):
+            _remove_folder(destination, old)
+        elif is_folder and destination.has(old):  # no folder replaces a file
+            destination.remove_entry(old)
+        destination.rename_entry(destination.name, old)
+    except OSError as error:
+        raise OutputFailedError(f"{destination.path}.old", os.strerror(error.errno or 0), remedy="choose another file with -o") from None
+    return old
+
+
+def _remove_folder(destination: FileDestination, name: str) -> None:
     """Remove a folder recording, unless it contains other files. Raises OSError."""
     import shutil  # rarely needed; it loads compressors
 
-    if any(name not in _IN_FOLDER and not name.startswith("data.") for name in os.listdir(path)):
-        raise OSError(errno.ENOTEMPTY, "")
-    shutil.rmtree(path)
-
-
-def rotate(path: str) -> str:
-    """Rename an existing recording to PATH.old; return that name, "" if there was none."""
-    if not (os.path.isdir(path) or (os.path.isfile(path) and os.path.getsize(path))):
-        return ""
-    old = f"{path}.old"
+    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=destination.folder)
     try:
-        if os.path.isdir(old) and not os.path.islink(old):
-            _remove_folder(old)
-        elif os.path.isdir(path) and os.path.lexists(old):  # no folder replaces a file
-            os.unlink(old)
-        os.rename(path, old)
-    except OSError as error:
-        raise OutputFailedError(old, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
-    return old
+        names = os.listdir(folder)
+        if any(name not in _IN_FOLDER and not name.startswith("data.") for name in names):
+            raise OSError(errno.ENOTEMPTY, "")
+        for one in names:
+            if stat.S_ISDIR(os.stat(one, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(one, dir_fd=folder)
+            else:
+                os.unlink(one, dir_fd=folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=destination.folder)

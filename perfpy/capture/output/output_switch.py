@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,9 +43,9 @@ class OutputSwitch:
         """Return the seconds until a timed switch; None if there is none."""
         return None if self._next is None else max(self._next - now, 0.0)
 
-    def add_file(self, name: str) -> None:
-        """Add a complete file, and remove the oldest beyond the limit."""
+    def add_file(self, name: str) -> list[str]:
+        """Add a complete file; return the oldest beyond the limit, which are to be removed."""
         self.files.append(name)
-        while self._keep and len(self.files) > self._keep:
-            with contextlib.suppress(OSError):
-                os.unlink(self.files.pop(0))
+        surplus = self.files[: -self._keep] if self._keep else []
+        del self.files[: len(surplus)]
+        return surplus

@@ -9,6 +9,7 @@ from perfpy.capture.runtimes.rewriting import append_section
 from perfpy.errors import PerfError
 from perfpy.perfdata.container.kept_files import encode
 from perfpy.perfdata.reader import PerfData
+from perfpy.untrusted.destinations import create_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def write_image(path: str, image: bytes) -> None:
     """Create the image's file. Raises OSError."""
-    with open(path, "xb") as file:
+    with open(create_new(path), "wb") as file:
         file.write(image)
 
 

@@ -24,6 +24,7 @@ from perfpy.symbols.providers.mapped_dump import is_dump, is_mapped_by, new_fold
 from perfpy.symbols.providers.v8_log import LARGEST as LARGEST_LOG
 from perfpy.symbols.providers.v8_log import V8Log
 from perfpy.untrusted import paths, process_files
+from perfpy.untrusted.destinations import create_new
 
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
@@ -117,7 +118,7 @@ class JittedCode:
             return paths.below(paths.below(paths.build_id_cache(), "jit"), name)
         self._folder = self._folder or new_folder(self._cache or paths.build_id_cache())
         path = paths.below(self._folder, name)
-        with open(path, "xb") as file:
+        with open(create_new(path), "wb") as file:
             file.write(image)
         return path
 

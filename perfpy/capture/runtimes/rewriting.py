@@ -25,6 +25,8 @@ from perfpy.perfdata.container.features import Feature, encode_feature, key_of
 from perfpy.perfdata.container.header import SECTION_SIZE
 from perfpy.perfdata.container.kept_files import KEPT_FILES
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+from perfpy.untrusted.destinations import FileDestination, open_named
+from perfpy.untrusted.result_files import UnfinishedFile
 
 if TYPE_CHECKING:
     from perfpy.capture.runtimes.jitted_code import JittedCode
@@ -43,7 +45,7 @@ def append_section(path: str, data: PerfData, section: bytes) -> None:
         raise OutputFailedError(path, "its header has no room for the names")
     entry = data.data.end + SECTION_SIZE * numbers.index(KEPT_FILES)
     try:
-        with open(path, "r+b", buffering=0) as file:
+        with open(open_named(path, os.O_RDWR), "r+b", buffering=0) as file:
             if not data.is_file(file.fileno()):
                 raise OSError(errno.ESTALE, "another file has its name now")
             end = file.seek(0, os.SEEK_END)
@@ -65,21 +67,24 @@ def _append(fd: int, data: bytes, end: int) -> None:
 
 def rewrite(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
     """Replace a recording by a copy with the code's records and the stored files. Raises OutputFailedError."""
-    real = os.path.realpath(path)
-    new = f"{real}.{os.getpid()}.new"
     try:
-        fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with FileDestination(path) as destination:
+            with open(destination.open(os.O_RDONLY), "rb") as file:
+                if not data.is_file(file.fileno()):
+                    raise OSError(errno.ESTALE, "another file has its name now")
+            _replace(destination, data, code, section)
     except OSError as error:
-        raise OutputFailedError(new, error.strerror or str(error)) from None
-    try:
-        _write(FileWriter(new, fd), data, code, section)
-        os.replace(new, real)
-    except OSError as error:
-        os.unlink(new)
         raise OutputFailedError(path, error.strerror or str(error)) from None
-    except BaseException:
-        os.unlink(new)
-        raise
+
+
+def _replace(destination: FileDestination, data: PerfData, code: JittedCode, section: bytes) -> None:
+    new = UnfinishedFile(destination, 0o600)
+    try:
+        _write(FileWriter(destination.path, os.dup(new.fd)), data, code, section)
+        new.put()
+    finally:
+        new.remove()
+        new.close()
 
 
 def _write(writer: FileWriter, data: PerfData, code: JittedCode, section: bytes) -> None:

@@ -385,7 +385,8 @@ class Recorder:
 
     def _stamp(self) -> None:
         name = self._output.stamp()
-        self._output_switch.add_file(name)
+        for surplus in self._output_switch.add_file(name):
+            self._output.remove(surplus)
         self._tell(f"[ perf record: Dump {name} ]")
 
     # the end

@@ -12,7 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import PerfError, UsageError
-from perfpy.untrusted.files import opener, read_regular
+from perfpy.untrusted.files import read_regular
+from perfpy.untrusted.result_files import write_whole
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -164,11 +165,7 @@ def start_script(recording: Recording, language: str) -> int:
     name = language if language.endswith(".py") else _STARTED
     if language not in _LANGUAGES and name != language:
         raise PerfError(_PERL if language == "perl" else f"-g {language}: scripts must be in Python: -g python, or -g FILE.py")
-    try:
-        with open(name, "w", encoding="utf-8", opener=opener) as file:
-            file.write(starter(recording))
-    except OSError as error:
-        raise PerfError(f"{name}: {error.strerror}") from None
+    write_whole(name, starter(recording).encode())
     print(f"generated Python script: {name}", file=sys.stderr)
     return 0
 

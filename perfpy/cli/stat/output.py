@@ -93,7 +93,7 @@ class StatOutput:
                 return _guard(os.fdopen(self.form.log_fd, mode, closefd=False))
             if not self._name or self._name == "-":
                 return sys.stderr
-            from perfpy.untrusted.files import opener  # few counts go to a file
+            from perfpy.untrusted.destinations import opener  # few counts go to a file
 
             file = open(self._name, mode, encoding="utf-8", errors="surrogateescape", opener=opener)  # noqa: SIM115  # closed by __exit__
             stream = _guard(file)

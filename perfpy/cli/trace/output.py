@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from perfpy.errors import OutputFailedError
-from perfpy.untrusted.files import opener
+from perfpy.untrusted.destinations import opener
 from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:

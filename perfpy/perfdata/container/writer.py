@@ -21,7 +21,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, decode_header
-from perfpy.untrusted.files import create_named
+from perfpy.untrusted.destinations import create_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

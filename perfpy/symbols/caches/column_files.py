@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.untrusted.files import open_regular, trusted_file_owners
-from perfpy.untrusted.folders import require_own
+from perfpy.untrusted.folders import own
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,16 +70,8 @@ class ColumnFiles:
     def keep(self, key: str, columns: dict[str, NDArray[Any]]) -> None:
         """Store columns under a key (a valid file name)."""
         with contextlib.suppress(OSError):
-            require_own(self.path)
-            temporary = os.path.join(self.path, f"new-{os.urandom(8).hex()}")
-            try:
-                # tempfile would take longer to import than the file to write.
-                with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                    file.write(_encode(columns))
-                os.replace(temporary, self._file(key))
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            with own(self.path) as folder:
+                folder.put(os.path.basename(self._file(key)), (_encode(columns),))
             self._trim()
 
     def _file(self, key: str) -> str:

@@ -15,13 +15,15 @@ import errno
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted import folders, paths
 from perfpy.untrusted.terminal import control
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from perfpy.untrusted.download import Answer
 
 _MISS_SECONDS: Final = 600  # how long a miss on all servers is cached
@@ -75,7 +77,7 @@ class Client:
                 self.servers.remove(server)
         if self.servers:
             with contextlib.suppress(OSError):
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))  # an empty file: no server has it
+                _store(path, ())  # an empty file: no server has it
         return ""
 
 
@@ -106,30 +108,23 @@ def _download(url: str, path: str) -> bool:
     if answer is None:
         return False
     with answer:
-        _store(answer, path, timeout, deadline)
+        _store(path, _pieces(answer, timeout, deadline))
     return True
 
 
-def _store(answer: Answer, path: str, timeout: float, deadline: float) -> None:
-    """Write an answer to a temporary file next to the path, then rename it."""
-    import tempfile  # only needed for a request
-
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _copy(answer, file, timeout, deadline)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+def _store(path: str, pieces: Iterable[bytes]) -> None:
+    """Write a file of the cache. Raises OSError."""
+    with folders.own(os.path.dirname(path)) as folder:
+        folder.put(os.path.basename(path), pieces)
 
 
-def _copy(answer: Answer, file: BinaryIO, timeout: float, deadline: float) -> None:
+def _pieces(answer: Answer, timeout: float, deadline: float) -> Iterator[bytes]:
+    """Yield an answer. Raises OSError if it is late, too large or cut off."""
     largest = _setting("DEBUGINFOD_MAXSIZE", _DEFAULT_MAX_SIZE)
     show = sys.stderr.isatty()
     received, required, due = 0, 0, time.monotonic() + timeout  # `required` bytes must have arrived at `due`
     while piece := answer.read(_CHUNK, min(due, deadline) - time.monotonic()):
-        file.write(piece)
+        yield piece
         received += len(piece)
         if show:
             control(sys.stderr, f"\rfetching {visible(answer.url)} {received >> 20} of {answer.size >> 20} MB")

@@ -13,7 +13,8 @@ from perfpy.abi.startup import dataclass, field
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.records.group_reads import carries_readings, split_readings
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
-from perfpy.untrusted.files import opener
+from perfpy.untrusted.destinations import FileDestination
+from perfpy.untrusted.result_files import whole_file
 from perfpy.untrusted.text import one_line
 from perfpy.views.script.divided import DividedListing
 from perfpy.views.script.fields import OutputFields, kind_of
@@ -202,7 +203,7 @@ class ScriptRun:
         for event in self._recording.events:
             path = name(event.name)
             lines = self._lines(self.sample_filter())
-            with open(path, "wb", opener=opener) as out:
+            with FileDestination(path) as destination, whole_file(destination) as out:
                 columns = lines.columns()
                 printed = lines.write(_only(self._batches(columns, self._unwinding(columns)), event.index), (), out)
             yield path, printed

@@ -20,6 +20,7 @@ from textual.widgets import Footer, Input, Static
 
 from perfpy.analysis.report.quality import quality_notes
 from perfpy.errors import PerfError
+from perfpy.untrusted.destinations import create_new
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.report.screens.browsed import BrowsedReport, Filter
@@ -399,7 +400,7 @@ class ReportBrowser(App[None]):
         """Write the table to the first file perf.hist.N that does not exist."""
         path = next(name for name in map("perf.hist.{}".format, count()) if not os.path.exists(name))
         try:
-            with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
+            with open(create_new(path), "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.writelines(one_line_each(self.model.plain()))
         except OSError as error:
             self.notify(f"cannot write {path}: {error.strerror}", severity="error")

@@ -105,12 +105,12 @@ def test_files_are_switched_by_size_time_and_signal():
     assert not never.due(1 << 40, 1e9)
 
 
-def test_the_oldest_files_go(tmp_path):
+def test_the_oldest_files_go():
     switch = OutputSwitch(SwitchOutput(), 2)
-    for name in "abc":
-        put(str(tmp_path / name), b"")
-        switch.add_file(str(tmp_path / name))
-    assert sorted(os.listdir(tmp_path)) == ["b", "c"]
+    assert [switch.add_file(name) for name in "abcd"] == [[], [], ["a"], ["b"]]
+    assert switch.files == ["c", "d"]
+    unlimited = OutputSwitch(SwitchOutput(), 0)
+    assert [unlimited.add_file(name) for name in "abcd"] == [[], [], [], []]
 
 
 def test_delays_are_ranges_or_one_start():

@@ -80,8 +80,8 @@ def test_a_folder_that_can_only_be_read_is_read(tmp_path: Path, monkeypatch: pyt
 
     opened = os.open
 
-    def read_only(path: str, flags: int, *more: int) -> int:
-        return refuse() if flags & os.O_CREAT else opened(path, flags, *more)
+    def read_only(path: str, flags: int, *more: int, dir_fd: int | None = None) -> int:
+        return refuse() if flags & os.O_CREAT else opened(path, flags, *more, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "utime", refuse)
     monkeypatch.setattr(os, "open", read_only)

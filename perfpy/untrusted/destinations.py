@@ -1,0 +1,286 @@
+"""Open what options name for writing: results, recordings, streams.
+
+Another user can exchange every name in a folder of that user at any moment. A path is therefore walked once: its folder is opened, links at
+its end are followed if they are root's or the current user's, and the file that has the name is opened without any access (O_PATH).
+Checks apply to this descriptor, and writing does, too. New names are made, renamed and removed below the descriptor of the folder.
+
+Which folder a path leads to is not checked: links in the middle of a path are followed, whoever made them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from perfpy.untrusted.files import ForeignFileError, trusted_file_owners
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_MOST_LINKS = 8
+_O_PATH = getattr(os, "O_PATH", 0)  # Linux only
+_FOLDER = _O_PATH | os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ALSO = os.O_CLOEXEC | os.O_NOCTTY
+_ATTEMPTS = 100  # for a name that others take and free again
+_LONGEST_BEGINNING = 220  # bytes; a name has 255 at most
+_LONGEST_NUMBER = 10  # digits of a descriptor
+_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_PUBLIC_DEVICES = (1, 5)  # major numbers: null, zero, full; the current terminal. In user namespaces they belong to an unknown user.
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class FileDestination:
+    """The destination to which a path leads: a name in an open folder. A context manager, which closes the descriptors.
+
+    Attributes:
+        path: as it was given, for messages.
+        folder: a descriptor of the folder; -1 if the path means an inherited descriptor.
+        name: the name in this folder.
+        state: the status of the file of this name, None if there is none.
+        inherited: the inherited descriptor, for /dev/stdout, /dev/fd/N; -1 for other paths.
+    """
+
+    def __init__(self, path: str, folder: int | None = None, *, follow: bool = True) -> None:
+        """Walk a path. Raises OSError.
+
+        Args:
+            path: of an option.
+            folder: a descriptor of the folder in which a relative path begins; None for the current one.
+            follow: whether to look at the file of the name, and to follow links at the path's end.
+        """
+        self.path = path
+        self.name = ""
+        self.folder = self.inherited = self._file = -1
+        self.state: os.stat_result | None = None
+        try:
+            self._walk(path, folder, follow)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> FileDestination:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the folder and the file; a second call does nothing."""
+        for fd in (self.folder, self._file):
+            if fd >= 0:
+                os.close(fd)
+        self.folder = self._file = -1
+
+    def _walk(self, path: str, above: int | None, follow: bool) -> None:
+        for _ in range(_MOST_LINKS + 1):
+            self.inherited = inherited_descriptor(path)
+            if self.inherited >= 0:
+                self.state = os.fstat(self.inherited)
+                return
+            head, slash, self.name = path.rpartition("/")
+            if self.name in ("", ".", ".."):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
+            folder = os.open(head or slash or ".", _FOLDER, dir_fd=above)
+            self.close()
+            self.folder = above = folder
+            if not follow:
+                return
+            self._look(follow_descriptors=_is_link_to_descriptor(path))
+            if self.state is None or not stat.S_ISLNK(self.state.st_mode):
+                return
+            if self.state.st_uid not in trusted_file_owners():
+                raise ForeignFileError(errno.EACCES, f"a link of user {self.state.st_uid}", self.path)
+            path = os.readlink("", dir_fd=self._file) if self._file >= 0 else os.readlink(self.name, dir_fd=self.folder)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self.path)
+
+    def _look(self, *, follow_descriptors: bool = False) -> None:
+        """Open the file of the name without access, and set its state."""
+        try:
+            if _O_PATH:
+                flags = _O_PATH | os.O_CLOEXEC | (0 if follow_descriptors else os.O_NOFOLLOW)
+                self._file = os.open(self.name, flags, dir_fd=self.folder)
+                self.state = os.fstat(self._file)
+            else:
+                self.state = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            self.state = None
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether a regular file has the name, also one that an inherited descriptor leads to."""
+        return self.state is not None and stat.S_ISREG(self.state.st_mode)
+
+    @property
+    def has_safe_names(self) -> bool:
+        """Whether only root and the current user can make names in the folder, hard links of other files among them."""
+        state = os.fstat(self.folder)
+        group_is_ours = state.st_gid == os.getegid() == os.geteuid()  # a private group, as distributions create for each user
+        return state.st_uid in trusted_file_owners() and not state.st_mode & (stat.S_IWOTH if group_is_ours else _OTHERS)
+
+    def open(self, flags: int, *, foreign_fifos: bool = False) -> int:
+        """Open the existing file; truncate it if the flags say so. Raises OSError.
+
+        A fifo or device must belong to root or the current user: another user's fifo would take what is written, or block.
+
+        foreign_fifos: whether fifos of other users are accepted.
+        """
+        if self.inherited >= 0:
+            return os.dup(self.inherited)
+        self._require_trusted(foreign_fifos)
+        fd = self._reopen(flags & ~(os.O_TRUNC | os.O_CREAT | os.O_EXCL) | _ALSO)
+        if flags & os.O_TRUNC and self.is_regular:
+            try:
+                os.ftruncate(fd, 0)
+            except BaseException:
+                os.close(fd)
+                raise
+        return fd
+
+    def _require_trusted(self, foreign_fifos: bool) -> None:
+        """Raise OSError if the file must not be written."""
+        if self.state is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
+        mode, owner = self.state.st_mode, self.state.st_uid
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
+        if stat.S_ISSOCK(mode):
+            raise OSError(errno.ENXIO, "a socket", self.path)
+        if stat.S_ISREG(mode):
+            if self.state.st_nlink > 1 and not self.has_safe_names:
+                raise ForeignFileError(errno.EMLINK, "it has hard links, and others can make them in its folder", self.path)
+            return
+        is_fifo = stat.S_ISFIFO(mode)
+        is_public = stat.S_ISCHR(mode) and os.major(self.state.st_rdev) in _PUBLIC_DEVICES
+        if owner not in trusted_file_owners() and not is_public and not (is_fifo and foreign_fifos):
+            raise ForeignFileError(errno.EACCES, f"a {'fifo' if is_fifo else 'device'} that belongs to user {owner}", self.path)
+
+    def _reopen(self, flags: int) -> int:
+        """Open the very file that was looked at."""
+        if self._file >= 0:
+            try:
+                return os.open(f"/proc/self/fd/{self._file}", flags)
+            except FileNotFoundError:  # no /proc
+                pass
+        fd = os.open(self.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self.folder)
+        if self.state is None or not os.path.samestat(os.fstat(fd), self.state):
+            os.close(fd)
+            raise ForeignFileError(errno.ESTALE, "another file has its name now", self.path)
+        os.set_blocking(fd, bool(flags & os.O_NONBLOCK == 0))
+        return fd
+
+    def is_now(self, state: os.stat_result) -> bool:
+        """Whether a file has the name now."""
+        try:
+            return os.path.samestat(os.stat(self.name, dir_fd=self.folder, follow_symlinks=False), state)
+        except OSError:
+            return False
+
+    # names in the folder
+
+    def create(self, mode: int, name: str = "") -> int:
+        """Create a new file, and open it for reading and writing. Raises FileExistsError. name: instead of the path's."""
+        return os.open(name or self.name, _NEW, mode, dir_fd=self.folder)
+
+    def unfinished_name(self) -> str:
+        """Return a name for the file until it is complete, which nobody can guess."""
+        beginning = os.fsdecode(os.fsencode(self.name)[:_LONGEST_BEGINNING])
+        return f"{beginning}.{os.getpid()}-{os.urandom(4).hex()}"
+
+    def has(self, name: str) -> bool:
+        """Whether the folder has a name, also that of a dangling link."""
+        try:
+            os.stat(name, dir_fd=self.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def has_folder(self, name: str) -> bool:
+        """Whether the folder has a folder of a name; a link to one is none."""
+        try:
+            return stat.S_ISDIR(os.stat(name, dir_fd=self.folder, follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def rename_entry(self, old: str, new: str) -> None:
+        """Rename a file in the folder; an existing one is replaced. Raises OSError."""
+        os.rename(old, new, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+    def remove_entry(self, name: str = "") -> None:
+        """Remove a name that is no folder. Raises OSError. name: instead of the path's."""
+        os.unlink(name or self.name, dir_fd=self.folder)
+
+
+def inherited_descriptor(path: str) -> int:
+    """Return the descriptor that a path means, as /dev/stdout and /dev/fd/N do; -1 for other paths."""
+    for folder in ("/dev/fd/", "/proc/self/fd/"):
+        number = path[len(folder) :]
+        if path.startswith(folder) and number.isdecimal() and len(number) < _LONGEST_NUMBER:
+            return int(number)
+    return _STREAMS.get(path, -1)
+
+
+def _is_link_to_descriptor(path: str) -> bool:
+    """Whether a path is one of /proc/PID/fd/N, a link without a path. Nobody can put other links there."""
+    parts = path.split("/")
+    return parts[:2] == ["", "proc"] and parts[-2] == "fd"
+
+
+def open_named(path: str, flags: int, mode: int = 0o600, *, foreign_fifos: bool = False) -> int:
+    """Open a path of an option for writing; with O_CREAT create a missing file. Raises OSError; see FileDestination.open."""
+    for _ in range(_ATTEMPTS):
+        with FileDestination(path) as destination:
+            if destination.state is not None or not flags & os.O_CREAT:
+                return destination.open(flags, foreign_fifos=foreign_fifos)
+            try:
+                return os.open(destination.name, flags & ~os.O_TRUNC | _NEW & ~os.O_RDWR, mode, dir_fd=destination.folder)
+            except FileExistsError:  # created meanwhile
+                pass
+    raise FileExistsError(errno.EEXIST, "others create and remove it again and again", path)
+
+
+def opener(path: str, flags: int) -> int:
+    """Open a path of an option, as the opener of open(); see open_named. Raises OSError."""
+    return open_named(path, flags, 0o666)
+
+
+def create_named(path: str, folder: int | None = None) -> int:
+    """Create a recording that an option names, empty, for reading and writing; also open an existing device or fifo. Raises OSError.
+
+    Only the current user can read a new one. A regular file of another user, or with hard links, is replaced: that user could read what is
+    written to it.
+
+    folder: a descriptor of the folder in which a relative path begins; None for the current one.
+    """
+    for _ in range(_ATTEMPTS):
+        with FileDestination(path, folder) as destination:
+            try:
+                return _create_recording(destination)
+            except FileExistsError:  # created meanwhile
+                pass
+    raise FileExistsError(errno.EEXIST, "others create and remove it again and again", path)
+
+
+def _create_recording(destination: FileDestination) -> int:
+    """Create a recording at a destination, like create_named. Raises FileExistsError if another file has been created there meanwhile."""
+    state = destination.state
+    if destination.inherited >= 0:
+        fd = os.open(f"/dev/fd/{destination.inherited}", os.O_RDWR | os.O_CLOEXEC)
+        if destination.is_regular:
+            os.ftruncate(fd, 0)
+        return fd
+    if state is not None:
+        if not destination.is_regular or (state.st_uid in trusted_file_owners() and state.st_nlink <= 1):
+            return destination.open(os.O_RDWR | os.O_TRUNC)
+        destination.remove_entry()
+    return destination.create(0o600)
+
+
+def create_new(path: str, mode: int = 0o666) -> int:
+    """Create a file that must not exist yet, and open it for reading and writing. Raises FileExistsError."""
+    return os.open(path, _NEW, mode)

@@ -6,6 +6,8 @@ the package uses only these modules:
 paths            names to paths
 judging          check a file before it is opened
 files            open regular files of trusted owners
+destinations     what options name for writing: folders by descriptor, links, fifos, devices
+result_files     result files, written whole or not at all
 process_files    files that a process wrote about itself: owners, age
 process_root     files in another process's root, with its user's rights
 identified_file  mapped files, by device and inode

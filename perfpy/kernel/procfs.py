@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 #: the order of PERF_RECORD_NAMESPACES
 NAMESPACES: Final = ("net", "uts", "ipc", "pid", "user", "mnt", "cgroup")
@@ -110,22 +110,42 @@ class ProcFs:
             # 559c86a4c000-559c86a51000 r-xp 00002000 fe:00 260958   /usr/bin/true
             fields = line.split(None, 5)
             access = fields[1]
-            if access[2:3] != b"x" and not (data and access[0:1] == b"r"):
+            if access[2:3] == b"x" or (data and access[0:1] == b"r"):
+                yield _mapping(fields)
+
+    def memory_with_code(self, pid: int, is_memory: Callable[[str], bool]) -> list[ProcMapping]:
+        """Return the executable memory of a process, and the nearest mappings of files below and above each, in order.
+
+        Lines are only decoded if they are returned, because a process may have tens of thousands.
+
+        Args:
+            pid: the process.
+            is_memory: whether a path is that of memory.
+        """
+        chosen: list[bytes] = []
+        file, follows_memory = b"", False  # the last line of a file, unless it is chosen
+        names: dict[bytes, bool] = {}
+        for line in self._map_lines(pid):
+            access = line.find(b" ") + 1
+            if line.startswith(b"---", access):
                 continue
-            start, _, end = fields[0].partition(b"-")
-            major, _, minor = fields[3].partition(b":")
-            prot = (access[0] == ord("r")) * PROT_READ | (access[1] == ord("w")) * PROT_WRITE
-            yield ProcMapping(
-                int(start, 16),
-                int(end, 16),
-                prot | (access[2] == ord("x")) * PROT_EXEC,
-                MAP_SHARED if access[3] == ord("s") else MAP_PRIVATE,
-                int(fields[2], 16),
-                int(major, 16),
-                int(minor, 16),
-                int(fields[4]),
-                os.fsdecode(fields[5]) if len(fields) > 5 else "",
-            )
+            # A path, or [NAME], which may contain slashes.
+            begin = min((column for column in (line.find(b"/"), line.find(b"[")) if column >= 0), default=len(line))
+            path = line[begin:]
+            in_memory = names.get(path)
+            if in_memory is None:
+                in_memory = names[path] = is_memory(os.fsdecode(path))
+            if not in_memory:
+                if path.startswith(b"/"):
+                    if follows_memory:
+                        chosen.append(line)
+                    file, follows_memory = b"" if follows_memory else line, False
+            elif line.startswith(b"x", access + 2):
+                if file:
+                    chosen.append(file)
+                chosen.append(line)
+                file, follows_memory = b"", True
+        return [_mapping(line.split(None, 5)) for line in chosen]
 
     def _map_lines(self, pid: int) -> Iterator[bytes]:
         from perfpy.untrusted.process_files import map_lines  # for recorders only
@@ -209,6 +229,25 @@ class ProcFs:
                 return file.read(size) or b""
         except OSError:  # the task is gone, or belongs to another user
             return b""
+
+
+def _mapping(fields: list[bytes]) -> ProcMapping:
+    """Decode the fields of a line of /proc/PID/maps."""
+    start, _, end = fields[0].partition(b"-")
+    access = fields[1]
+    major, _, minor = fields[3].partition(b":")
+    prot = (access[0] == ord("r")) * PROT_READ | (access[1] == ord("w")) * PROT_WRITE
+    return ProcMapping(
+        int(start, 16),
+        int(end, 16),
+        prot | (access[2] == ord("x")) * PROT_EXEC,
+        MAP_SHARED if access[3] == ord("s") else MAP_PRIVATE,
+        int(fields[2], 16),
+        int(major, 16),
+        int(minor, 16),
+        int(fields[4]),
+        os.fsdecode(fields[5]) if len(fields) > 5 else "",
+    )
 
 
 def _numbers(folder: str) -> list[int]:

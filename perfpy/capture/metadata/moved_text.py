@@ -73,7 +73,7 @@ def find_moved_text(
 
     Args:
         pid: the process.
-        mappings: all its readable and executable mappings, in order.
+        mappings: in order, its executable memory and at least the nearest files around it (ProcFs.memory_with_code).
         seconds: the time limit, after which text is left out.
         open_memory: opens a process's memory; raises OSError.
     """

@@ -191,7 +191,7 @@ class Synthesis:
         from perfpy.capture.metadata.moved_text import MOST_SECONDS, find_moved_text  # few processes have code in memory
 
         begun = time.monotonic()
-        found = find_moved_text(pid, self._procfs.maps(pid, data=True), min(self._moved_text_seconds, MOST_SECONDS))
+        found = find_moved_text(pid, self._procfs.memory_with_code(pid, is_move_target), min(self._moved_text_seconds, MOST_SECONDS))
         self._moved_text_seconds -= time.monotonic() - begun
         return found
 

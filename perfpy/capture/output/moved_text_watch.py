@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
 from perfpy.symbols.files.live_process import seen_by
+from perfpy.symbols.mapped_names import is_move_target
 from perfpy.untrusted.identified_file import root_of
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class MovedTextWatch:
         if not due:
             return
         self._searches[pid] = self._searches.get(pid, 0) + 1
-        mappings = list(self._procfs.maps(pid, data=True))
+        mappings = self._procfs.memory_with_code(pid, is_move_target)
         if not mappings:  # the process has ended
             del self._ranges[pid]
             self._proven = {key: record for key, record in self._proven.items() if key[0] != pid}

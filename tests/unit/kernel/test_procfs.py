@@ -75,3 +75,31 @@ def test_the_name_of_a_task_is_read_as_the_kernel_records_it(tmp_path: Path) -> 
     (tmp_path / "5" / "status").write_bytes(b"Name:\t\nTgid:\t5\nPPid:\t1\nUid:\t9\n")
     assert procfs.status(5) == ("", 5, 1, 9, True)
     assert procfs.status(6) is None
+
+
+def test_memory_with_code_comes_with_the_nearest_files(tmp_path):
+    """Text that was moved to memory is found by them."""
+
+    def line(start: int, access: str, path: str = "") -> str:
+        return f"{start:012x}-{start + 0x1000:012x} {access} 00000000 fe:00 7 ".ljust(73) + path
+
+    lines = [
+        line(0x1000, "r--p", "/bin/far"),
+        line(0x2000, "r--p", "/bin/program"),
+        line(0x3000, "r-xp"),
+        line(0x4000, "r-xp", "/anon_hugepage (deleted)"),
+        line(0x5000, "---p", "/bin/program"),
+        line(0x6000, "rw-p"),
+        line(0x7000, "r--p", "/bin/program"),
+        line(0x8000, "r-xp", "[anon:my /code/]"),
+        line(0x9000, "rw-p", "[heap]"),
+        line(0xA000, "r-xp", "/lib/with [brackets].so"),
+        line(0xB000, "r-xp", "/lib/far.so"),
+        line(0xC000, "r-xp", "[vdso]"),
+    ]
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "maps").write_text("\n".join(lines) + "\n")
+    mappings = ProcFs(str(tmp_path)).memory_with_code(7, lambda path: path.startswith(("/anon", "[anon:")) or not path)
+    assert [mapping.start for mapping in mappings] == [0x2000, 0x3000, 0x4000, 0x7000, 0x8000, 0xA000]
+    assert mappings[-1].path == "/lib/with [brackets].so"
+    assert ProcFs(str(tmp_path)).memory_with_code(8, lambda _path: True) == []

@@ -42,8 +42,7 @@ class Process:
         self.seconds = seconds
         self.is_alive = True
 
-    def maps(self, pid: int, *, data: bool) -> list[ProcMapping]:
-        assert data
+    def memory_with_code(self, pid: int, is_memory: object) -> list[ProcMapping]:
         return self.texts or [ProcMapping(0, 1, 5, 2, 0, 0, 0, 0, "")] if self.is_alive else []
 
     def find(self, pid: int, mappings: list[ProcMapping]) -> list[ProcMapping]:

@@ -78,6 +78,7 @@ WRITERS = {
     "cli/view.py": "a new temporary file",
     "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
+    "untrusted/pinned_files.py": "in a tmpfs that only its own thread sees",
     "profiling.py": "in a new folder of ours alone",
     "symbols/caches/column_files.py": "old files, in a folder of ours alone",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from perfpy.probing.definitions import Definition
     from perfpy.probing.grammar.arguments import ProbeArgument
     from perfpy.probing.grammar.points import ProbeRequest
+    from perfpy.untrusted.pinned_files import PinnedFile
 
 
 class Planned(NamedTuple):
@@ -19,11 +20,13 @@ class Planned(NamedTuple):
         definitions: one for each site.
         described: the point and the arguments, for the message about the new event.
         notes: what a user should know.
+        file: the program that was read, None for the kernel.
     """
 
     definitions: list[Definition]
     described: str
     notes: list[str]
+    file: PinnedFile | None = None
 
 
 def describe(request: ProbeRequest, arguments: list[ProbeArgument]) -> str:

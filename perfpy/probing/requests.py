@@ -26,7 +26,8 @@ def plan(
 ) -> Planned:
     """Return the definitions of a request for a program or a kernel image. Raises UsageError, ProbeError."""
     with damage_refused(program.symbols):
-        return _plan(program, request, Resolver(program, inlines=inlines, source=source, most=most), is_kernel=is_kernel)
+        planned = _plan(program, request, Resolver(program, inlines=inlines, source=source, most=most), is_kernel=is_kernel)
+    return planned if is_kernel else planned._replace(file=program.file)
 
 
 def _plan(program: Program, request: ProbeRequest, resolver: Resolver, *, is_kernel: bool) -> Planned:

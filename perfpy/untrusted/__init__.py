@@ -11,6 +11,7 @@ result_files     result files, written whole or not at all
 process_files    files that a process wrote about itself: owners, age
 process_root     files in another process's root, with its user's rights
 identified_file  mapped files, by device and inode
+pinned_files     open files whose path is given to the kernel
 other_user       a thread with another user's rights
 folders          folders of our own to write to, without following links
 text             names to printable text

@@ -17,6 +17,8 @@ from perfpy.errors import PerfError
 from perfpy.kernel.bpf import loading as bpf_loading
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.symbols.files import elf
+from perfpy.untrusted.identified_file import open_identified
+from perfpy.untrusted.pinned_files import PinnedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,9 +47,9 @@ _RETURN: Final = 1  # the uprobe PMU's term retprobe
 
 
 class AllocatorFile(NamedTuple):
-    """A file with allocating functions: its path for this process, the functions, and the offsets of all in it."""
+    """A file with allocating functions: the open file, the functions, and the offsets of all in it."""
 
-    path: str
+    pinned: PinnedFile
     allocators: tuple[Allocator, ...]
     offsets: dict[str, int]
 
@@ -65,13 +67,17 @@ def find_allocators(procfs: ProcFs, pid: int, *, small_objects: bool) -> list[Al
     has_python = False
     for mapping in loaded_files(procfs.maps(pid, data=True)):
         try:
-            file = elf.open_mapped(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (pid,))
+            opened = open_identified(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (pid,))
+            if opened is None:
+                continue
+            pinned = PinnedFile(*opened)
+            file = elf.ElfFile(pinned.path, fd=pinned.duplicate())
         except (elf.BadElfError, OSError):
             continue
-        allocator_file = _functions(file, ".dynsym", elf.SHT_DYNSYM, allocators)
+        allocator_file = _functions(pinned, file, ".dynsym", elf.SHT_DYNSYM, allocators)
         if {"malloc", "free"} <= allocator_file.offsets.keys() and len(files) < _MOST_FILES:
             files.append(allocator_file)
-        of_python = _functions(file, ".symtab", elf.SHT_SYMTAB, _OF_PYTHON) if small_objects and not has_python else None
+        of_python = _functions(pinned, file, ".symtab", elf.SHT_SYMTAB, _OF_PYTHON) if small_objects and not has_python else None
         if of_python and {one.name for one in _OF_PYTHON} | {"_PyObject_Free"} <= of_python.offsets.keys():
             files.append(of_python)
             has_python = True
@@ -85,11 +91,11 @@ def find_allocators(procfs: ProcFs, pid: int, *, small_objects: bool) -> list[Al
     return files
 
 
-def _functions(file: elf.ElfFile, table: str, kind: int, allocators: Sequence[Allocator]) -> AllocatorFile:
+def _functions(pinned: PinnedFile, file: elf.ElfFile, table: str, kind: int, allocators: Sequence[Allocator]) -> AllocatorFile:
     """Return the allocating functions that a file defines, and the freeing ones, one for each address."""
     section = file.section(table, kind)
     if file.bits != 64 or section is None:
-        return AllocatorFile(file.path, (), {})
+        return AllocatorFile(pinned, (), {})
     symbols, strings = file.symbols(section), bytes(file.strings(section))
     function_names = (*(one.name for one in allocators), *_FREEING)
     names = {start: name for name in function_names for start in _starts(strings, name.encode() + b"\0")}
@@ -99,7 +105,7 @@ def _functions(file: elf.ElfFile, table: str, kind: int, allocators: Sequence[Al
         offset = _file_offset(file, int(symbol["value"]))
         if offset and offset not in offsets.values():
             offsets[names[int(symbol["name"])]] = offset
-    return AllocatorFile(file.path, tuple(one for one in allocators if one.name in offsets), offsets)
+    return AllocatorFile(pinned, tuple(one for one in allocators if one.name in offsets), offsets)
 
 
 def _starts(strings: bytes, text: bytes) -> Iterator[int]:
@@ -147,7 +153,8 @@ def probes(files: list[AllocatorFile], pid: int, maps: AllocationMaps, interval:
 
 @contextlib.contextmanager
 def _probe(kind: int, file: AllocatorFile, name: str, config: int, pid: int, instructions: bytes) -> Iterator[None]:
-    path = ctypes.create_string_buffer(file.path.encode("utf-8", "surrogateescape"))
+    # The kernel opens the path again. Nothing shows it, so it may be that of the descriptor, which no other user can exchange.
+    path = ctypes.create_string_buffer(b"/proc/self/fd/%d" % file.pinned.fd)
     attr = EventAttr(type=kind, config=config, config1=ctypes.addressof(path), config2=file.offsets[name])
     with Counter(attr, pid, event=f"uprobe on {name}") as counter:
         program = bpf_loading.load_program(bpf_loading.KPROBE, instructions)

@@ -114,9 +114,12 @@ def _seen_by(pid: int, name: str) -> str:
     """Return the path of a process's file, "" if it is gone."""
     if not other_root(pid):
         return name if is_file(name) else ""
-    from perfpy.cli.probe.targets import path_in_root  # for containers only
+    from perfpy.untrusted.pinned_files import pin  # for containers only
 
-    return path_in_root(pid, name)
+    try:
+        return pin(name, pid).path
+    except OSError:
+        return ""
 
 
 def _record_and_show(options: LatencyCommandOptions, function: str, path: str, events: list[str], command: list[str]) -> int:

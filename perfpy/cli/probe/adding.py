@@ -7,11 +7,15 @@ events go to stderr, as perf's.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.program_name import program
 from perfpy.cli.output.notes import print_notes
+from perfpy.cli.probe.ending_signals import EndingSignals
 from perfpy.cli.probe.targets import is_kernel, read_kallsyms, target_program
+from perfpy.cli.probe.temporary_probes import remove_orphans
+from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 from perfpy.probing.definitions import parse_shown
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.cli.probe.options import ProbeCommandOptions
     from perfpy.probing.definitions import Definition
     from perfpy.probing.plans import Planned
+    from perfpy.untrusted.pinned_files import PinnedFile
 
 
 def print_definitions(options: ProbeCommandOptions, texts: Iterable[str]) -> int:
@@ -43,7 +48,10 @@ def add(options: ProbeCommandOptions, texts: Iterable[str]) -> int:
     events = ProbeEvents(Tracefs(mount=mount_as_root))
     named_definitions = _with_names(plans, events, force=options.force)
     if not options.dry_run:
-        _write_all([definition for definitions in named_definitions for definition in definitions], events)
+        remove_orphans(events)
+        files = [planned.file for planned in plans]
+        probes = [(one, file) for definitions, file in zip(named_definitions, files, strict=True) for one in definitions]
+        _write_all(probes, events)
     if not options.quiet:
         _print_added(plans, named_definitions)
     return 0
@@ -102,17 +110,27 @@ def existing_names(events: ProbeEvents) -> dict[str, set[str]]:
     return names
 
 
-def _write_all(definitions: list[Definition], events: ProbeEvents) -> None:
-    """Write definitions; if the kernel refuses one, remove those before it."""
-    written: list[Definition] = []
-    try:
-        for definition in definitions:
-            events.add(definition.text, is_kernel=definition.is_kernel)
-            written.append(definition)
-    except BaseException:
-        for name in {(one.group, one.event, one.is_kernel) for one in written}:
-            events.remove(name[0], name[1], is_kernel=name[2])
-        raise
+def _write_all(probes: list[tuple[Definition, PinnedFile | None]], events: ProbeEvents) -> None:
+    """Write definitions, all or none: if the kernel refuses one, or a signal arrives, remove those before it."""
+    written: list[tuple[str, str, bool]] = []
+
+    def undo() -> None:
+        while written:
+            group, event, kernel_side = written.pop()
+            with suppress(KernelRefusedError):  # an event of several definitions is removed by the first
+                events.remove(group, event, is_kernel=kernel_side)
+
+    with EndingSignals(undo) as signals:
+        try:
+            for definition, file in probes:
+                with signals.hold():
+                    events.add(definition.text, file)
+                    written.append((definition.group, definition.event, definition.is_kernel))
+            written.clear()
+        except BaseException:
+            with signals.hold():
+                undo()
+            raise
 
 
 def _print_added(plans: list[Planned], definitions_of_plans: list[list[Definition]]) -> None:

@@ -13,8 +13,7 @@ from perfpy.probing.sites.kernel_points import KALLSYMS
 from perfpy.probing.sites.program import open_program
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.files import is_file, read_regular
-from perfpy.untrusted.paths import in_process
-from perfpy.untrusted.process_root import ProcessRoot
+from perfpy.untrusted.pinned_files import pin
 
 if TYPE_CHECKING:
     from perfpy.cli.probe.options import ProbeCommandOptions
@@ -42,61 +41,20 @@ def is_kernel(options: ProbeCommandOptions) -> bool:
 
 
 def _user_program(options: ProbeCommandOptions) -> Program:
-    if options.target_ns:
-        return _program_in_container(options)
+    """Open a program. With --target-ns, its links stay in that process's root, and nothing is read that its user may not read."""
     path = options.exec_path
-    if not os.path.exists(path):
-        fail(f"-x {path}: no such file")
-    real = os.path.realpath(path)
-    if not is_file(real):
-        fail(f"-x {path}: not a regular file")
-    return open_program(real, _symbol_options(options), client=_client(), demangles=options.demangle)
-
-
-def _program_in_container(options: ProbeCommandOptions) -> Program:
-    """Open a program as a process sees it. Its links stay in its root, and nothing is read that its user may not read."""
-    path = options.exec_path
+    where = f" in the root of process {options.target_ns}" if options.target_ns else ""
     try:
-        with ProcessRoot(options.target_ns) as root:
-            descriptor = root.open_regular(path)
-            namespace_path = _path_of(descriptor, root, options.target_ns)
+        file = pin(path, options.target_ns)
     except ProcessLookupError:
         raise PerfError(f"--target-ns {options.target_ns}: no such process") from None
+    except FileNotFoundError:
+        if options.target_ns and not os.path.exists(f"/proc/{options.target_ns}"):
+            raise PerfError(f"--target-ns {options.target_ns}: no such process") from None
+        fail(f"-x {path}: no such file{where}")
     except OSError as error:
-        fail(f"-x {path}: {error.strerror} in the root of process {options.target_ns}")
-    if not namespace_path:
-        fail(f"-x {path} has no path in the root of process {options.target_ns}")
-    return open_program(
-        f"/proc/self/fd/{descriptor}",
-        _symbol_options(options),
-        path_in_definitions=namespace_path,
-        client=_client(),
-        demangles=options.demangle,
-    )
-
-
-def _path_of(descriptor: int, root: ProcessRoot, pid: int) -> str:
-    """Return a path of an opened file without links, in this process's view if that has it; "" if there is none."""
-    inside, state = os.readlink(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
-    try:
-        if os.path.samestat(os.lstat(inside), state):
-            return inside
-    except OSError:
-        pass  # in another mount namespace
-    return in_process(pid, inside) if os.path.samestat(root.status(inside), state) else ""
-
-
-def path_in_root(pid: int, path: str) -> str:
-    """Return the path by which this process reaches a file of another root, without links; "" if there is none."""
-    try:
-        with ProcessRoot(pid) as root:
-            descriptor = root.open_regular(path)
-            try:
-                return _path_of(descriptor, root, pid)
-            finally:
-                os.close(descriptor)
-    except OSError:
-        return ""
+        fail(f"-x {path}: {error.strerror}{where}")
+    return open_program(file, _symbol_options(options), client=_client(), demangles=options.demangle)
 
 
 def _symbol_options(options: ProbeCommandOptions) -> SymbolOptions:

@@ -6,6 +6,7 @@ command that adds probes finds those of killed processes and removes them.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import re
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.output.notes import print_notes
+from perfpy.cli.probe.ending_signals import EndingSignals
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
@@ -25,7 +27,7 @@ from perfpy.probing.naming import LONGEST
 from perfpy.probing.requests import plan
 from perfpy.probing.sites.program import open_program
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.untrusted.files import is_file
+from perfpy.untrusted.pinned_files import pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from perfpy.cli.line.options import CommandOptions
     from perfpy.probing.definitions import Definition
+    from perfpy.untrusted.pinned_files import PinnedFile
 
     Options = TypeVar("Options", bound=CommandOptions)
 
@@ -45,6 +48,8 @@ _PAUSE: Final = 0.05
 class TemporaryProbes:
     """Probes for some -e texts, which exist within a with statement.
 
+    A signal that ends the process, and an exception that interrupts the end of the with statement, remove them as well.
+
     Attributes:
         texts: the texts with the names of the added events, in their order.
     """
@@ -53,44 +58,62 @@ class TemporaryProbes:
         self.texts = list(texts)
         self._events = ProbeEvents(Tracefs(mount=mount_as_root))
         self._added: list[Definition] = []
+        self._pid = os.getpid()
+        self._owner_fd = -1
+        self._signals = EndingSignals(self._remove_all)
 
     def __enter__(self) -> TemporaryProbes:
         from perfpy.cli.line.shared import names_probe
 
+        remove_orphans(self._events)
+        self._signals.__enter__()
+        atexit.register(self._remove_all)
         try:
-            remove_orphans(self._events)
+            self._owner_fd = self._events.open()
             for number, text in enumerate(self.texts):
                 if names_probe(text):
                     self.texts[number] = self._add(text)
+            return self  # in the try statement: a signal may arrive at the last instruction
         except BaseException:
-            self._remove_all()
+            self._close()
             raise
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._remove_all()
+        self._close()
 
     def _add(self, text: str) -> str:
         """Add the probe of a text, and return the event's name."""
         match = _TEXT.match(text)
         if match is None:
             fail(f"-e {text}: the form is uprobe:PROGRAM:POINT")
-        path = _program_path(match["path"], text)
-        planned = plan(open_program(path, SymbolOptions(buildid_dir=load().build_id_folder)), parse_request(match["point"]))
+        file = _pinned_program(match["path"], text)
+        planned = plan(open_program(file, SymbolOptions(buildid_dir=load().build_id_folder)), parse_request(match["point"]))
         print_notes([f"note: {note}" for note in planned.notes])
         definitions = [_owned(definition, os.getpid()) for definition in planned.definitions]
         added_names = {one.event for one in self._added}
         names = {one.event: _free_name(one.event, added_names) for one in definitions}
         for definition in definitions:
             renamed = definition._replace(event=names[definition.event])
-            self._events.add(renamed.text, is_kernel=False)
-            self._added.append(renamed)
+            with self._signals.hold():
+                self._added.append(renamed)  # first: the kernel may have added the probe and answer otherwise
+                self._events.add(renamed.text, planned.file)
         return ",".join(dict.fromkeys(f"{definitions[0].group}:{name}" for name in names.values()))
 
+    def _close(self) -> None:
+        with self._signals.hold():
+            self._remove_all()
+            atexit.unregister(self._remove_all)
+            if self._owner_fd >= 0:
+                os.close(self._owner_fd)
+                self._owner_fd = -1
+        self._signals.__exit__(None, None, None)
+
     def _remove_all(self) -> None:
-        for group, event in dict.fromkeys((one.group, one.event) for one in self._added):
-            _remove(self._events, group, event)
+        if os.getpid() != self._pid:  # a child that exits
+            return
+        notes = [_remove(self._events, group, event) for group, event in dict.fromkeys((one.group, one.event) for one in self._added)]
         self._added.clear()
+        print_notes(filter(None, notes))
 
 
 def run_with_probes(options: Options, measure: Callable[[Options], int]) -> int:
@@ -101,41 +124,43 @@ def run_with_probes(options: Options, measure: Callable[[Options], int]) -> int:
 
 
 def remove_orphans(events: ProbeEvents) -> int:
-    """Remove the probes of processes that have ended; return their number."""
-    orphans = set()
+    """Remove the probes of processes that have ended; return their number. Another process may have got an owner's pid."""
+    orphans: dict[str, set[str]] = {}
     for line in events.lines(is_kernel=False):
         probe = parse_shown(line, is_kernel=False)
-        owner = _OWNED.match(probe.group) if probe else None
-        if probe and owner and not os.path.exists(f"/proc/{owner['pid']}"):
-            orphans.add((probe.group, probe.event))
-    for group, event in orphans:
-        _remove(events, group, event, tries=1)
-    return len(orphans)
+        if probe and _OWNED.match(probe.group):
+            orphans.setdefault(probe.group, set()).add(probe.event)
+    notes: list[str] = []
+    for group, names in orphans.items():
+        owner = _OWNED.match(group)
+        if owner and not events.may_own(int(owner["pid"]), group):
+            notes += [_remove(events, group, name, tries=1) for name in sorted(names)]
+    print_notes(filter(None, notes))
+    return len(notes)
 
 
-def _remove(events: ProbeEvents, group: str, event: str, tries: int = _TRIES) -> None:
-    """Remove an event. One that is still in use stays for the next command to remove."""
+def _remove(events: ProbeEvents, group: str, event: str, tries: int = _TRIES) -> str:
+    """Remove an event. One that is still in use stays for the next command to remove; return a note about it."""
     for number in range(tries):
         try:
             events.remove(group, event, is_kernel=False)
         except KernelRefusedError as refused:
             if refused.errno == errno.ENOENT:
-                return
+                return ""
             if refused.errno != errno.EBUSY or number == tries - 1:
-                print_notes([f"note: {refused}"])
-                return
+                return f"note: {refused}"
             time.sleep(_PAUSE)
         else:
-            return
+            return ""
+    return ""
 
 
-def _program_path(path: str, text: str) -> str:
-    """Return the real path of a program; a name without / is searched in PATH."""
-    program = path if "/" in path else shutil.which(path) or path
-    real = os.path.realpath(program)
-    if not is_file(real):
+def _pinned_program(path: str, text: str) -> PinnedFile:
+    """Open a program; a name without / is searched in PATH."""
+    try:
+        return pin(path if "/" in path else shutil.which(path) or path)
+    except OSError:
         fail(f"-e {text}: no program {path}")
-    return real
 
 
 def _owned(definition: Definition, pid: int) -> Definition:

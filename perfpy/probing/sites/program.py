@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from perfpy.debuginfo.units.unit import DebugUnit
     from perfpy.symbols.files import debuginfod
+    from perfpy.untrusted.pinned_files import PinnedFile
     from perfpy.unwind.call_frame_info.call_frames import CallFrames
 
 _UNITS_KEPT: Final = 256  # walked units in memory
@@ -73,10 +74,14 @@ class Program:
         symbols: the file with symbols and debug information.
         root: the folder that stands for /.
         demangles: whether names are demangled.
+        file: the mapped file as it was opened, for the kernel; None for programs that are read only.
     """
 
-    def __init__(self, path: str, runtime: ElfFile, symbols: ElfFile, root: str = "", *, demangles: bool = True) -> None:
+    def __init__(
+        self, path: str, runtime: ElfFile, symbols: ElfFile, root: str = "", *, demangles: bool = True, file: PinnedFile | None = None
+    ) -> None:
         self.path = path
+        self.file = file
         self.runtime = runtime
         self.symbols = symbols
         self.demangle = demangle if demangles else plain
@@ -295,28 +300,28 @@ def _occurrences(data: bytes, pattern: bytes) -> Iterator[int]:
 
 
 def open_program(
-    path: str,
+    path: str | PinnedFile,
     options: debug_files.SymbolOptions,
     *,
-    path_in_definitions: str = "",
     client: debuginfod.Client | None = None,
     demangles: bool = True,
 ) -> Program:
     """Open a program and find its debug information. Raises ProbeError, OSError.
 
     Args:
-        path: the file to read.
+        path: the file to read; a PinnedFile can be probed.
         options: where to search for debug files.
-        path_in_definitions: the path for definitions, if it differs.
         client: queried for debug files that no path has.
         demangles: whether names are demangled.
     """
+    file = None if isinstance(path, str) else path
+    path = path if isinstance(path, str) else path.path
     try:
-        runtime = ElfFile(path)
+        runtime = ElfFile(path) if file is None else ElfFile(path, fd=file.duplicate())
     except BadElfError as error:
         raise ProbeError(f"cannot probe {path}: {error.reason}; -x takes a program or a library", _NOT_EXECUTABLE) from None
     symbols = runtime
     if runtime.section(".debug_info") is None:
         files = debug_files.find(Dso(path, build_id=runtime.build_id), options, client)
         symbols = files.symbols if files.symbols is not None and files.symbols.build_id == runtime.build_id else runtime
-    return Program(path_in_definitions or path, runtime, symbols, options.root, demangles=demangles)
+    return Program(path, runtime, symbols, options.root, demangles=demangles, file=file)

@@ -54,9 +54,13 @@ class FakeEvents:
 
     def __init__(self, *lines: str) -> None:
         self.kept = list(lines)
+        self.owners: set[int] = set()
 
     def lines(self, *, is_kernel: bool) -> list[str]:
         return [] if is_kernel else list(self.kept)
+
+    def may_own(self, pid: int, _group: str) -> bool:
+        return pid in self.owners
 
     def remove(self, group: str, event: str, *, is_kernel: bool) -> None:
         self.kept = [line for line in self.kept if not line.startswith(f"p:{group}/{event} ")]
@@ -65,5 +69,9 @@ class FakeEvents:
 def test_probes_of_ended_processes_are_removed_and_no_others() -> None:
     mine, others = f"p:probe_app_by{os.getpid()}/a /a:0x1", "p:probe_app/a /a:0x1"
     events = FakeEvents(mine, others, "p:probe_app_by999999999/a /a:0x1", "p:probe_app_by999999999/a /a:0x2", "p:x/y_by999999999 /a:0x1")
+    events.owners = {os.getpid()}
     assert remove_orphans(cast("ProbeEvents", events)) == 1
     assert events.kept == [mine, others, "p:x/y_by999999999 /a:0x1"]
+    events.owners = set()  # another process has got the pid
+    assert remove_orphans(cast("ProbeEvents", events)) == 1
+    assert events.kept == [others, "p:x/y_by999999999 /a:0x1"]

@@ -190,7 +190,7 @@ def unmounted(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["umount", path], check=False, capture_output=True)
+        subprocess.run(["umount", "-l", path], check=False, capture_output=True)
 
 
 # -- the kernel probes the file that was read ---------------------------------------------------------------------
@@ -374,7 +374,7 @@ def lines_of(events: ProbeEvents, pid: int) -> list[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("record", "-q", "-o", "x.data", "-e", "uprobe:/proc/self/exe:PyErr_SetString", "-e", "uprobe:{app}:handle", "--", "sleep", "9"),
+        ("record", "-q", "-o", "x.data", "-e", "uprobe:{app}:handle", "-e", "uprobe:{app}:main", "--", "sleep", "9"),
         ("stat", "-e", "uprobe:{app}:handle", "--", "sleep", "9"),
         ("latency", "-x", "{app}", "-d", "9", "-p", str(os.getpid()), "handle"),
         ("trace", "-e", "uprobe:{app}:handle", "--", "sleep", "9"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 #: the order of PERF_RECORD_NAMESPACES
 NAMESPACES: Final = ("net", "uts", "ipc", "pid", "user", "mnt", "cgroup")
@@ -104,16 +104,16 @@ class ProcFs:
         status = self.status(pid)
         return f"[{status.comm}]" if status else ""
 
-    def maps(self, pid: int, *, data: bool = False) -> Iterator[ProcMapping]:
-        """Yield the executable mappings of a process; with `data`, the readable ones, too."""
-        for line in self._map_lines(pid):
+    def maps(self, pid: int, *, data: bool = False, lines: Iterable[bytes] | None = None) -> Iterator[ProcMapping]:
+        """Yield the executable mappings of a process; with `data`, the readable ones, too. `lines`: map_lines(), if read already."""
+        for line in self.map_lines(pid) if lines is None else lines:
             # 559c86a4c000-559c86a51000 r-xp 00002000 fe:00 260958   /usr/bin/true
             fields = line.split(None, 5)
             access = fields[1]
             if access[2:3] == b"x" or (data and access[0:1] == b"r"):
                 yield _mapping(fields)
 
-    def memory_with_code(self, pid: int, is_memory: Callable[[str], bool]) -> list[ProcMapping]:
+    def memory_with_code(self, pid: int, is_memory: Callable[[str], bool], lines: Iterable[bytes] | None = None) -> list[ProcMapping]:
         """Return the executable memory of a process, and the nearest mappings of files below and above each, in order.
 
         Lines are only decoded if they are returned, because a process may have tens of thousands.
@@ -121,11 +121,12 @@ class ProcFs:
         Args:
             pid: the process.
             is_memory: whether a path is that of memory.
+            lines: as in maps().
         """
         chosen: list[bytes] = []
         file, follows_memory = b"", False  # the last line of a file, unless it is chosen
         names: dict[bytes, bool] = {}
-        for line in self._map_lines(pid):
+        for line in self.map_lines(pid) if lines is None else lines:
             access = line.find(b" ") + 1
             if line.startswith(b"---", access):
                 continue
@@ -147,7 +148,8 @@ class ProcFs:
                 file, follows_memory = b"", True
         return [_mapping(line.split(None, 5)) for line in chosen]
 
-    def _map_lines(self, pid: int) -> Iterator[bytes]:
+    def map_lines(self, pid: int) -> Iterator[bytes]:
+        """Yield the lines of /proc/PID/maps, up to a limit; none if the task is gone."""
         from perfpy.untrusted.process_files import map_lines  # for recorders only
 
         try:

@@ -174,7 +174,8 @@ class Synthesis:
         if not self._mmaps:
             return
         size, most, may_have_moved = 0, self._most_map_bytes, False
-        for mapping in self._procfs.maps(pid, data=self._data_mmaps):
+        lines = list(self._procfs.map_lines(pid))  # the kernel takes longer to write them than it takes to read them twice
+        for mapping in self._procfs.maps(pid, data=self._data_mmaps, lines=lines):
             record = self._encode(self._mmap2(pid, mapping))
             size += len(record)
             if most and size > most:
@@ -183,15 +184,15 @@ class Synthesis:
             if mapping.prot & PROT_EXEC and is_move_target(mapping.path):
                 may_have_moved = True
         if may_have_moved and self._moved_text_seconds > 0:
-            for mapping in self._find_moved_text(pid):
+            for mapping in self._find_moved_text(pid, lines):
                 yield self._encode(self._mmap2(pid, mapping))
 
-    def _find_moved_text(self, pid: int) -> list[ProcMapping]:
+    def _find_moved_text(self, pid: int, lines: list[bytes]) -> list[ProcMapping]:
         """Return the text that a process has moved to memory, as mappings of its files."""
         from perfpy.capture.metadata.moved_text import MOST_SECONDS, find_moved_text  # few processes have code in memory
 
         begun = time.monotonic()
-        found = find_moved_text(pid, self._procfs.memory_with_code(pid, is_move_target), min(self._moved_text_seconds, MOST_SECONDS))
+        found = find_moved_text(pid, self._procfs.memory_with_code(pid, is_move_target, lines), min(self._moved_text_seconds, MOST_SECONDS))
         self._moved_text_seconds -= time.monotonic() - begun
         return found
 

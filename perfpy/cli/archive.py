@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfpy.abi.perf_records.build_id_record import HeaderBuildId
     from perfpy.recording import Recording
     from perfpy.symbols.caches.build_id_cache import BuildIdCache
+    from perfpy.symbols.dso import Dso
 
 _SUFFIX = ".tar.bz2"
 _MODE = 0o600  # as of recordings: an archive has kernel addresses, and programs that others may not be able to read
@@ -76,15 +77,28 @@ def _entries(recording: Recording) -> list[HeaderBuildId]:
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
     from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.analysis.samples.hit_dsos import hit_dsos
-    from perfpy.capture.metadata.build_id_table import own_build_id
 
     entries = []
     for dso in hit_dsos(recording.data, recording.symbolizer(), chains=True):
-        build_id = bytes.fromhex(dso.build_id) or own_build_id(dso.name)
+        build_id = build_id_here(dso, recording.data.ended_here)
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
             entries.append(HeaderBuildId(misc, -1, build_id, dso.name))
     return entries
+
+
+def build_id_here(dso: Dso, ended: float) -> bytes:
+    """Return the build-id of a file from the recording, else from this machine: b"" if the file that ran is gone.
+
+    ended: when this machine ended the recording, in seconds since 1970; 0 if it is another one's.
+    """
+    if dso.identity and not dso.build_id:
+        from perfpy.symbols.files import debug_files
+
+        return debug_files.own_build_id(dso, ended)
+    from perfpy.capture.metadata.build_id_table import own_build_id
+
+    return bytes.fromhex(dso.build_id) or own_build_id(dso.name)
 
 
 def _only_archive() -> str:

@@ -83,10 +83,11 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     if options.jit:
         injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
     if options.build_ids or options.buildid_all:
-        entries = _table(_dsos(recording, every=options.buildid_all), known_build_ids)
+        entries = _table(_build_ids(_dsos(recording, every=options.buildid_all), known_build_ids, recording.data.ended_here))
     if options.mmap2_buildids or options.mmap2_buildid_all:
         every = options.mmap2_buildid_all
-        build_ids = {dso.name: _build_id(dso, known_build_ids) for dso in _dsos(recording, every=every)}
+        dsos = _build_ids(_dsos(recording, every=every), known_build_ids, recording.data.ended_here)
+        build_ids = {dso.name: build_id for dso, build_id in dsos}
         mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
     with _result(output, recording.data) as fd:
         inject(recording.data, output, fd, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
@@ -162,21 +163,25 @@ def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
     return hit + [dso for dso in dsos if dso.kind is DsoKind.VDSO and dso.build_id and dso not in hit]
 
 
-def _build_id(dso: Dso, build_ids: Mapping[str, bytes]) -> bytes:
-    """Return the build-id from the option, else from the recording, else from the file on this machine."""
-    from perfpy.capture.metadata.build_id_table import own_build_id
+def _build_ids(dsos: list[Dso], known_build_ids: Mapping[str, bytes], ended: float) -> list[tuple[Dso, bytes]]:
+    """Return the files with their build-ids: from the option, else from the recording, else from the file on this machine; b"" if unknown.
 
-    return build_ids.get(dso.name) or bytes.fromhex(dso.build_id) or own_build_id(dso.name)
+    If a file is gone and another one has its name, neither gets a build-id, because readers find both by that name.
+    """
+    from perfpy.cli.archive import build_id_here
+
+    build_ids = [(dso, known_build_ids.get(dso.name) or build_id_here(dso, ended)) for dso in dsos]
+    unknown = {dso.name for dso, build_id in build_ids if not build_id}
+    return [(dso, b"" if dso.name in unknown else build_id) for dso, build_id in build_ids]
 
 
-def _table(dsos: list[Dso], build_ids: Mapping[str, bytes]) -> tuple[HeaderBuildId, ...]:
+def _table(build_ids: list[tuple[Dso, bytes]]) -> tuple[HeaderBuildId, ...]:
     """Return a build-id table of the files that have a build-id."""
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
     from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 
     entries = []
-    for dso in dsos:
-        build_id = _build_id(dso, build_ids)
+    for dso, build_id in build_ids:
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
             entries.append(HeaderBuildId(misc, -1, build_id, dso.name))

@@ -126,3 +126,39 @@ def test_a_library_that_is_replaced_after_the_recording_keeps_its_names_by_the_b
     subprocess.run(["sh", "-c", case.replacing], check=True)
     table, further = case.report("-i", "perf.data")
     assert ("old_one" in table, "replaced" in messages + further) == (True, False)
+
+
+@pytest.mark.parametrize("content", ["names", "binaries"])
+def test_a_self_contained_recording_of_both_files_stores_neither(tmp_path: Path, content: str):
+    case = Case(tmp_path, "program", build_id=False)
+    command = f"./prog 0.3 '{case.replacing}'; ./prog 0.3"
+    _, messages = case.run(*RECORD, f"--self-contained={content}", "--", "sh", "-c", command)
+    assert f"several files are named {case.file}" in messages
+    assert "new_one" in case.report("-i", "perf.data")[0]
+    case.file.unlink()
+    assert "new_" not in case.report("-i", "perf.data")[0]
+
+
+@pytest.mark.parametrize("option", ["-b", "-B", "--buildid-all"])
+def test_inject_gives_no_build_id_of_the_new_file(tmp_path: Path, option: str):
+    case = Case(tmp_path, "program", build_id=True)
+    case.run(*RECORD, "-B", "--", "./prog", "0.3", case.replacing)
+    case.run("inject", option, "-i", "perf.data", "-o", "injected.data")
+    listed, _ = case.run("buildid-list", "-i", "injected.data")
+    assert not [line for line in listed.splitlines() if str(case.file) in line.split()[1:]], "a line is BUILD-ID NAME, or NAME"
+    table, messages = case.report("-i", "injected.data")
+    assert ("new_" in table, "replaced" in messages) == (False, option != "-B"), (table, messages)
+
+
+@pytest.mark.parametrize("command", ["annotate", "script", "page"])
+def test_other_commands_show_no_names_of_the_new_file(tmp_path: Path, command: str):
+    case = Case(tmp_path, "program", build_id=True)
+    case.run(*RECORD, "-B", "--", "./prog", "0.3", case.replacing)
+    words = {"annotate": ["annotate", "--stdio"], "script": ["script"], "page": ["report", "--html", "page.html"]}[command]
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    done = run([*PERFPY, *words, "-i", "perf.data"], env=environment, cwd=tmp_path)
+    page = tmp_path / "page.html"
+    text = done.stdout.decode() + (page.read_text() if page.exists() else "")
+    assert text or command == "annotate"
+    assert "new_" not in text
+    assert "replaced" in done.stderr.decode()

@@ -6,6 +6,7 @@ whole binaries, as a section that perf ignores. perfpy's report uses the section
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.columns import Ragged, distinct
@@ -32,6 +33,7 @@ BINARIES: Final = "binaries"
 
 _FIELDS: Final = frozenset({"ip", "pid", "cpumode", "callchain"})
 _MOST: Final = 1 << 30  # bytes, uncompressed
+_SHOWN: Final = 3
 _KALLSYMS: Final = "/proc/kallsyms"
 _OF_CODE: Final = b"tTwW"  # types of code symbols
 _TYPE_AT: Final = 17
@@ -44,7 +46,10 @@ def keep_files(path: str, content: str, tell: Callable[[str], None]) -> None:
             before = recording.data.kept_files
             stored = {name: data for name in before if (data := before.get(name))} if before else {}
             free, files = _MOST, dict[str, bytes]()
-            for name, data in _files(_hit(recording), recording.data.ended_here, whole=content == BINARIES):
+            dsos = _hit(recording)
+            ambiguous = _ambiguous_names(dsos)
+            storable = [dso for dso in dsos if dso.name not in ambiguous]
+            for name, data in _files(storable, recording.data.ended_here, whole=content == BINARIES):
                 free -= len(data)
                 if free >= 0:
                     files[name] = data
@@ -55,6 +60,8 @@ def keep_files(path: str, content: str, tell: Callable[[str], None]) -> None:
         return
     size = len(section) / (1 << 20)
     tell(f"[ perf record: --self-contained stored the {content} of {len(files)} files ({size:.3f} MB) ]")
+    if ambiguous:
+        tell(f"warning: --self-contained: several files are named {', '.join(ambiguous[:_SHOWN])}; they are not stored")
     if free < 0:
         tell("warning: --self-contained: only the first 1 GB of files is stored")
 
@@ -70,6 +77,12 @@ def _hit(recording: Recording) -> list[Dso]:
         if isinstance(chains := columns.get("callchain"), Ragged):
             frames_of(chains, columns["pid"], batch.key, symbolizer)
     return [symbolizer.dsos[number] for number in distinct(symbolizer.frames.dso).tolist() if number >= 0]
+
+
+def _ambiguous_names(dsos: list[Dso]) -> list[str]:
+    """Return the names of several files, at least one of which has no build-id. Files are stored by name."""
+    names = Counter(dso.name for dso in dsos if dso.kind is DsoKind.FILE)
+    return sorted({dso.name for dso in dsos if not dso.build_id and names[dso.name] > 1})
 
 
 def _files(dsos: list[Dso], ended: float, *, whole: bool) -> Iterator[tuple[str, bytes]]:

@@ -231,10 +231,20 @@ def _find_identified(dso: Dso, identity: FileId, options: SymbolOptions, client:
     return files
 
 
+def own_build_id(dso: Dso, ended: float) -> bytes:
+    """Return the build-id of the file that a recording of this machine mapped, b"" if it is gone; ended: see SymbolOptions."""
+    file = find(dso, SymbolOptions(cache=False, ended=ended)).original
+    return bytes.fromhex(file.build_id) if file else b""
+
+
+def _of_build(file: ElfFile | None, build_id: str) -> ElfFile | None:
+    """Return a stored file unless it is of another build: two files of a recording may have one name."""
+    return None if file and build_id and not same_build_id(file.build_id, build_id) else file
+
+
 def _use_stored(dso: Dso, files: DsoFiles, stored: bytes, stored_symbols: bytes | None) -> DsoFiles:
     """Use the files stored in the recording."""
-    symbols = _read(dso.name, files, stored_symbols) if stored_symbols else None
-    runtime = _read(dso.name, files, stored)
+    symbols, runtime = (_of_build(_read(dso.name, files, data), dso.build_id) if data else None for data in (stored_symbols, stored))
     files.runtime = runtime or symbols
     files.symbols = symbols or runtime
     files.origin = KEPT if files.symbols else "!"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-
-import pytest
+from typing import TYPE_CHECKING
 
 from perfpy.cli.output.control_lines import event_lines
 from perfpy.kernel import sysfs
 from tests.builders.perfdata import usual_attr
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_the_names_of_pmus_are_read_once_for_all_events(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.framing import HEADER
+from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,26 +68,29 @@ class Retained:
 def write_snapshot(
     path: str, rings: LiveRings, side_band: RawRecords, retained: Retained, features: RecordedFeatures, images: Mapping[str, bytes]
 ) -> int:
-    """Write a recording; an existing one becomes PATH.old. Return its size. Raises OutputFailedError.
+    """Write a recording; an existing one becomes PATH.old. Return its size.
+
+    Raises OutputFailedError; the existing one then has its name again, so that the next attempt does not replace PATH.old by a cut file.
 
     images: of Python functions, by their paths, to store in it.
     """
-    from perfpy.capture.output.output import find_destination, new_recording  # not needed for the first screen
+    from perfpy.capture.output.output import RecordOutput  # not needed for the first screen
     from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
-    from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+    from perfpy.perfdata.container.writer import WrittenEvent
 
     counters, attrs = rings.recorded
-    with find_destination(path) as destination:
-        writer = FileWriter(path, new_recording(destination)[1])
-    try:
-        writer.begin([WrittenEvent(attr, counters.ids(event)) for event, attr in zip(counters.events, attrs, strict=True)], {})
-        for piece in (*_records(side_band), *retained.pieces()):
-            writer.write(piece)
-        stored = {KEPT_FILES: encode(images, NATIVE_ENDIAN)} if images else {}
-        writer.finish(features.collect(tracing=rings.tracing_data(), times=(retained.first, retained.last)) | stored)
-    finally:
-        writer.close()
-    return writer.size
+    output = RecordOutput(path)
+    with output.find_destination():
+        try:
+            output.begin([WrittenEvent(attr, counters.ids(event)) for event, attr in zip(counters.events, attrs, strict=True)], {})
+            for piece in (*_records(side_band), *retained.pieces()):
+                output.write(piece)
+            stored = {KEPT_FILES: encode(images, NATIVE_ENDIAN)} if images else {}
+            output.finish(features.collect(tracing=rings.tracing_data(), times=(retained.first, retained.last)) | stored)
+        except OutputFailedError:
+            output.abandon()
+            raise
+    return output.size
 
 
 def _records(side_band: RawRecords) -> Iterator[bytes]:

@@ -209,6 +209,9 @@ def new_recording(destination: FileDestination) -> tuple[str, int]:
     try:
         return old, create_named(destination.name, destination.folder)
     except OSError as error:
+        if old:
+            with contextlib.suppress(OSError):
+                destination.rename_entry(old, destination.name)
         raise OutputFailedError(destination.path, error.strerror or str(error), remedy="choose another file with -o") from None
 
 

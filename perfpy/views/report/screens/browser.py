@@ -398,7 +398,7 @@ class ReportBrowser(App[None]):
 
     def action_write(self) -> None:
         """Write the table to the first file perf.hist.N that does not exist."""
-        path = next(name for name in map("perf.hist.{}".format, count()) if not os.path.exists(name))
+        path = next(name for name in map("perf.hist.{}".format, count()) if not os.path.lexists(name))
         try:
             with open(create_new(path), "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.writelines(one_line_each(self.model.plain()))

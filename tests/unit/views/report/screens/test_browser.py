@@ -190,8 +190,9 @@ def test_space_moves_down_a_page(events: Path, tmp_path: Path) -> None:
 def test_p_writes_the_table_to_the_next_free_file(events: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "perf.hist.0").write_text("")
+    (tmp_path / "perf.hist.1").symlink_to("nowhere")
     result = driven(events, tmp_path, "P")
-    written = [line.split() for line in (tmp_path / "perf.hist.1").read_text().splitlines() if line and not line.startswith("#")]
+    written = [line.split() for line in (tmp_path / "perf.hist.2").read_text().splitlines() if line and not line.startswith("#")]
     assert [(words[0], words[-1]) for words in written] == [(line.split()[0], line.split()[-1]) for line in result.lines]
     assert (tmp_path / "perf.hist.0").read_text() == ""
 

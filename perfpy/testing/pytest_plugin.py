@@ -27,6 +27,7 @@ import pytest
 
 from perfpy.errors import KernelRefusedError, PerfError, UnknownEventError, UsageError
 from perfpy.plurals import plural
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -100,6 +101,7 @@ class BudgetSession:
         self._baselines: Baselines | None = None
         self._rows: list[tuple[str, list[Any]]] = []
         self._written = 0
+        self._failure = ""
 
     @property
     def baselines(self) -> Baselines:
@@ -149,13 +151,21 @@ class BudgetSession:
     def _judge(self, item: pytest.Item, budgets: list[Budget], costs: list[Cost]) -> None:
         from perfpy.testing.budgets import judge
 
+        try:
+            baselines = self.baselines  # also before new ones replace them at the end of the session
+        except PerfError as error:
+            failure = str(error)
+        else:
+            failure = ""
+        if failure:  # outside of the handler, whose error pytest would print, too
+            pytest.fail(failure, pytrace=False)
         cost_of = {cost.event: cost for cost in costs}
         complaints = []
         for budget in budgets:
             cost = cost_of[budget.event]
             if cost.why_not:
                 continue
-            baseline = None if self._config.getoption("--perf-update") else self.baselines.of(item.nodeid, budget.event)
+            baseline = None if self._config.getoption("--perf-update") else baselines.of(item.nodeid, budget.event)
             verdict = judge(budget, cost.amounts, cost.unit, baseline)
             item.user_properties.append((_ROW, [budget.event, cost.unit, cost.amounts, verdict.allowed, verdict.complaint]))
             complaints += [verdict.complaint] if verdict.complaint else []
@@ -167,19 +177,25 @@ class BudgetSession:
         if report.when == "call":
             self._rows += [(report.nodeid, list(row)) for name, row in report.user_properties if name == _ROW and isinstance(row, list)]
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the new baselines, except in worker processes."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the new baselines, except in worker processes. A failure is one line, and the exit status of a wrong usage."""
         if not self._config.getoption("--perf-update") or hasattr(self._config, "workerinput"):
             return
         from perfpy.testing.budgets import NEW_BASELINE
 
-        for test, (event, _, amounts, allowed, _complaint) in self._rows:
-            if allowed == NEW_BASELINE:
-                self.baselines.take(test, event, amounts)
-        self._written = self.baselines.write()
+        new = [(test, event, amounts) for test, (event, _, amounts, allowed, _complaint) in self._rows if allowed == NEW_BASELINE]
+        try:
+            for row in new:
+                self.baselines.take(*row)
+            self._written = self.baselines.write() if new else 0
+        except (PerfError, OSError) as error:
+            self._failure = f"perfpy: no baselines written: {one_line(str(error))}"
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table of costs."""
+        if self._failure:
+            terminalreporter.write_line(self._failure, red=True)
         if not self._rows:
             return
         terminalreporter.section("what tests cost")

@@ -162,6 +162,25 @@ def test_baselines_are_written_where_several_processes_run_the_tests(tmp_path: P
     assert "test_it_costs_what_it_did" in text.split("what tests cost")[1]
 
 
+def test_a_file_that_has_no_baselines_is_one_line(tmp_path: Path):
+    os.mkfifo(tmp_path / "perf-baselines.json")
+    for options in ((), ("--perf-update",)):
+        text = session(tmp_path, "-k", "what_it_did", *options)
+        assert outcomes(text) == {"test_it_costs_what_it_did": "FAILED"}
+        (reason,) = [line for line in text.splitlines() if "cannot read the baselines of tests" in line and "FAILED" not in line]
+        assert reason.endswith("not a regular file: '" + str(tmp_path / "perf-baselines.json") + "'")
+        assert "Traceback" not in text
+        assert "budgets.py" not in text
+
+
+def test_baselines_that_cannot_be_written_are_one_line_after_the_table(tmp_path: Path):
+    text = session(tmp_path, "-k", "what_it_did", "--perf-update", "--perf-baselines", "nowhere/new.json")
+    assert outcomes(text) == {"test_it_costs_what_it_did": "PASSED"}
+    assert re.search(r"^perfpy: no baselines written: .*No such file or directory", text, re.MULTILINE)
+    assert "what tests cost" in text
+    assert "Traceback" not in text
+
+
 @pytest.mark.perf_budget("task-clock", at_most=60_000)
 @pytest.mark.perf_budget("page-faults:u", at_most=100_000, repeat=2)
 def test_the_plugin_counts_tests_of_perfpy(request: pytest.FixtureRequest):

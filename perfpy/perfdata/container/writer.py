@@ -96,7 +96,7 @@ class RecordFile:
                 written += os.write(self.fd, remaining)
         except OSError as error:
             self._truncate(b"".join(slices), written)
-            raise _output_failed(self.path, error) from None
+            raise _output_failed(self.path, error, is_empty=not self.size) from None
         self.size += total
 
     def _truncate(self, data: bytes, written: int) -> None:
@@ -113,10 +113,13 @@ class RecordFile:
             pass
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file. Raises OutputFailedError: some file systems report a full disk only then."""
         if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+            fd, self.fd = self.fd, -1
+            try:
+                os.close(fd)
+            except OSError as error:
+                raise _output_failed(self.path, error, is_empty=True) from None
 
 
 class FileWriter(RecordFile):
@@ -278,6 +281,6 @@ _NOT_IN_PIPES: Final = (Feature.TRACING_DATA, Feature.BUILD_ID, Feature.CACHE)
 _LAST_FEATURE: Final = 32  # HEADER_LAST_FEATURE of perf 6.12: ends the features of a pipe
 
 
-def _output_failed(path: str, error: OSError) -> OutputFailedError:
-    remedy = "free some space; the recording up to here is kept" if error.errno in _FULL else ""
+def _output_failed(path: str, error: OSError, *, is_empty: bool = False) -> OutputFailedError:
+    remedy = ("free some space" if is_empty else "free some space; the recording up to here is kept") if error.errno in _FULL else ""
     return OutputFailedError(path, os.strerror(error.errno or 0), remedy=remedy)

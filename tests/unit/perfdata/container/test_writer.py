@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 
@@ -117,6 +118,33 @@ def test_no_room_for_the_features_leaves_a_file_without_them(path, monkeypatch):
         header = decode_header(file.read())
     assert isinstance(header, FileHeader)
     assert (header.features, header.data.size) == ((), len(comm("one")))
+
+
+def test_nothing_is_said_to_be_kept_if_the_head_did_not_fit(path, monkeypatch):
+    def full(fd, slices):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    writer = FileWriter(str(path))
+    monkeypatch.setattr(os, "writev", full)
+    with pytest.raises(OutputFailedError, match=r"No space left on device; free some space$"):
+        writer.begin([WrittenEvent(EventAttr(), (1,))], {})
+    writer.close()
+
+
+def test_a_disk_that_is_full_when_the_file_is_closed_is_reported(path, monkeypatch):
+    """As NFS does it."""
+    writer = FileWriter(str(path))
+    fd, close = writer.fd, os.close
+
+    def full(closed):
+        close(closed)
+        if closed == fd:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "close", full)
+    with pytest.raises(OutputFailedError, match="No space left on device"):
+        writer.close()
+    writer.close()  # once is enough
 
 
 def test_short_writes_are_continued(path, monkeypatch):

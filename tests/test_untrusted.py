@@ -72,6 +72,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "untrusted/folders.py": "temporary folders of ours, without following links: a fixed prefix and random letters",
     "untrusted/destinations.py": "it is the door: a new file in a folder of ours alone",
     "kernel/probe_events.py": "the kernel's uprobe_events and kprobe_events",
     "kernel/schedstat.py": "the kernel's switch for its statistics, by a fixed name",
@@ -146,6 +147,7 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
+    "untrusted/folders.py": "names of the temporary folder with a fixed prefix, opened without following links",
     "perfdata/skeleton.py": "a new temporary folder, and fixed names",
     "perfdata/tables_folder.py": "a folder that the user names; fixed names, and those that listdir gave",
     "recording/exported.py": "a folder that the user names; fixed names, and a part of the name of a file that is there",

@@ -13,7 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from perfpy.untrusted.destinations import FileDestination
@@ -149,6 +149,48 @@ def shared_folder(path: str) -> Folder:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(destination.name, dir_fd=destination.folder)
         return Folder(os.open(destination.name, _FLAGS | os.O_NOFOLLOW, dir_fd=destination.folder), path, is_private=False)
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[str]:
+    """Yield the path of a new folder in the temporary folder; remove it at the end, and also those that killed processes have left.
+
+    A lock on the folder shows that its process, or another one that completes its files, still runs.
+
+    Args:
+        prefix: of the name; the same for all folders of one purpose.
+    """
+    import fcntl  # few commands need a temporary folder
+    import shutil
+    import tempfile
+
+    _remove_left_folders(tempfile.gettempdir(), prefix)
+    while True:
+        path = tempfile.mkdtemp(prefix=prefix)
+        fd = os.open(path, _FLAGS | os.O_NOFOLLOW)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.fstat(fd).st_nlink:  # else another process found it before it was locked
+            break
+        os.close(fd)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(fd)
+
+
+def _remove_left_folders(top: str, prefix: str) -> None:
+    """Remove our folders that no process has locked, and the files in them."""
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        for path in [os.path.join(top, name) for name in os.listdir(top) if name.startswith(prefix)]:
+            with contextlib.suppress(OSError), Folder(os.open(path, _FLAGS | os.O_NOFOLLOW), path) as folder:
+                _require_ours(folder.fd, path)
+                fcntl.flock(folder.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for name in os.listdir(folder.fd):
+                    os.unlink(name, dir_fd=folder.fd)
+                os.rmdir(path)
 
 
 def require_own(path: str) -> None:

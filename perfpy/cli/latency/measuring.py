@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import shutil
-import tempfile
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from perfpy.probing.grammar.points import parse_request
 from perfpy.probing.problems import ProbeError
 from perfpy.symbols.files.live_process import other_root
 from perfpy.untrusted.files import is_file
+from perfpy.untrusted.folders import temporary_folder
 from perfpy.untrusted.text import one_line
 from perfpy.views.latency.as_json import latency_json
 from perfpy.views.latency.text import SlowCall, latency_lines
@@ -123,7 +123,7 @@ def _seen_by(pid: int, name: str) -> str:
 
 
 def _record_and_show(options: LatencyCommandOptions, function: str, path: str, events: list[str], command: list[str]) -> int:
-    with tempfile.TemporaryDirectory(prefix="perfpy-latency-") as folder:
+    with temporary_folder("perfpy-latency-") as folder:
         file = options.output or f"{folder}/perf.data"
         arguments = ["-q", "-g", "--switch-events", "-o", file, "-e", events[0], "-e", events[1]]
         if command:

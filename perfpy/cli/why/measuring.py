@@ -6,13 +6,13 @@ All CPUs are recorded, not only the process: other processes use its CPUs, and e
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls.numbers import numbers_by_name
 from perfpy.cli.line.options import fail
 from perfpy.cli.record.command import command, make_recorder
 from perfpy.cli.record.options import RecordCommandOptions
+from perfpy.untrusted.folders import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, Start
     """Record a command or processes, explain the recording, and return the command's exit status."""
     from perfpy.analysis.why.tasks import StartedCommand
 
-    with tempfile.TemporaryDirectory(prefix="perfpy-why-") as folder:
+    with temporary_folder("perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
         arguments = [*_arguments(path, python=options.python), *_target(options)]
         summary = make_recorder(RecordCommandOptions.read(command.parser(arguments))).run()

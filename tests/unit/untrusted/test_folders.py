@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.untrusted import folders
-from perfpy.untrusted.folders import ForeignFolderError, own, trusted_program
+from perfpy.untrusted.folders import ForeignFolderError, own, temporary_folder, trusted_program
 from tests.builders.other_users import GID, UID, needs_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -144,3 +147,34 @@ def test_a_program_is_trusted_unless_others_can_write_to_its_folder(tmp_path: Pa
     with pytest.raises(ForeignFolderError, match=f"others may write to {tmp_path}/open"):
         trusted_program(str(folder / "program"))
     assert trusted_program("/bin/sh") == os.path.realpath("/bin/sh")
+
+
+KILLED = """
+import os, sys
+from perfpy.untrusted.folders import temporary_folder
+with temporary_folder("perfpy-test-") as folder:
+    open(f"{folder}/perf.data", "w").close()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_temporary_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "perfpy-test-link").symlink_to("kept")
+    (tmp_path / "kept" / "perf.data").write_text("")
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        left = Path(process.stdout.readline().strip())
+        with temporary_folder("perfpy-test-") as folder:
+            assert (left / "perf.data").exists(), "its process runs"
+        assert not Path(folder).exists()
+        process.kill()
+    assert left.exists()
+    with temporary_folder("perfpy-test-") as folder:
+        assert not left.exists()
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+    assert sorted(os.listdir(tmp_path)) == ["kept", "perfpy-test-link"]
+    assert os.listdir(tmp_path / "kept") == ["perf.data"]

@@ -120,7 +120,7 @@ def _write_all(probes: list[tuple[Definition, PinnedFile | None]], events: Probe
             with suppress(KernelRefusedError):  # an event of several definitions is removed by the first
                 events.remove(group, event, is_kernel=kernel_side)
 
-    with EndingSignals(undo) as signals:
+    with EndingSignals(lambda _ends: undo()) as signals:
         try:
             for definition, file in probes:
                 with signals.hold():

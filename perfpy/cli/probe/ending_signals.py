@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-_ENDING: Final = (
+ENDING: Final = (
     signal.SIGINT,
     signal.SIGTERM,
     signal.SIGHUP,
@@ -35,10 +35,10 @@ class EndingSignals:
     """Catches signals that would end the process, in the main thread; a context manager.
 
     Args:
-        clean_up: runs once or more often, never during hold(). It raises nothing.
+        clean_up: runs once or more often, never during hold(), and raises nothing; its argument: whether the process ends at once.
     """
 
-    def __init__(self, clean_up: Callable[[], None]) -> None:
+    def __init__(self, clean_up: Callable[[bool], object]) -> None:
         self._clean_up = clean_up
         self._pid = os.getpid()
         self._handlers: dict[int, Any] = {}  # the former ones
@@ -47,7 +47,7 @@ class EndingSignals:
 
     def __enter__(self) -> EndingSignals:
         with contextlib.suppress(ValueError):  # Only the main thread can set handlers.
-            for number in _ENDING:
+            for number in ENDING:
                 handler = signal.getsignal(number)
                 if handler in (signal.SIG_DFL, signal.default_int_handler):
                     self._handlers[number] = handler
@@ -73,13 +73,13 @@ class EndingSignals:
         if self._holds:
             self._arrived = self._arrived or number
             return
+        handler = self._handlers.get(number, signal.SIG_DFL)
         if os.getpid() == self._pid:  # not a child between fork and exec
             self._holds += 1
             try:
-                self._clean_up()
+                self._clean_up(not callable(handler))
             finally:
                 self._holds -= 1
-        handler = self._handlers.get(number, signal.SIG_DFL)
         self._restore()
         if callable(handler):
             handler(number, None)  # raises KeyboardInterrupt

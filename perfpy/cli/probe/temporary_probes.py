@@ -11,13 +11,15 @@ import errno
 import os
 import re
 import shutil
+import signal
 import time
+import warnings
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.output.notes import print_notes
-from perfpy.cli.probe.ending_signals import EndingSignals
+from perfpy.cli.probe.ending_signals import ENDING, EndingSignals
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
@@ -60,7 +62,7 @@ class TemporaryProbes:
         self._added: list[Definition] = []
         self._pid = os.getpid()
         self._owner_fd = -1
-        self._signals = EndingSignals(self._remove_all)
+        self._signals = EndingSignals(self._remove_at_signal)
 
     def __enter__(self) -> TemporaryProbes:
         from perfpy.cli.line.shared import names_probe
@@ -111,9 +113,37 @@ class TemporaryProbes:
     def _remove_all(self) -> None:
         if os.getpid() != self._pid:  # a child that exits
             return
-        notes = [_remove(self._events, group, event) for group, event in dict.fromkeys((one.group, one.event) for one in self._added)]
+        notes = [_remove(self._events, *name) for name in self._names()]
         self._added.clear()
         print_notes(filter(None, notes))
+
+    def _names(self) -> list[tuple[str, str]]:
+        return list(dict.fromkeys((one.group, one.event) for one in self._added))
+
+    def _remove_at_signal(self, ends: bool) -> None:
+        """Remove the probes, as far as no counter of this process uses them. A child removes those when this process has ended.
+
+        ends: whether this process ends at once; otherwise an exception closes the counters.
+        """
+        remaining = [name for name in self._names() if _remove(self._events, *name, tries=1)]
+        self._added = [one for one in self._added if (one.group, one.event) in remaining]
+        if not remaining or not ends:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: the child needs none
+            if os.fork():
+                return
+        try:
+            for number in ENDING:
+                signal.signal(number, signal.SIG_IGN)
+            os.setsid()
+            os.closerange(0, os.sysconf("SC_OPEN_MAX"))  # the counters, and pipes whose readers wait for their end
+            while os.getppid() == self._pid:
+                time.sleep(_PAUSE / 10)
+            for name in remaining:
+                _remove(self._events, *name)
+        finally:
+            os._exit(0)
 
 
 def run_with_probes(options: Options, measure: Callable[[Options], int]) -> int:

@@ -179,7 +179,7 @@ def test_ignored_signals_and_handlers_of_others_stay() -> None:
     other = signal.signal(signal.SIGUSR1, lambda _number, _frame: None)
     mine = signal.getsignal(signal.SIGUSR1)
     try:
-        with EndingSignals(lambda: None):
+        with EndingSignals(lambda _ends: None):
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             assert signal.getsignal(signal.SIGUSR1) is mine
             assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

@@ -1,4 +1,4 @@
-"""Recordings of which one thing grows: what a report costs must grow with it, not with its square.
+"""Recordings of which one thing grows: what a command costs must grow with it, not with its square.
 
 Input: a number. Output: the files of a folder, perf.data among them. Records are packed by hand, because a hundred
 thousand of them are written.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import SampleType
 from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.elf import Elf
+from tests.builders.growing_events import allocations, cache_lines, locks, switches, system_calls, threads, works
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -166,16 +167,51 @@ def cpus(count: int) -> Files:
     return records.files()
 
 
-#: name -> builder, the smaller of two numbers, and what the report is asked for
+_REPORT = ("report", "--stdio")
+#: name -> builder, the smaller of two numbers, and the command; {folder}: the one of the recording
 GROWING: dict[str, tuple[Callable[[int], Files], int, tuple[str, ...]]] = {
-    "comms": (comms, 20_000, ()),
-    "mappings": (mappings, 20_000, ()),
-    "nested mappings": (nested_mappings, 20_000, ()),
-    "forks": (forks, 20_000, ()),
-    "stacks": (stacks, 10_000, ("-g",)),
-    "symbols": (symbols, 20_000, ()),
-    "inline depth": (inline_depth, 150, ("-g", "--inline")),
-    "length of names": (names, 900, ()),
-    "events": (events, 250, ()),
-    "CPUs": (cpus, 10_000, ("-s", "cpu")),
+    "comms": (comms, 20_000, _REPORT),
+    "mappings": (mappings, 20_000, _REPORT),
+    "nested mappings": (nested_mappings, 20_000, _REPORT),
+    "forks": (forks, 20_000, _REPORT),
+    "stacks": (stacks, 10_000, (*_REPORT, "-g")),
+    "symbols": (symbols, 20_000, _REPORT),
+    "inline depth": (inline_depth, 150, (*_REPORT, "-g", "--inline")),
+    "length of names": (names, 900, _REPORT),
+    "events": (events, 250, _REPORT),
+    "CPUs": (cpus, 10_000, (*_REPORT, "-s", "cpu")),
+    "page: comms": (comms, 5000, ("report", "--html", "/dev/null")),
+    "page: mappings": (mappings, 5000, ("report", "--html", "/dev/null")),
+    "page: stacks": (stacks, 4000, ("report", "--html", "/dev/null")),
+    "page: symbols": (symbols, 10_000, ("report", "--html", "/dev/null")),
+    "page: threads": (threads, 3000, ("report", "--html", "/dev/null")),
+    "page: locks": (locks, 5000, ("report", "--html", "/dev/null")),
+    "verdict": (threads, 3000, ("report", "--verdict")),
+    "diff: symbols": (symbols, 10_000, ("diff",)),
+    "sched latency": (threads, 5000, ("sched", "latency")),
+    "sched timehist": (threads, 5000, ("sched", "timehist")),
+    "sched map": (threads, 2000, ("sched", "map")),
+    "run queue": (switches, 10_000, ("latency", "--of", "runqueue")),
+    "why: threads": (threads, 3000, ("why",)),
+    "why: switches": (switches, 10_000, ("why",)),
+    "timechart": (threads, 3000, ("timechart", "-o", "/dev/null")),
+    "trace: calls": (system_calls, 5000, ("trace",)),
+    "trace -s": (system_calls, 5000, ("trace", "-s")),
+    "lock contention": (locks, 10_000, ("lock", "contention", "-l")),
+    "kwork report": (works, 10_000, ("kwork", "report")),
+    "kwork timehist": (works, 10_000, ("kwork", "timehist")),
+    "kmem": (allocations, 5000, ("kmem", "--slab", "--page", "--caller", "--alloc", "stat")),
+    "c2c": (cache_lines, 5000, ("c2c", "report", "--stdio")),
+    "mem": (cache_lines, 5000, ("mem", "report")),
+    "export": (stacks, 4000, ("export", "--parquet", "{folder}/tables")),
+    "script": (stacks, 4000, ("script",)),
 }
+
+
+def command_line(name: str, folder: str) -> list[str]:
+    """Return the words of a command on the files of a folder; diff compares the recording with itself."""
+    words = [word.format(folder=folder) for word in GROWING[name][2]]
+    recording = f"{folder}/perf.data"
+    if words[0] == "diff":
+        return [*words, "--symfs", folder, recording, recording]
+    return [*words, "-i", recording, *(["--symfs", folder] if words[0] in ("report", "script") else [])]

@@ -278,7 +278,6 @@ BY_PATH_USERS = {
     "symbols/caches/build_id_archive.py": "the cache",
     "symbols/tasks/live_tasks.py": "/proc/TID",
     "symbols/files/live_process.py": "links of /proc/PID that are read, or lead to what is mapped",
-    "disassembly/function_code.py": "where split_process says that it is of no process",
     "capture/runtimes/attaching.py": "/proc/PID/exe is read",
     "capture/runtimes/choices.py": "what is beside the program of a process: read by open_regular",
     "capture/runtimes/environment.py": "the current folder",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files.module_files import has_code
-from perfpy.untrusted.paths import split_process
 
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
@@ -53,11 +51,8 @@ class FunctionCode(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Whether the code is in a file that other programs can open."""
-        path = self.file.path
-        if not path.startswith("/") or split_process(path) is not None:  # other programs would follow links outside of the process's root
-            return False
-        return os.path.isfile(path) and os.path.getsize(path) == len(self.file.content)  # not compressed
+        """Whether the code was read from a file as it is, not from memory or a compressed file."""
+        return any(self.file.inode)
 
 
 def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -239,25 +240,37 @@ def test_the_file_that_was_checked_is_opened_while_its_owner_exchanges_it(theirs
     assert opened == []
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-@pytest.mark.skipif(not shutil.which("objdump"), reason="needs objdump")
-def test_root_opens_no_device_that_debug_information_names(theirs: Path, tmp_path: Path):
-    """Source files and debug links of a user's program are names as well; objdump would open them."""
-    os.mkfifo(tmp_path / "source.c", 0o600)
-    (theirs / "program.c").write_text(
-        f'#line 1 "{tmp_path}/source.c"\n__attribute__((noinline)) void spin(void) {{ for (volatile int i = 0; i < 1000000; i++); }}\n'
-        "int main(void) { for (;;) spin(); }\n"
-    )
-    program = theirs / "program"
-    subprocess.run(["gcc", "-O1", "-g", "-o", program, theirs / "program.c"], check=True, timeout=60)
-    with watch_opens(tmp_path / "source.c") as opened:
-        words = ["-o", "perf.data", "-e", "cpu-clock:u", "-F", "499", "--", "timeout", "0.3", str(program)]
-        perfpy(tmp_path, "record", *words)
-        for command, *options in (
-            ["annotate", "--stdio"],
-            ["annotate", "--stdio", "-l"],
-            ["script", "-F", "+srccode"],
-            ["report", "--html", "page.html"],
-        ):
-            assert "Traceback" not in perfpy(tmp_path, command, *options).stderr
-    assert opened == []
+@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("objcopy"), reason="needs gcc and binutils")
+@pytest.mark.parametrize("named_by", ["lines", "debug link", "debug link beside it", "alternative debug link", "program"])
+def test_root_opens_no_device_that_debug_information_names(named_by: str, theirs: Path, tmp_path: Path):
+    """Source files and debug files of a user's program are names as well. objdump opens all that it is told of."""
+    source, device, program = theirs / "source.c", theirs / "device", theirs / "program"
+    source.write_text("void spin(void) { for (volatile int i = 0; i < 1000000; i++); }\nint main(void) { for (;;) spin(); }\n")
+    subprocess.run(["gcc", "-O1", "-g", "-o", program, source], check=True, timeout=60)
+    link = {"debug link": "../../.." + str(device), "debug link beside it": device.name}.get(named_by, "")
+    if link:
+        section = theirs / "section"
+        section.write_bytes(link.encode() + bytes(4 - len(link) % 4) + bytes(4))
+        subprocess.run(["strip", "-g", program], check=True, timeout=60)
+        subprocess.run(["objcopy", f"--add-section=.gnu_debuglink={section}", program], check=True, timeout=60)
+    elif named_by == "alternative debug link":
+        section = theirs / "section"
+        section.write_bytes(os.fsencode(device) + b"\0" + bytes(20))
+        subprocess.run(["objcopy", f"--add-section=.gnu_debugaltlink={section}", program], check=True, timeout=60)
+    words = ["-o", "perf.data", "-e", "cpu-clock:u", "-F", "499", "--", "timeout", "0.3", str(program)]
+    assert perfpy(tmp_path, "record", *words).returncode == 124
+    (tmp_path / "perf.data").rename(theirs / "recording")
+    if named_by in ("lines", "program"):
+        device = source if named_by == "lines" else program
+        device.unlink()
+    os.mkfifo(device)
+    began = time.monotonic()
+    for command, *options in (
+        ["annotate", "--stdio"],
+        ["annotate", "--stdio", "-l"],
+        ["annotate", "--by-line"],
+        ["script", "-F", "+srcline,+srccode"],
+        ["report", "--html", "page.html"],
+    ):
+        assert not opens(theirs, str(device), command, "-i", "recording", *options), command
+    assert time.monotonic() - began < 90, "nothing waits for the writer of a FIFO"

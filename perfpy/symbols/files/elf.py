@@ -131,7 +131,10 @@ class ElfFile:
 
     Attributes:
         flaws: descriptions of the unreadable parts; reading may add more.
+        inode: device and inode of the file that was read; (0, 0) if the bytes come from elsewhere.
     """
+
+    inode = 0, 0
 
     def __init__(self, path: str, data: bytes | None = None, *, fd: int | None = None) -> None:
         """Read a file. data: its bytes, if it is in memory; fd: its descriptor, if it is open, which this closes."""
@@ -158,7 +161,9 @@ class ElfFile:
     def _map(self, fd: int | None) -> bytes | mmap.mmap:
         flaws = self.flaws  # a reference to self would keep the mapping alive
         with open_regular(self.path) if fd is None else os.fdopen(fd, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
+            state = os.fstat(file.fileno())
+            self.inode = state.st_dev, state.st_ino
+            if not state.st_size:
                 return file.read()
             try:
                 require_dense(file.fileno(), self.path)

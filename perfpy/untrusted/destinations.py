@@ -209,7 +209,7 @@ class FileDestination:
 
     def rename_entry(self, old: str, new: str) -> None:
         """Rename a file in the folder; an existing one is replaced. Raises OSError."""
-        os.rename(old, new, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        os.replace(old, new, src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
     def remove_entry(self, name: str = "") -> None:
         """Remove a name that is no folder. Raises OSError. name: instead of the path's."""

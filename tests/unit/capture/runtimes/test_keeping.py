@@ -188,7 +188,7 @@ def test_a_compressed_recording_stays_compressed(tmp_path: Path, dump: Path):
 def test_a_recording_that_cannot_be_rewritten_stays_unchanged(
     tmp_path: Path, dump: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
-    def full(*arguments: object) -> int:
+    def full(*arguments: object, **options: int) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
@@ -204,7 +204,7 @@ def test_a_recording_that_cannot_be_rewritten_stays_unchanged(
 
 
 def test_the_perf_maps_are_kept_all_the_same(tmp_path: Path, dump: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
-    def refused(*arguments: object) -> None:
+    def refused(*arguments: object, **options: int) -> None:
         raise PermissionError(errno.EACCES, "no")
 
     perf_map.write_bytes(MAP)

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter
+from perfpy.untrusted.destinations import FileDestination
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Rescue:
-    """The state of one recording. path is its file."""
+    """The state of one recording. path is its file; its folder is opened now, as others may exchange it."""
 
     def __init__(self, path: str) -> None:
-        self._path = os.path.abspath(path)
+        self._destination = FileDestination(path, follow=False)
         self._pieces: deque[Parts] = deque()
         self._file = self._end = 0
         self.features: Mapping[int, bytes] = {}
@@ -41,7 +42,7 @@ class Rescue:
 
     def finish(self, remaining: Iterable[Parts]) -> None:
         """Write the missing pieces and the rest, after the recorder's end. Raises PerfError, OSError, ValueError."""
-        writer = FileWriter.resume(self._path)
+        writer = FileWriter.resume(self._destination.name, self._destination.folder)
         try:
             if os.fstat(writer.fd).st_ino == self._file and writer.size > self._end and self._pieces:
                 self._pieces.popleft()  # it was marked, but not reported

@@ -134,12 +134,12 @@ class FileWriter(RecordFile):
         self._data_start = HEADER_SIZE
 
     @classmethod
-    def resume(cls, path: str) -> FileWriter:
+    def resume(cls, path: str, folder: int | None = None) -> FileWriter:
         """Open the file of a recorder that was killed, to append after its last mark.
 
-        Raises OSError, and ValueError if it has no mark, or is another user's.
+        Raises OSError, and ValueError if it has no mark, or is another user's. folder: a descriptor of the folder of a relative path.
         """
-        writer = cls(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK))
+        writer = cls(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder))
         try:
             state = os.fstat(writer.fd)
             if state.st_uid != os.geteuid() or state.st_nlink != 1:

@@ -142,3 +142,21 @@ def test_the_open_piece_can_be_found_by_another_process(tmp_path):
 def test_features_come_through():
     features = {1: b"", 24: b"abc", 7: bytes(9)}
     assert messages.decode_features(messages.encode_features(features)) == features
+
+
+def test_the_file_is_completed_in_the_folder_that_was_opened(tmp_path, writer):
+    """Others may exchange the folder for one with another recording of the same name."""
+    (tmp_path / "a").mkdir()
+    os.rename(tmp_path / "perf.data", tmp_path / "a/perf.data")
+    (tmp_path / "dir").symlink_to("a")
+    rescue = rescue_of(str(tmp_path / "dir/perf.data"), "one")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/perf.data").write_bytes((tmp_path / "a/perf.data").read_bytes())
+    (tmp_path / "dir").unlink()
+    (tmp_path / "dir").symlink_to("b")
+    before = (tmp_path / "b/perf.data").read_bytes()
+    tell(rescue, writer)
+    rescue.keep([comm("two")])
+    rescue.finish([])
+    assert read(str(tmp_path / "a/perf.data")) == ["before", "two"]
+    assert (tmp_path / "b/perf.data").read_bytes() == before

@@ -241,7 +241,6 @@ READERS = {
     "kernel/sysfs.py": "/sys",
     "kernel/tracefs.py": "tracefs",
     "untrusted/folders.py": "folders",
-    "perfdata/container/writer.py": "a recording that we began, no link",
 }
 OPENERS = ("open", "os.open", "io.open", "gzip.open", "lzma.open", "np.fromfile", "np.memmap")
 

@@ -16,7 +16,7 @@ from perfpy.abi.python_code import PYTHON_MARK
 from perfpy.symbols.dso import DsoKind, perf_map_pid
 from perfpy.symbols.files.debug_files import KEPT
 from perfpy.unwind.call_frame_info.call_frames import CallFrames
-from perfpy.unwind.rules import END, OFFSET, FrameRules, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
+from perfpy.unwind.rules import END, OFFSET, SIGNAL, FrameRules, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +81,13 @@ class CodeRules:
                 if self._symbolizer.dsos[one].kind is DsoKind.VDSO:
                     rules = np.where(dso == one, self._signal, rules).astype(np.int32)
         return rules
+
+    def are_trampolines(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which frames that are not innermost are in signal trampolines."""
+        rules = self.of_callers(ids)
+        self.table.update()
+        trampolines: NDArray[np.bool_] = self.table.flags[rules] & SIGNAL != 0
+        return trampolines
 
     def of_leaves(self, ids: NDArray[np.int32], rules: NDArray[np.int32], callers: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the rules of innermost frames. In code without information, a link register that leads into another function is accepted.

@@ -1,8 +1,9 @@
 """Unwind all samples of a batch together, one step outwards at a time.
 
 The samples share an architecture; each has registers, a copied stack, a process and a time. The result is their user callchains, innermost
-frame first, as addresses. A caller's address is that of the call, one byte before the return address, as in perf. A step takes the same few
-array operations for any number of samples; rules are looked up once for each distinct address.
+frame first, as addresses. A caller's address is that of the call, one byte before the return address, as in perf. Signal trampolines and the
+code that a signal interrupted made no call: their addresses are exact. A step takes the same few array operations for any number of samples;
+rules are looked up once for each distinct address.
 """
 
 from __future__ import annotations
@@ -208,6 +209,7 @@ class _StepperRun:
             if guessed is not None:
                 rows = self._accept_callers(guessed, ids)
                 ids, has_no_stack_pointer = ids[rows], None if has_no_stack_pointer is None else has_no_stack_pointer[rows]
+            ids = self._with_exact_trampolines(ids)
             if followed is not None:
                 ids = self._follow(followed, ids)
                 if not len(ids):
@@ -226,6 +228,21 @@ class _StepperRun:
             has_no_stack_pointer = self._table.is_pointed[rules[going]] if self._is_loose else None
             self._back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE)
         return self._assemble()
+
+    def _with_exact_trampolines(self, ids: Frames) -> Frames:
+        """Return the current frames, with signal trampolines at their own addresses: a handler returns there without having been called.
+
+        Call frame information begins one byte before a trampoline, so that unwinders that subtract one find it. Its symbol does not.
+        """
+        mine = self._back != 0
+        if not mine.any():
+            return ids
+        rows = rows_where(mine & self._code.are_trampolines(ids))
+        if len(rows):
+            self._back[rows] = 0
+            ids = ids.copy()
+            ids[rows] = self._symbolizer.frames_in(self._scenes, self._pc[rows], self._alive[rows])
+        return ids
 
     def _rules_of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the rules of the current frames."""

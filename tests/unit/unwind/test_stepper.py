@@ -55,9 +55,9 @@ class Process:
         (self._folder / "program").write_bytes(self.elf.build())
         return Symbolizer(timeline(*self.maps), SymbolOptions(cache=False, buildid_dir=str(self._folder)))
 
-    def unwound(self, stack: bytes, registers: Mapping[int, int], *, copies: int = 1, most: int = 127, abi: int = 2) -> Unwound:
+    def unwound(self, stack: bytes, registers: Mapping[int, int], *, copies: int = 1, most: int = 127, abi: int = 2, machine: str = "x86_64") -> Unwound:
         symbolizer = self.symbolizer()
-        of = architecture("x86_64", abi)
+        of = architecture(machine, abi)
         assert of is not None
         size = len(stack) + 7 & ~7
         values = {SP: STACK, **registers}
@@ -162,7 +162,45 @@ def test_an_interrupted_pc_is_looked_up_without_subtracting_one(process):
     process.function(FIRST, cfi.undefined(16))
     interrupted = CODE + OUTER  # its very first instruction, where the return address is still at the stack pointer
     stack = words(CODE + MIDDLE, 0, 0, 0, 0, STACK + 96, interrupted, 0, 0, 0, 0, 0, returns_to(FIRST)) + PADDING
-    assert chain(process.unwound(stack, {PC: CODE + LEAF})) == [LEAF, MIDDLE - 1, OUTER, FIRST + INTO - 1]
+    assert chain(process.unwound(stack, {PC: CODE + LEAF})) == [LEAF, MIDDLE, OUTER, FIRST + INTO - 1]
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_signal_trampoline_is_looked_up_without_subtracting_one(process, copies):
+    """Its information begins one byte before it; the handler returns to it without having been called. Later samples follow the first."""
+    frame = process.info.common(cfi.define_cfa_expression(b"\x77\x20\x06"), cfi.expression(16, b"\x77\x28"), augmentation=b"zRS")
+    process.function(LEAF)
+    process.function(MIDDLE - 1, common=frame, size=0x10)
+    process.function(OUTER, cfi.undefined(16))
+    stack = words(returns_to(LEAF), CODE + MIDDLE, 0, 0, 0, 0, STACK + 96, CODE + OUTER, 0, 0, 0, 0) + PADDING
+    unwound = process.unwound(stack, {PC: CODE + LEAF}, copies=copies)
+    assert [chain(unwound, row) for row in range(copies)] == [[LEAF, LEAF + INTO - 1, MIDDLE, OUTER]] * copies
+
+
+VDSO = 0x500000
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "ppc64le", "s390x", "riscv64"])
+@pytest.mark.parametrize("copies", [1, 3])
+def test_the_kernels_trampoline_is_exact_too(process, machine, copies):
+    """It is in the vdso, whose image is not needed: the frame has the kernel's layout. Return addresses are in a register."""
+    of = architecture(machine, 2)
+    assert of is not None
+    assert of.signal is not None
+    links = process.info.common(cfi.define_cfa(of.stack_pointer, of.entry), returns=of.return_column)
+    process.function(LEAF, common=links)
+    process.function(OUTER, common=links)
+    process.function(FIRST, cfi.undefined(of.return_column), common=links)
+    process.maps.append((3, mmap(PID, VDSO, 0x1000, "[vdso]")))
+    slots = dict(of.signal.slots)
+    saved = {slots[of.stack_pointer]: STACK + 0x600, slots[of.return_column]: returns_to(FIRST), of.signal.pc: CODE + OUTER}
+    frame = bytearray(0x800)
+    for slot, value in saved.items():
+        struct.pack_into("<Q", frame, of.signal.first + 8 * slot, value)
+    sampled = {of.pc: CODE + LEAF, of.registers[of.return_column]: VDSO + 0x100, of.registers[of.stack_pointer]: STACK}
+    unwound = process.unwound(bytes(frame), sampled, copies=copies, machine=machine)
+    expected = [LEAF, VDSO + 0x100, OUTER, FIRST + INTO - 1]
+    assert [chain(unwound, row) for row in range(copies)] == [expected] * copies
 
 
 def test_code_without_information_is_left_by_a_near_frame_pointer(process):

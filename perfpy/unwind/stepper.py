@@ -1,9 +1,9 @@
 """Unwind all samples of a batch together, one step outwards at a time.
 
 The samples share an architecture; each has registers, a copied stack, a process and a time. The result is their user callchains, innermost
-frame first, as addresses. A caller's address is that of the call, one byte before the return address, as in perf. Signal trampolines and the
-code that a signal interrupted made no call: their addresses are exact. A step takes the same few array operations for any number of samples;
-rules are looked up once for each distinct address.
+frame first, as addresses. A caller's address is that of the call, one byte before the return address, as in perf. Signal trampolines and
+the code that a signal interrupted made no call: their addresses are exact. A step takes the same few array operations for any number of
+samples; rules are looked up once for each distinct address.
 """
 
 from __future__ import annotations

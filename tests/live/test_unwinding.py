@@ -252,3 +252,68 @@ def test_excluded_options_are_reported_in_a_line(tmp_path, words, message):
     output = record(tmp_path, *words, "--", "true", status=129)
     assert message in output
     assert len(output.splitlines()) == 1
+
+
+INTERRUPTED = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+#define N __attribute__((noinline))
+static volatile unsigned long sink;
+static int cell;
+N void spin(void) { for (int i = 0; i < 60000000; i++) sink += i; }
+N void handler(int number, siginfo_t *info, void *context)
+{
+    spin();
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RDI] = (long)&cell;
+}
+N void before(void) { sink++; }
+N int fault(int *address)
+{
+    *address = 1; /* the function's first instruction */
+    return cell;
+}
+int main(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, 0);
+    before();
+    return fault((int *)8) - 1;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program with a signal handler, linked statically: __restore_rt has a symbol."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    (folder / "fault.c").write_text(INTERRUPTED)
+    command = ["gcc", "-g", "-O1", "-static", "-o", folder / "fault", folder / "fault.c"]
+    if subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("needs the static C library")
+    return str(folder / "fault")
+
+
+@pytest.mark.parametrize("options", [["--call-graph", "dwarf"], ["--call-graph", "dwarf", "--unwind"]])
+def test_addresses_around_a_signal_are_exact(tmp_path, interrupted, options):
+    """Minus one would lead to the byte before __restore_rt, and from `fault` to the function before it."""
+    record(tmp_path, "-q", "-e", "task-clock:u", "-F", "2000", *options, interrupted, status=0)
+    text = output_of([*PERFPY, "script", "-i", tmp_path / "perf.data", "-F", "ip,sym,symoff"])
+    chains = [[line.split()[1] for line in block.splitlines() if line.strip()] for block in text.split("\n\n")]
+    handled = [chain for chain in chains if "__restore_rt+0x0" in chain]
+    assert len(handled) > 5
+    for chain in handled:
+        assert chain[chain.index("__restore_rt+0x0") + 1] == "fault+0x0", chain
+        assert chain[chain.index("__restore_rt+0x0") + 2].startswith("main+"), chain
+
+
+def test_the_interrupted_line_has_the_samples_of_the_handler(tmp_path, interrupted):
+    record(tmp_path, "-q", "-e", "task-clock:u", "-F", "2000", "--call-graph", "dwarf", interrupted, status=0)
+    text = output_of([*PERFPY, "annotate", "--by-line", "-i", tmp_path / "perf.data"])
+    (line,) = [line for line in text.splitlines() if "*address = 1" in line]
+    assert float(line.split("%")[0]) > 90
+    assert not [line for line in text.splitlines() if "before(void)" in line and "%" in line]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     Int64 = NDArray[np.int64]
 
+_KERNEL: Final = ord("k")
 _BLOCK: Final = 1 << 18  # callers that are looked at together
 
 
@@ -160,13 +161,13 @@ def source_shares(
             percent = (100.0 / total * folded.period[rows]).astype(np.float64)
             callers = None
             if table is not None and event.attr.sample_type & SampleType.CALLCHAIN:
-                callers = _callers(folded.chain[rows], table, locations)
+                callers = _callers(folded.chain[rows], table, locations, unwound=data.has(SampleType.STACK_USER))
             shares.append(_shares(event.name, _LineRows(frames[rows], percent, folded.count[rows], callers), symbolizer))
     return shares
 
 
-def _callers(chain: Int64, table: ChainSource, locations: Locations) -> list[_Callers]:
-    """Return the distinct states (_state) of the callers in each row's callchain."""
+def _callers(chain: Int64, table: ChainSource, locations: Locations, *, unwound: bool) -> list[_Callers]:
+    """Return the distinct states (_state) of the callers in each row's callchain. unwound: by copies of user stacks."""
     frames, offsets = table.chains()
     lengths = np.diff(offsets)[chain]
     is_runtime_code = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
@@ -177,7 +178,9 @@ def _callers(chain: Int64, table: ChainSource, locations: Locations) -> list[_Ca
         index, row = index[frames[index] >= 0], row[frames[index] >= 0]
         callers = frames[index].astype(np.int64)
         # The first frame of user space and of the kernel is where they were interrupted; other addresses are those after a call.
-        is_call, levels = np.ones(len(row), np.bool_), locations.level[callers]
+        # Unwound callers have addresses within their calls, and those that a signal interrupted the address of their next instruction.
+        levels = locations.level[callers]
+        is_call = levels == _KERNEL if unwound else np.ones(len(row), np.bool_)
         for level in distinct(levels).tolist():
             of_level = np.flatnonzero(levels == level)
             is_call[of_level[np.diff(row[of_level], prepend=-1) > 0]] = False

@@ -30,12 +30,14 @@ class ReportSamples(NamedTuple):
         chains: frames and offsets of the distinct callchains, None without.
         locations: of the frames; functions have the same numbers as in the report.
         are_callers_first: whether callchains begin with the outermost frame.
+        is_unwound: whether user callchains come from copies of stacks, with addresses within calls.
     """
 
     folded: Folded
     chains: DrawnChains | None
     locations: Locations
     are_callers_first: bool
+    is_unwound: bool = False
 
 
 def fold_addresses(plan: ReportPlan, scan: SampleScan) -> ReportSamples:
@@ -51,4 +53,5 @@ def fold_addresses(plan: ReportPlan, scan: SampleScan) -> ReportSamples:
     drawn = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
     locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)
     graph = options.chains.call_graph
-    return ReportSamples(profile.folded, drawn, locations, graph is not None and graph.order == "caller")
+    are_callers_first = graph is not None and graph.order == "caller"
+    return ReportSamples(profile.folded, drawn, locations, are_callers_first, again.unwinding is not None)

@@ -124,6 +124,7 @@ class SampledFunctions:
         self.effective = float(self.period) ** 2 / squares if squares else 0.0
         self._chains = samples.chains
         self._step = -1 if samples.are_callers_first else 1
+        self._is_unwound = samples.is_unwound
         self.leaf = self._functions(folded.dimensions["frame"])
 
     def _is_idle(self, folded: Folded) -> NDArray[np.bool_]:
@@ -237,7 +238,10 @@ class SampledFunctions:
         rows = rows[frame_of[rows] >= 0]
         is_runtime_code = np.array([bool(dso.made_code) for dso in self._locations.dsos] + [False], np.bool_)
         innermost = frame_of[rows]
-        return FunctionFrames(innermost, is_caller[rows] & ~is_runtime_code[self._locations.dso[innermost]], self.rows.period[rows])
+        is_caller = is_caller[rows] & ~is_runtime_code[self._locations.dso[innermost]]
+        if self._is_unwound:
+            is_caller &= self._locations.level[innermost] == ord("k")
+        return FunctionFrames(innermost, is_caller, self.rows.period[rows])
 
     @cached_property
     def charged_functions(self) -> Int64:

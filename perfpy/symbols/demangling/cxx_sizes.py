@@ -9,6 +9,7 @@ syntax.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from perfpy.symbols.demangling.name_size import NOTHING, WORD, WORDS, Size
@@ -19,6 +20,9 @@ _UNARY: Final = frozenset("te sz az nx ps ng ad de co nt pp mm dl da tw aw".spli
 _OF_TYPES: Final = frozenset({"st", "at", "ti"})
 _CALLS: Final = frozenset({"cl", "cw", "il", "tl"})
 _CASTS: Final = frozenset({"dc", "sc", "cc", "rc"})
+# the length of a name, or a part of a type
+_PLAIN = re.compile(r"(\d+)|[IJNEPRKOV]|[vwbcahstijlmxynofdeg]|S(?:[tabsiod]|[0-9A-Z]*_)|T[0-9]*_|XT[0-9]*_E|L[bcahstijlmxy]n?[0-9]+E")
+_DECLARATIONS: Final = frozenset({"Ty", "Tn", "Tk", "Tp", "Tt"})  # of a template's parameters
 _BUILTIN: Final = frozenset("vwbcahstijlmxynofdegz")
 
 
@@ -73,6 +77,7 @@ class _CxxReader:
         self._largest = outer
         while self._offset < len(self._name) and self._peek() not in {"E", ".", "@", "Q"}:
             size = size.plus(self._type())
+        size = size.plus(self._constraint())
         # Types of conversion operators are printed as functions of their own, with the arguments of any template
         # around them. LLVM uses those of the class if the function has none.
         for _ in range(self._conversions + (not arguments)):
@@ -188,8 +193,11 @@ class _CxxReader:
 
     def _unqualified(self) -> Size:
         first = self._peek()
-        while first and first in "LF":  # internal linkage, friends
+        while first and first in "LFW":  # internal linkage, friends, modules
             self._offset += 1
+            if first == "W":
+                self._take("P")
+                self._keep(self._source())
             first = self._peek()
         if first.isdigit():
             size = self._source()
@@ -214,16 +222,39 @@ class _CxxReader:
         self._offset += 2
         size = WORD
         if kind == "Ul":
-            while self._peek(2) in {"Ty", "Tn"}:  # its own parameters
-                size = size.plus(self._type() if self._take("Tn") else WORD)
-                self._take("Ty")
+            while self._peek(2) in _DECLARATIONS:  # its own parameters
+                size = size.plus(self._declaration())
+            size = size.plus(self._constraint())
             while not self._take("E"):
-                size = size.plus(self._type()).plus(Size(2))
+                size = size.plus(self._constraint() if self._peek() == "Q" else self._type()).plus(Size(2))
             size = size.swollen(Size(8), self._pack).without_parameters()  # they are written as auto:1
         elif kind != "Ut":
             raise ValueError(f"unnamed {kind}")
         self._sequence()
         return size
+
+    def _declaration(self) -> Size:
+        """Read the declaration of a template's parameter."""
+        self._deeper()
+        kind, size = self._peek(2), WORD
+        self._offset += 2
+        if kind == "Tn":
+            size = size.plus(self._type())
+        elif kind == "Tk":
+            size = size.plus(self._name_())
+        elif kind == "Tp":
+            size = size.plus(self._declaration())
+        elif kind == "Tt":
+            while not self._take("E"):
+                size = size.plus(self._constraint() if self._peek() == "Q" else self._declaration())
+        elif kind != "Ty":
+            raise ValueError(f"parameter {kind}")
+        self._level -= 1
+        return size
+
+    def _constraint(self) -> Size:
+        """Read a requires-clause, if there is one."""
+        return self._expression().plus(WORD) if self._take("Q") else NOTHING
 
     def _operator(self) -> Size:
         if self._take("cv"):
@@ -324,8 +355,8 @@ class _CxxReader:
         if kind == "p":
             self.expansions += 1
             return self._keep(self._type().plus(Size(5)).expanded(self._pack))
-        if kind == "F":
-            return self._skip_to("_") if self._peek(4).find("_") >= 0 else self._half()
+        if kind and kind in "FBUkK":
+            return self._new_type(kind)
         if kind == "v":
             size = WORD
             if self._peek().isdigit():
@@ -343,6 +374,16 @@ class _CxxReader:
                     size = size.plus(self._type())
             return self._keep(size.plus(self._function_type()))
         raise ValueError(f"type D{kind}")
+
+    def _new_type(self, kind: str) -> Size:
+        if kind == "F":
+            return self._skip_to("_") if self._peek(4).find("_") >= 0 else self._half()
+        if kind in "kK":  # a constrained auto
+            return self._name_().plus(WORD)
+        if not self._peek().isdigit():  # _BitInt
+            return self._closed(self._expression()).plus(WORD)
+        self._number()
+        return self._closed(WORD)
 
     def _half(self) -> Size:
         self._number()
@@ -398,6 +439,8 @@ class _CxxReader:
         return self._simple_operation(word)
 
     def _simple_operation(self, word: str) -> Size:
+        if word in {"rq", "rQ"}:
+            return self._requirements(word)
         if word == "sP":
             return self._until("E")
         if word in {"sZ", "gs"}:
@@ -414,6 +457,24 @@ class _CxxReader:
             return self._expression()
         size = self._expression().plus(self._expression())
         return size.plus(self._expression()) if word == "qu" else size
+
+    def _requirements(self, word: str) -> Size:
+        size = WORD
+        while word == "rQ" and not self._take("_"):
+            size = size.plus(self._type()).plus(Size(2))
+        while not self._take("E"):
+            size = size.plus(WORD)
+            if self._take("X"):
+                size = size.plus(self._expression())
+                self._take("N")
+                size = size.plus(self._name_()) if self._take("R") else size
+            elif self._take("T"):
+                size = size.plus(self._type())
+            elif self._peek() == "Q":
+                size = size.plus(self._constraint())
+            else:
+                raise ValueError(f"requirement {self._peek()!r}")
+        return size
 
     def _new(self) -> Size:
         size = self._until("_").plus(self._type())
@@ -438,10 +499,12 @@ class _CxxReader:
     def _unresolved(self) -> Size:
         """Read a name in a dependent type."""
         if self._peek().isdigit():
+            start = self._offset
             first, size = len(self._substitutions), self._source()
             name, size = size, self._with_arguments(size)
             while self._peek().isdigit():
                 size = size.plus(self._with_arguments(self._source()))
+            self._expect_plain(start)
             if self._peek() != "E" or not (self._peek(2)[1:].isdigit() or self._peek(3)[1:] in {"on", "dn"}):
                 # Older compilers wrote a type, which can be substituted, and the last one was the name already.
                 self._substitutions[first:first] = [name]
@@ -449,9 +512,20 @@ class _CxxReader:
                 return size
             self._offset += 1
         else:
+            if self._peek().islower() or self._peek() in {"C", "U", "L"}:
+                raise ValueError(f"dependent type {self._peek()!r}")
             size = self._type()
         self._take("on")
         return size.plus(self._with_arguments(self._unqualified()))
+
+    def _expect_plain(self, start: int) -> None:
+        """Raise ValueError if the text since `start` has anything but old, simple types: libstdc++ 12 may read other names forever."""
+        text = self._name[start : self._offset]
+        while text:
+            match = _PLAIN.match(text)
+            if match is None:
+                raise ValueError(f"{text[:2]!r} in the name of a dependent type")
+            text = text[match.end() + int(match[1] or 0) :]
 
     def _with_arguments(self, size: Size) -> Size:
         return size.plus(self._template_arguments()) if self._peek() == "I" else size
@@ -487,6 +561,9 @@ class _CxxReader:
         self._expect("I")
         size, arguments = WORD, []
         while not self._take("E"):
+            if self._peek() == "Q":
+                size = size.plus(self._constraint())
+                continue
             is_pack = self._peek() in {"J", "I"}
             argument = self._argument()
             arguments.append((argument, is_pack))
@@ -496,8 +573,8 @@ class _CxxReader:
         return size
 
     def _argument(self) -> Size:
-        if self._take("Tn"):  # the type of the argument, unless it is a plain one
-            return self._type().plus(self._argument())
+        if self._peek(2) in _DECLARATIONS:  # what the argument is, unless it is a plain one
+            return self._declaration().plus(self._argument())
         first = self._peek()
         if first in {"J", "I"}:
             return self._pack_of_arguments()
@@ -522,7 +599,12 @@ class _CxxReader:
             self._sequence()
             self._sequence()
             return Size(12)
-        return Size(8, {(self._sequence(), False): 1})
+        start = self._offset
+        self._skip_to("_")
+        number = self._name[start : self._offset - 1]
+        if number and not number.isdigit():
+            raise ValueError(f"parameter {number}")
+        return Size(8, {(int(number) + 1 if number else 0, False): 1})
 
     def _literal(self) -> Size:
         self._expect("L")
@@ -567,6 +649,8 @@ class _CxxReader:
         start = self._offset
         self._skip_to("_")
         text = self._name[start : self._offset - 1]
+        if text != text.upper():
+            raise ValueError(f"number {text}")
         return int(text, 36) + 1 if text else 0
 
     def _keep(self, size: Size) -> Size:

@@ -3,7 +3,8 @@
 Names that are not mangled, malformed, or too long when demangled (name_budget) are returned unchanged; nothing raises.
 
 Distributions' perf 6.12 uses libstdc++'s __cxa_demangle, which prints parameters, and spells closures and clones as GNU does. perfpy uses
-the same function if that library is available, otherwise LLVM's demangler, and adjusts its few differences.
+the same function if that library is available. LLVM's demangler replaces it for names that the machine's libstdc++ does not understand,
+because a newer compiler wrote them, and where the library is missing. Its few differences are adjusted.
 """
 
 from __future__ import annotations
@@ -26,8 +27,15 @@ _RUST_ESCAPES: Final = {
 }  # fmt: skip
 _RUST_ESCAPE = re.compile(r"\$(?:SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$|\.\.|\.")
 _LLVM_SUFFIX = re.compile(r" \((\.[^()]*)\)\Z")
-_LLVM_LAMBDA = re.compile(r"'lambda(\d*)'(\((?:[^()]|\([^()]*\))*\))")
+_ANGLES: Final = r"<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>"
+_PARENTHESES: Final = r"\((?:[^()]|\([^()]*\))*\)"
+_LLVM_LAMBDA = re.compile(rf"'lambda(\d*)'({_ANGLES})?({_PARENTHESES})(?:(::operator\(\)({_ANGLES}))({_PARENTHESES}))?")
 _LLVM_UNNAMED = re.compile(r"'unnamed(\d*)'")
+_LLVM_PARAMETER = re.compile(r"\$(T|N|TT)(\d*)\b")  # of a template, as LLVM counts them: each kind apart
+_LLVM_VECTOR = re.compile(r" vector\[(\d+)\]")
+# Types that older versions of libstdc++ take for fixed-point numbers ("bool _Accum"), with a name to test the library.
+_BINARY_FLOAT = re.compile(r"DF[0-9]+[bx]")
+_BFLOAT: Final = "_Z1fDF16b", "f(std::bfloat16_t)"
 
 
 def plain(name: bytes) -> str:
@@ -74,7 +82,15 @@ def _demangle_managed(name: str) -> str | None:
 
 def _cxx(name: str) -> str | None:
     native = _libstdcxx()
-    return native(name) if native else _llvm(name)
+    text = native(name) if native and not (_BINARY_FLOAT.search(name) and _misreads_floats()) else None
+    return text or _llvm(name)
+
+
+@cache
+def _misreads_floats() -> bool:
+    """Whether the machine's libstdc++ takes extended floating-point types for others."""
+    native, (name, text) = _libstdcxx(), _BFLOAT
+    return native is not None and native(name) != text
 
 
 @cache
@@ -113,11 +129,42 @@ def _llvm(name: str) -> str | None:
     if text is None:
         return None
     text = _LLVM_SUFFIX.sub(lambda match: f" [clone {match[1]}]", text)
-    text = _LLVM_LAMBDA.sub(lambda match: f"{{lambda{match[2]}#{_ordinal(match[1])}}}", text)
+    text = _LLVM_LAMBDA.sub(_gnu_lambda, text)
     text = _LLVM_UNNAMED.sub(lambda match: f"{{unnamed type#{_ordinal(match[1])}}}", text)
     while ">>" in text and "operator>>" not in text:
         text = text.replace(">>", "> >")
-    return text
+    text = text.replace("decltype(", "decltype (").replace("std::nullptr_t", "decltype(nullptr)")
+    return _LLVM_VECTOR.sub(r" __vector(\1)", text)
+
+
+def _gnu_lambda(match: re.Match[str]) -> str:
+    """Return a lambda in the spelling of libstdc++: the parameters of its template are counted together.
+
+    LLVM prints the parameters of an instance's operator() as those of the template.
+    """
+    number, template, parameters, operator, arguments, types = match.groups()
+    names = dict.fromkeys(one[0] for one in _LLVM_PARAMETER.finditer(template or ""))
+    numbered = {name: f"{name.rstrip('0123456789')}{number}" for number, name in enumerate(names)}
+    text = f"{{lambda{_renamed((template or '') + parameters, numbered)}#{_ordinal(number)}}}"
+    if not operator:
+        return text
+    values = _split_arguments(arguments[1:-1])
+    return text + operator + _renamed(types, dict(zip(names, values, strict=True)) if len(values) == len(names) else numbered)
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    return _LLVM_PARAMETER.sub(lambda match: names.get(match[0], match[0]), text)
+
+
+def _split_arguments(text: str) -> list[str]:
+    """Split the arguments of a template."""
+    arguments, depth, begin = list[str](), 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "<([{") - (letter in ">)]}")
+        if letter == "," and not depth:
+            arguments.append(text[begin:place].strip())
+            begin = place + 1
+    return [*arguments, text[begin:].strip()]
 
 
 def _ordinal(digits: str) -> int:

@@ -33,6 +33,8 @@ _FEW: Final = 8
 _PACKED_MOST: Final = 400
 # Conversion operators to templates of templates: libstdc++ tries both readings of each, one inside the other.
 _TRIED_TWICE = re.compile(r"T[0-9A-Z]*_I")
+# In names of members of dependent types, libstdc++ 12 may read a malformed part forever.
+_MEMBER = re.compile(r"sr[0-9a-zCUL]")
 _BACK_REFERENCE = re.compile(r"B[0-9a-zA-Z]*_")
 
 
@@ -43,7 +45,7 @@ def is_short_cxx(name: str) -> bool:
     if "cv" in name and len(_TRIED_TWICE.findall(name)) > _FEW:
         return False
     references = len(_REFERENCE.findall(name))
-    if references <= _SOME and _is_simple(name, references):
+    if references <= _SOME and not _MEMBER.search(name) and _is_simple(name, references):
         return True
     from perfpy.symbols.demangling.cxx_sizes import demangled_size  # one name in twenty needs it
 

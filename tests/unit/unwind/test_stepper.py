@@ -55,7 +55,9 @@ class Process:
         (self._folder / "program").write_bytes(self.elf.build())
         return Symbolizer(timeline(*self.maps), SymbolOptions(cache=False, buildid_dir=str(self._folder)))
 
-    def unwound(self, stack: bytes, registers: Mapping[int, int], *, copies: int = 1, most: int = 127, abi: int = 2, machine: str = "x86_64") -> Unwound:
+    def unwound(
+        self, stack: bytes, registers: Mapping[int, int], *, copies: int = 1, most: int = 127, abi: int = 2, machine: str = "x86_64"
+    ) -> Unwound:
         symbolizer = self.symbolizer()
         of = architecture(machine, abi)
         assert of is not None

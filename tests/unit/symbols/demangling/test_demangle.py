@@ -31,6 +31,47 @@ def test_llvms_spelling_is_turned_into_gnus(name: bytes, text: str):
     assert module._llvm(name.decode()) == text
 
 
+#: forms that libstdc++ 12 does not understand; as newer versions print them
+NEW_FORMS = [
+    (b"_Z4tmplIDF16_EvPT_", "void tmpl<_Float16>(_Float16*)"),
+    (b"_Z9half_onlyPDF16_", "half_only(_Float16*)"),
+    (b"_Z3g4bDF16b", "g4b(std::bfloat16_t)"),
+    (b"_Z1fDF32_DF64_DF128_", "f(_Float32, _Float64, _Float128)"),
+    (b"_Z2biDB17_DU129_", "bi(_BitInt(17), unsigned _BitInt(129))"),
+    (b"_ZZ4mainENKUlTyT_E_clIiEEDaS_", "auto main::{lambda<typename $T0>($T0)#1}::operator()<int>(int) const"),
+    (b"_ZZ4mainENKUlTyTnDaT_1VIXT0_EEE0_clIiLi3EEEDaS_S1_",
+     "auto main::{lambda<typename $T0, auto $N1>($T0, V<$N1>)#2}::operator()<int, 3>(int, V<3>) const"),
+    (b"_Z1fITk7AddableiEvT_", "void f<int>(int)"),
+    (b"_ZW4shopW4cart8exportedi", "exported@shop.cart(int)"),
+    (b"_ZDC1a1bE", "[a, b]"),
+    (b"_Z1gDF16bDv4_fDn", "g(std::bfloat16_t, float __vector(4), decltype(nullptr))"),
+    (b"_Z1hIDF16bEDTtlT_EEv", "decltype (std::bfloat16_t{}) h<std::bfloat16_t>()"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), NEW_FORMS)
+def test_names_that_libstdcxx_does_not_understand_are_demangled_by_llvm(name: bytes, text: str):
+    assert demangle(name) == text
+    assert module._llvm(name.decode()) == text
+
+
+def test_a_library_that_misreads_floats_is_not_asked_for_them(monkeypatch: pytest.MonkeyPatch):
+    """libstdc++ 12 takes std::bfloat16_t for "bool _Accum", and _Float32x for "long long _Accum", which LLVM does not know."""
+    monkeypatch.setattr(module, "_libstdcxx", lambda: lambda name: f"misread {name}")
+    monkeypatch.setattr(module, "_misreads_floats", lambda: True)
+    assert module._cxx("_Z1fDF16b") == "f(std::bfloat16_t)"
+    assert module._cxx("_Z1fDF32x") is None
+    assert module._cxx("_Z1fDF16_") == "misread _Z1fDF16_"
+
+
+def test_a_library_that_understands_floats_is_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_libstdcxx", lambda: lambda name: "f(std::bfloat16_t)")
+    module._misreads_floats.cache_clear()
+    assert module._cxx("_Z1fDF16b") == "f(std::bfloat16_t)"
+    assert not module._misreads_floats()
+    module._misreads_floats.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

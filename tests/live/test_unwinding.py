@@ -292,7 +292,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A program with a signal handler, linked statically: __restore_rt has a symbol."""
     folder = tmp_path_factory.mktemp("interrupted")
     (folder / "fault.c").write_text(INTERRUPTED)
-    command = ["gcc", "-g", "-O1", "-static", "-o", folder / "fault", folder / "fault.c"]
+    command = ["gcc", "-g", "-O1", "-static", "-o", str(folder / "fault"), str(folder / "fault.c")]
     if subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL).returncode:
         pytest.skip("needs the static C library")
     return str(folder / "fault")

@@ -8,6 +8,7 @@ environment         the environment of a command
 choices             the clock and callchains that --jit chooses
 attaching           runtimes that are already running; java_attach: HotSpot's attach protocol
 session             --jit from the start of a recording to its end
+inner_maps          perf maps of ended processes in pid namespaces
 keeping             perf maps and jitdumps -> the finished recording; jitted_code: the code in jitdumps
 rewriting           the finished recording with added records
 cpython             CPython's trampolines

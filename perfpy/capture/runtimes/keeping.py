@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from perfpy.abi.records import Mmap, Mmap2
+    from perfpy.capture.runtimes.inner_maps import InnerMaps
 
 _MOST: Final = 1 << 30  # bytes of perf maps and images together, uncompressed
 
@@ -55,6 +56,7 @@ def store_names(
     *,
     known_lines: Mapping[int, bytes] = MappingProxyType({}),
     images: Mapping[str, bytes] = MappingProxyType({}),
+    inner_maps: InnerMaps | None = None,
     remove_dumps: bool = False,
 ) -> Kept:
     """Add the names to a recording. Raises PerfError if the file cannot be read again.
@@ -64,10 +66,11 @@ def store_names(
         cache: as in JittedCode.
         known_lines: further lines of some processes' perf maps.
         images: further files by name.
+        inner_maps: the maps of ended processes of other pid namespaces.
         remove_dumps: remove dumps that are in the recording.
     """
     with PerfData(path, check_owner=True) as data:
-        maps, code = PerfMaps(began, known_lines), JittedCode(data, cache)
+        maps, code = PerfMaps(began, known_lines, inner_maps), JittedCode(data, cache)
         for side in data.side_band():
             if isinstance(side.record, (records.Mmap, records.Mmap2)):
                 maps.see(side.record)
@@ -124,17 +127,19 @@ class PerfMaps:
     Args:
         began: the recording's start, in seconds since the epoch.
         known_lines: by pid.
+        inner_maps: the maps of ended processes of other pid namespaces.
 
     Attributes:
         pids: of these processes.
         failures: a line for each file that is not trusted.
     """
 
-    def __init__(self, began: float, known_lines: Mapping[int, bytes]) -> None:
+    def __init__(self, began: float, known_lines: Mapping[int, bytes], inner_maps: InnerMaps | None = None) -> None:
         self.pids: set[int] = set()
         self.failures: list[str] = []
         self._began = began
         self._known_lines = known_lines
+        self._inner_maps = inner_maps
         self._older: set[int] = set()  # processes that ran before the recording
 
     def see(self, record: Mmap | Mmap2) -> None:
@@ -150,12 +155,14 @@ class PerfMaps:
         for pid in sorted(self.pids):
             path, written = self._read(pid)
             lines = self._known_lines.get(pid, b"")
-            if written and lines:
+            if path and written and lines:
                 _append(path, lines)
             if written or lines:
                 yield paths.perf_map(pid), written + lines
 
     def _read(self, pid: int) -> tuple[str, bytes]:
+        if self._inner_maps is not None and (written := self._inner_maps.read(pid)):
+            return "", written
         for path in live_process.perf_map_paths(pid):
             try:
                 with process_files.open_process_file(path, pid, owners=process_files.trusted_owners(pid), limit=LARGEST) as file:

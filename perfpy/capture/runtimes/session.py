@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.runtimes.cpython.attach import Trampolines
+    from perfpy.capture.runtimes.inner_maps import InnerMaps
 
 
 _STANDARD_OUTPUT: Final = "-"
@@ -40,6 +41,7 @@ class RuntimeNames:
         self._tell = tell
         self._began = time.time()
         self._switched: list[Trampolines] = []
+        self._inner_maps: InnerMaps | None = None
         attached = bool(options.target.pid or options.target.tid or options.target.user)  # then a command only determines the duration
         self._pids = [int(pid) for pid in options.target.pid.split(",") if pid.strip().isdecimal()]
         self._environment = environment_for(() if attached else command)
@@ -50,7 +52,8 @@ class RuntimeNames:
         self.options = complete_options(options, runtime, program, unwound_later=writes_dumps(command))
         self.variables = self._environment.variables if command and not attached else {}
         self._words = len(command)
-        is_stored = not attached and options.output.path != _STANDARD_OUTPUT
+        self._stores_names = options.output.path != _STANDARD_OUTPUT
+        is_stored = not attached and self._stores_names
         self.command = tuple(command_with_switches(command, runtime) if is_stored else command)
 
     def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
@@ -69,6 +72,15 @@ class RuntimeNames:
         for hint in (*self._environment.hints, *filter(None, lacking), *map(str, refused), *late):
             self._tell(f"warning: --jit: {hint}")
 
+    def alarms(self) -> list[InnerMaps]:
+        """Return what to do regularly while the recording runs."""
+        if not self._stores_names:
+            return []
+        from perfpy.capture.runtimes.inner_maps import InnerMaps
+
+        self._inner_maps = InnerMaps([os.getpid(), *self._pids])
+        return [self._inner_maps]
+
     def _stacks(self) -> str:
         """Return the mode of callchains as options."""
         chain = self.options.sampling.callchain
@@ -80,6 +92,8 @@ class RuntimeNames:
         """Restore processes whose names were switched on."""
         for one in self._switched:
             one.off()
+        if self._inner_maps is not None:
+            self._inner_maps.close()
 
     def end(self, files: Iterable[str], known_lines: Mapping[int, bytes] | None = None, images: Mapping[str, bytes] | None = None) -> None:
         """Add the names to finished recordings, and remove files that runtimes left. known_lines, images: see store_names."""
@@ -89,11 +103,14 @@ class RuntimeNames:
             return
         from perfpy.capture.runtimes.keeping import store_names  # it reads recordings, which needs numpy
 
+        if self._inner_maps is not None:
+            self._inner_maps.look()
         cache = self.options.output.buildid_dir if self.options.output.buildid_cache else None
         for path in recordings:
             try:
                 last = bool(self.variables) and path == recordings[-1]
-                stored = store_names(path, self._began, cache, known_lines=known_lines or {}, images=images or {}, remove_dumps=last)
+                lines, files_in_it, inner = known_lines or {}, images or {}, self._inner_maps
+                stored = store_names(path, self._began, cache, known_lines=lines, images=files_in_it, inner_maps=inner, remove_dumps=last)
             except PerfError as error:
                 self._tell(f"warning: --jit: {error}")
                 continue

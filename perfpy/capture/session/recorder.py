@@ -334,6 +334,7 @@ class Recorder:
         self._attention.alarms += alarms.emptying(self._counters, options)
         self._attention.alarms += alarms.cost_limit(self._counters, self._output, options, self._tell)
         self._attention.alarms += [self._progress] if self._progress else []
+        self._attention.alarms += self._names.alarms() if self._names else []
         ends = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
         self._attention.begin(ends, options.delay, ends_only=bool(options.buffers.threads))
 

@@ -9,19 +9,16 @@ syntax.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from perfpy.symbols.demangling.name_reader import NameReader
 from perfpy.symbols.demangling.name_size import NOTHING, WORD, WORDS, Size
 
-_DEEPEST: Final = 150  # nested parts
 _STD: Final = 80  # std::basic_string<char, std::char_traits<char>, std::allocator<char> >
 _UNARY: Final = frozenset("te sz az nx ps ng ad de co nt pp mm dl da tw aw".split())
 _OF_TYPES: Final = frozenset({"st", "at", "ti"})
 _CALLS: Final = frozenset({"cl", "cw", "il", "tl"})
 _CASTS: Final = frozenset({"dc", "sc", "cc", "rc"})
-# the length of a name, or a part of a type
-_PLAIN = re.compile(r"(\d+)|[IJNEPRKOV]|[vwbcahstijlmxynofdeg]|S(?:[tabsiod]|[0-9A-Z]*_)|T[0-9]*_|XT[0-9]*_E|L[bcahstijlmxy]n?[0-9]+E")
 _DECLARATIONS: Final = frozenset({"Ty", "Tn", "Tk", "Tp", "Tt"})  # of a template's parameters
 _BUILTIN: Final = frozenset("vwbcahstijlmxynofdegz")
 
@@ -38,16 +35,14 @@ def demangled_size(name: str) -> int:
     return total.fixed
 
 
-class _CxxReader:
+class _CxxReader(NameReader):
     """A reader of one name. `pack`: how often the pattern of a pack expansion is printed."""
 
     def __init__(self, name: str, pack: int) -> None:
-        self._name = name
-        self._offset = 0
+        super().__init__(name)
         self._pack = pack
         self._substitutions: list[Size] = []  # substitutions
         self._last_source = 0  # constructors repeat their class's name
-        self._level = 0
         self._arguments: list[tuple[Size, bool]] = []  # of the last template, with whether each is a pack
         self._largest = NOTHING  # of all arguments in the current name
         self._conversions = 0
@@ -324,10 +319,6 @@ class _CxxReader:
             self._offset += 2
         return self._keep(self._name_())
 
-    def _closed(self, size: Size) -> Size:
-        self._expect("_")
-        return size
-
     def _function_type(self) -> Size:
         self._expect("F")
         self._take("Y")
@@ -518,24 +509,10 @@ class _CxxReader:
         self._take("on")
         return size.plus(self._with_arguments(self._unqualified()))
 
-    def _expect_plain(self, start: int) -> None:
-        """Raise ValueError if the text since `start` has anything but old, simple types: libstdc++ 12 may read other names forever."""
-        text = self._name[start : self._offset]
-        while text:
-            match = _PLAIN.match(text)
-            if match is None:
-                raise ValueError(f"{text[:2]!r} in the name of a dependent type")
-            text = text[match.end() + int(match[1] or 0) :]
-
     def _with_arguments(self, size: Size) -> Size:
         return size.plus(self._template_arguments()) if self._peek() == "I" else size
 
     # -- parts of types, names and expressions alike
-
-    def _deeper(self) -> None:
-        self._level += 1
-        if self._level > _DEEPEST:
-            raise ValueError("nested too deeply")
 
     def _source(self) -> Size:
         length = self._number()
@@ -613,45 +590,6 @@ class _CxxReader:
             self._expect("E")
             return size
         return self._type().plus(self._skip_to("E"))
-
-    # -- the offset in the name
-
-    def _peek(self, count: int = 1) -> str:
-        return self._name[self._offset : self._offset + count]
-
-    def _take(self, text: str) -> bool:
-        matches = self._name.startswith(text, self._offset)
-        self._offset += len(text) * matches
-        return matches
-
-    def _expect(self, text: str) -> None:
-        if not self._take(text):
-            raise ValueError(f"no {text} at {self._offset}")
-
-    def _number(self) -> int:
-        self._take("n")
-        start = self._offset
-        while self._peek().isdigit():
-            self._offset += 1
-        if start == self._offset:
-            raise ValueError(f"no number at {start}")
-        return int(self._name[start : self._offset])
-
-    def _skip_to(self, end: str) -> Size:
-        """Skip everything through a character."""
-        index = self._name.index(end, self._offset)
-        size = Size(index - self._offset + WORDS)
-        self._offset = index + 1
-        return size
-
-    def _sequence(self) -> int:
-        """Read the number of [<base 36>] _: 0 for _, 1 for 0_ ..."""
-        start = self._offset
-        self._skip_to("_")
-        text = self._name[start : self._offset - 1]
-        if text != text.upper():
-            raise ValueError(f"number {text}")
-        return int(text, 36) + 1 if text else 0
 
     def _keep(self, size: Size) -> Size:
         self._substitutions.append(size)

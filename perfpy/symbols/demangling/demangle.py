@@ -159,11 +159,11 @@ def _renamed(text: str, names: dict[str, str]) -> str:
 def _split_arguments(text: str) -> list[str]:
     """Split the arguments of a template."""
     arguments, depth, begin = list[str](), 0, 0
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         depth += (letter in "<([{") - (letter in ">)]}")
         if letter == "," and not depth:
-            arguments.append(text[begin:place].strip())
-            begin = place + 1
+            arguments.append(text[begin:position].strip())
+            begin = position + 1
     return [*arguments, text[begin:].strip()]
 
 

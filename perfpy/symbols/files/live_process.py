@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.identified_file import root_of
-from perfpy.untrusted.process_files import map_lines, status_numbers, status_words
+from perfpy.untrusted.process_files import is_younger, map_lines, status_numbers, status_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
 def perf_map_paths(pid: int) -> Iterator[str]:
     """Yield possible paths of a process's perf map: in its /tmp, by the pid in its namespace, or in ours."""
     inner = innermost_pid(pid)
-    if inner and other_root(pid):
+    if inner and (other_root(pid) or (inner != pid and is_younger(paths.perf_map(inner), pid))):
         yield paths.in_process(pid, paths.perf_map(inner))
     yield paths.perf_map(pid)
 

@@ -28,7 +28,7 @@ _TEXTS_MOST: Final = 128 << 20  # bytes of all of them
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY
 
 
-class _Process(NamedTuple):
+class _InnerProcess(NamedTuple):
     """A process in another pid namespace. folder: descriptor of its /tmp, None if it cannot be opened."""
 
     inner: int
@@ -47,7 +47,7 @@ class InnerMaps:
     def __init__(self, recorded: Iterable[int]) -> None:
         self._recorded = tuple(recorded)
         self._next = 0.0
-        self._processes: dict[int, _Process] = {}
+        self._processes: dict[int, _InnerProcess] = {}
         self._others: set[int] = set()  # processes in our namespace
         self._maps: dict[int, int] = {}  # ended process -> descriptor of its map, if that is large
         self._texts: dict[int, bytes] = {}  # ended process -> the contents of its map
@@ -110,14 +110,14 @@ class InnerMaps:
         if folder is None and pid in self._processes:
             return  # it ends: what it had remains
         self._forget(pid)
-        self._processes[pid] = _Process(inner, began, rights, folder)
+        self._processes[pid] = _InnerProcess(inner, began, rights, folder)
 
     def _forget(self, pid: int) -> None:
         process = self._processes.pop(pid, None)
         if process is not None and process.folder is not None:
             os.close(process.folder)
 
-    def _keep_map(self, pid: int, process: _Process) -> None:
+    def _keep_map(self, pid: int, process: _InnerProcess) -> None:
         """Hold the map of a process that has ended: another process of its namespace may replace the file."""
         folder, rights, name = process.folder, process.rights, os.path.basename(paths.perf_map(process.inner))
         if folder is None or rights is None or len(self._maps) >= _MOST:
@@ -143,7 +143,7 @@ class InnerMaps:
         self._room -= size
 
 
-def _is_trusted(fd: int, process: _Process, name: str) -> bool:
+def _is_trusted(fd: int, process: _InnerProcess, name: str) -> bool:
     """Whether a map is the process's: of root, us or its user, without other names, and not older than the process."""
     state = os.fstat(fd)
     owners = {*trusted_file_owners(), process.rights.uid if process.rights else 0}

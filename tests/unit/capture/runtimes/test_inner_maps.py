@@ -6,12 +6,16 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.capture.runtimes import inner_maps
 from perfpy.capture.runtimes.inner_maps import InnerMaps
 from perfpy.symbols.files import live_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -22,7 +26,7 @@ def maps(monkeypatch: pytest.MonkeyPatch) -> InnerMaps:
 
 
 @pytest.fixture
-def perf_map() -> Path:
+def perf_map() -> Iterator[Path]:
     path = Path("/tmp/perf-999999999.map")
     path.unlink(missing_ok=True)
     yield path

@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
+from perfpy.kernel.thread_states import children_of
 from perfpy.symbols.files.live_process import innermost_pid
 from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import require_dense, trusted_file_owners
@@ -162,6 +163,4 @@ def _descendants(pids: Iterable[int]) -> Iterator[int]:
         count += 1
         yield pid
         with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as children:
-                    waiting += map(int, children.read().split())
+            waiting += children_of(pid, [int(name) for name in os.listdir(f"/proc/{pid}/task")])

@@ -94,8 +94,8 @@ def test_generated_code_has_names(generator: Path, tmp_path: Path, command: str)
 
 
 def test_processes_with_one_pid_inside_have_names_of_their_own(generator: Path, tmp_path: Path):
-    """Both are 1, and share /tmp: the second one replaces the map of the first."""
-    shares = symbols(tmp_path, f"{UNSHARE} {generator} first; sleep 0.3; {UNSHARE} {generator} second")
+    """Both are 1, and share /tmp: the second one replaces the map of the first, which the recorder has read by then."""
+    shares = symbols(tmp_path, f"{UNSHARE} {generator} first; sleep 1.5; {UNSHARE} {generator} second")
     assert min(shares.get("first", 0), shares.get("second", 0)) > 30
 
 

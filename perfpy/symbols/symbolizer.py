@@ -253,7 +253,7 @@ class Symbolizer:
         offset = np.zeros(len(symbol), np.uint64)
         for dso in distinct(frames.dso[first_new:]).tolist():
             table = self._loader.table(dso) if dso >= 0 else None
-            if table is not None and len(table):
+            if table is not None:
                 rows = rows_where(frames.dso[first_new:] == dso)
                 address = frames.address[first_new:][rows]
                 row = table.find(address)
@@ -325,7 +325,7 @@ class Symbolizer:
     def symbols_of(self, number: int, addresses: NDArray[np.uint64]) -> tuple[SymbolTable, NDArray[np.int64]]:
         """Return the symbols of a dso and the row of each address (-1 for none), without creating frames."""
         table = self._loader.table(number)
-        return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
+        return table, table.find(addresses)
 
     def has_grown(self, dso: int) -> bool:
         """Whether a dso's perf map has grown since it was read."""

@@ -59,7 +59,7 @@ class Elf:
     type: int = ET_DYN
     _sections: list[_Section] = field(default_factory=list)
     _symbols: dict[str, list[_Symbol]] = field(default_factory=dict)
-    _segments: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _segments: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def section(
         self,
@@ -84,9 +84,9 @@ class Elf:
         """Add a section of code, by default at the same offset in the file as its address in memory."""
         return self.section(name, flags=ALLOC | EXEC, addr=addr, offset=addr if offset is None else offset, size=size)
 
-    def segment(self, vaddr: int, offset: int, size: int) -> Elf:
-        """Add a PT_LOAD segment."""
-        self._segments.append((vaddr, offset, size, size))
+    def segment(self, vaddr: int, offset: int, size: int, kind: int = 1) -> Elf:
+        """Add a program header, by default a PT_LOAD segment."""
+        self._segments.append((kind, vaddr, offset, size, size))
         return self
 
     def symbol(
@@ -181,9 +181,9 @@ class Elf:
 
     def _program_headers(self) -> bytes:
         rows = []
-        for vaddr, offset, filesz, memsz in self._segments:
+        for kind, vaddr, offset, filesz, memsz in self._segments:
             if self.bits == 64:
-                rows.append(struct.pack(self.endian + "IIQQQQQQ", 1, 5, offset, vaddr, vaddr, filesz, memsz, 0x1000))
+                rows.append(struct.pack(self.endian + "IIQQQQQQ", kind, 5, offset, vaddr, vaddr, filesz, memsz, 0x1000))
             else:
-                rows.append(struct.pack(self.endian + "8I", 1, offset, vaddr, vaddr, filesz, memsz, 5, 0x1000))
+                rows.append(struct.pack(self.endian + "8I", kind, offset, vaddr, vaddr, filesz, memsz, 5, 0x1000))
         return b"".join(rows)

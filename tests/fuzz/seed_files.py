@@ -12,6 +12,7 @@ import zlib
 from perfpy.untrusted.expansion import zstd_library
 from tests.builders import elf as b
 from tests.builders.elf import Elf
+from tests.builders.plt_entries import FORMS, Form
 
 BUILD_ID = "abcdef0123456789abcdef0123456789abcdef01"
 
@@ -99,12 +100,18 @@ def _program(**options: object) -> Elf:
     return file.symbol("_RNvCs1234_3foo3bar", 0x1420, 16).build_id(BUILD_ID)
 
 
-def _with_plt() -> Elf:
-    file = _program()
+_LAYOUTS = ("x86-64 lazy", "x86-64 got", "i386 ebx", "arm64", "arm", "riscv64", "s390x")
+
+
+def _with_plt(form: Form) -> Elf:
+    """The entries of a layout, and an IFUNC."""
+    file = _program(machine=form.machine, bits=form.bits, endian=form.endian)
     for name in ("puts", "_Z3subii"):
         file.symbol(name, 0, 0, section=b.UNDEF, table=".dynsym")
-    file.section(".plt", addr=0x1020, offset=0x1020, size=0x30, entsize=16)
-    return file.relocations(".rela.plt", [(0x4000, 1, 7, 0), (0x4008, 2, 7, 0)])
+    code = form.header + form.entries(0x1020 + len(form.header), [0x4000, 0x4008, 0x4010], 0x3F00)
+    file.section(form.table, code, addr=0x1020, offset=0x1020).section(".got", addr=0x3F00, size=16)
+    file.relocations(".rela.plt", [(0x4000, 1, 7, 0), (0x4010, 0, form.irelative, 0x1400)])
+    return file.relocations(".rela.dyn", [(0x4008, 2, 6, 0)])
 
 
 def _packed() -> Elf:
@@ -127,7 +134,7 @@ def elf_files() -> dict[str, bytes]:
     return {
         "elf": _program().build(),
         "elf 32 >": _program(bits=32, endian=">", machine=b.PPC64).build(),
-        "elf plt": _with_plt().build(),
+        **{f"elf plt {name}": _with_plt(FORMS[name]).build() for name in _LAYOUTS},
         "elf packed": _packed().build(),
         "elf in elf": _bare().section(".gnu_debugdata", inside, flags=0).build(),
         "elf names": _with_names().build(),

@@ -23,7 +23,7 @@ from perfpy.symbols.dso import Dso
 from perfpy.symbols.files import debug_files, elf_symbols
 from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
-from perfpy.symbols.files.plt import plt_sections
+from perfpy.symbols.files.plt import plt_ranges
 from perfpy.symbols.symbol_table import STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolTable
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class Program:
     @property
     def all_symbols(self) -> SymbolTable:
         """The symbols, with those of the procedure linkage table."""
-        stubs = plt_sections(self.runtime)
-        self.table.find(np.array([section.offset for section in stubs], np.uint64))
+        stubs = plt_ranges(self.runtime)
+        self.table.find(np.array([start for start, _ in stubs], np.uint64))
         return self.table
 
     @cached_property
@@ -198,7 +198,7 @@ class Program:
         symbols = self.table.symbols
         name = self.table.raw_name(row).decode("utf-8", "surrogateescape")
         start = int(symbols.start[row])
-        return SymbolCode(name, self.address(start), int(symbols.end[row]) - start, is_indirect=self.table.is_ifunc(row))
+        return SymbolCode(name, self.address(start), int(symbols.end[row]) - start, is_indirect=self.table.find_ifunc(row) >= 0)
 
     # -- debug information
 

@@ -6,6 +6,7 @@ elf                headers, sections, notes and symbol tables as columns
 elf_structures     rare structures, read with pyelftools
 elf_symbols        the symbols of code and data
 plt                names for the procedure linkage table
+plt_code           the slots that its entries jump through
 elf_reduction      a small ELF file with names and unwind information
 build_id_notes     build-ids of files, the kernel and the vdso
 debug_files        where files with symbols are searched

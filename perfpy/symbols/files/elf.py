@@ -190,6 +190,14 @@ class ElfFile:
         section = self._by_name.get(name)
         return section if section and (not types or section.type in types) else None
 
+    def mapped_offset(self, section: ElfSection) -> int:
+        """Return where a section is in the mapped file. Its header has another offset in a reduced file (see elf_reduction)."""
+        for segment in self.segments:
+            distance = section.addr - int(segment["vaddr"])
+            if 0 <= distance < int(segment["filesz"]):
+                return (int(segment["offset"]) + distance) % (1 << 64)
+        return section.offset
+
     def data(self, section: ElfSection) -> bytes | memoryview:
         """Return a section's uncompressed bytes; empty if it has none in the file or lies outside of it."""
         if section.type == SHT_NOBITS:

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.symbols.demangling.demangle import Demangle, plain
 from perfpy.symbols.files import elf
-from perfpy.symbols.files.plt import plt_sections, plt_symbols
+from perfpy.symbols.files.plt import plt_ranges, plt_start, plt_symbols, stub_ranges
 from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Symbols, SymbolTable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class FileTable(SymbolTable):
     """The symbols of an ELF file. The procedure linkage table is read when an address hits it, and its rows come last."""
 
     def __init__(self, symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain) -> None:
-        self._plt_sections = plt_sections(runtime)
+        self._plt_ranges, self._stub_ranges = plt_ranges(runtime), stub_ranges(runtime)
         super().__init__(_end_before_plt(symbols, runtime), demangle)
         self._runtime = runtime
         self._plt: SymbolTable | None = None
@@ -51,8 +51,10 @@ class FileTable(SymbolTable):
         """Return the row of the symbol that contains each address, -1 for none."""
         row = super().find(address)
         stub = np.zeros(len(address), np.bool_)
-        for section in self._plt_sections:
-            stub |= (address >= section.offset) & (address < section.offset + section.size)
+        for start, end in self._plt_ranges:
+            stub |= (address >= start) & (address < end)
+        for start, end in self._stub_ranges:
+            stub |= (row < 0) & (address >= start) & (address < end)
         if stub.any():
             stub_rows = self._stubs().find(address[stub])
             row[stub] = np.where(stub_rows >= 0, stub_rows + len(self._sorted), row[stub])
@@ -78,9 +80,7 @@ def load(symbol_file: ElfFile, runtime: ElfFile, demangle: Demangle = plain) -> 
 
 def table_of(symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain, mini: ElfFile | None = None) -> SymbolTable:
     """Return the table of symbols from `collect`. `mini`: a file whose symbols fill the gaps."""
-    if mini:
-        symbols = _fill_gaps(symbols, mini, runtime)
-    return FileTable(symbols, runtime, demangle) if len(symbols) else SymbolTable(EMPTY, demangle)
+    return FileTable(_fill_gaps(symbols, mini, runtime) if mini else symbols, runtime, demangle)
 
 
 def symbol_sections(file: ElfFile) -> list[ElfSection]:
@@ -136,11 +136,11 @@ def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
 
 def _end_before_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
     """End symbols that were closed over .plt before it: the linker does not name its entries."""
-    plt = runtime.section(".plt")
-    if plt is None:
+    start = plt_start(runtime)
+    if start is None:
         return symbols
-    over = (symbols.start < plt.offset) & (symbols.end > plt.offset)
-    return symbols.with_columns(end=np.where(over, np.uint64(plt.offset), symbols.end)) if over.any() else symbols
+    over = (symbols.start < start) & (symbols.end > start)
+    return symbols.with_columns(end=np.where(over, np.uint64(start), symbols.end)) if over.any() else symbols
 
 
 def _columns(entries: NDArray[Any], start: NDArray[np.uint64], strings: bytes | memoryview) -> Symbols:

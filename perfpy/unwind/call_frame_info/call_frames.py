@@ -112,7 +112,7 @@ class CallFrames:
         """Return which offsets are in the procedure linkage table."""
         mask = np.zeros(len(offsets), bool)
         for section in filter(None, map(self._runtime.section, _STUBS)):
-            mask |= offsets - np.uint64(section.offset) < np.uint64(section.size)
+            mask |= offsets - np.uint64(self._runtime.mapped_offset(section)) < np.uint64(section.size)
         return mask
 
     def words(self, offsets: NDArray[np.uint64], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:

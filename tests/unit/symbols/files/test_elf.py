@@ -24,6 +24,7 @@ from perfpy.symbols.files.compressed_files import read_mini_debug_info, read_mod
 from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
+from tests.builders.plt_entries import FORMS
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -55,7 +56,8 @@ def bounded(megabytes: int = 40, seconds: float = 2.0) -> Iterator[None]:
 def program(**options: object) -> Elf:
     """A library with all that is read: symbols, both kinds of stubs, relocations, a build-id."""
     file = Elf(**options).segment(0x1000, 0x1000, 0x1000).text(size=0x100)  # type: ignore[arg-type]
-    file.section(".plt", addr=0x1100, offset=0x1100, size=0x30, entsize=16)
+    stubs = FORMS["x86-64 lazy"].entries(0x1110, [0x4000, 0x4008], 0)
+    file.section(".plt", bytes(16) + stubs, addr=0x1100, offset=0x1100, entsize=16)
     file.section(".plt.got", b"\xff\x25\x10\0\0\0\x66\x90", addr=0x1140, offset=0x1140, size=8, entsize=8)
     file.symbol("f", 0x1010, 16).symbol("g", 0x1020, 0).symbol("puts", 0, section=b.UNDEF, table=".dynsym")
     if file.bits == 64:
@@ -245,7 +247,8 @@ def test_a_symbol_around_all_others_is_found_quickly():
 def test_names_of_stubs_do_not_take_the_square_of_the_tables_size():
     count = 20_000
     file = Elf().segment(0x1000, 0x1000, 0x100000).text(size=0x100)
-    file.section(".plt", addr=0x1100, offset=0x1100, size=0x30, entsize=16)
+    stubs = FORMS["x86-64 lazy"].entries(0x1110, [0x4000 + 8 * n for n in range(count)], 0)
+    file.section(".plt", bytes(16) + stubs, addr=0x1100, offset=0x1100, entsize=16)
     file.section(".dynsym", b"".join(struct.pack("<IBBHQQ", n + 1, 0x12, 0, 0, 0, 0) for n in range(count)), type=b.DYNSYM, link=".dynstr")
     file.section(".dynstr", b"x" * 100_000, type=b.STRTAB)
     file.relocations(".rela.plt", [(0x4000 + 8 * n, n, 7, 0) for n in range(count)])

@@ -44,3 +44,15 @@ def test_names_are_the_same_and_the_rest_is_gone(options):
     assert info is not None
     assert bytes(small.data(frames)) == b"call frames"
     assert not small.data(info)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_all_program_headers_are_kept(bits: int):
+    """Linkers put headers of other types before the segments."""
+    built = Elf(bits=bits).segment(0x40, 0x40, 0x100, kind=6).segment(0x200, 0x200, 16, kind=3).segment(0x401000, 0x1000, 0x2000)
+    file = built.segment(0x500000, 0x2000, 0x1000).text(0x401400, 0x1400, 0x400).symbol("main", 0x401400, 16)
+    whole = ElfFile("test", file.build())
+    reduced = ElfFile("test", reduce_elf(whole))
+    assert len(whole.segments) == 2
+    assert reduced.segments.tolist() == whole.segments.tolist()
+    assert names(reduced) == names(whole)

@@ -159,14 +159,11 @@ class SymbolTable:
         encoded_name = name.encode("utf-8", "surrogateescape")
         return next((int(self.symbols.start[row]) for row in range(len(self)) if self.raw_name(row) == encoded_name), None)
 
-    def find_ifunc(self, row: int) -> int:
-        """Return the row of an IFUNC at the row's address, -1 for none; the row itself if it is an IFUNC."""
-        if self.symbols.type[row] == STT_GNU_IFUNC:
-            return row
+    def is_ifunc(self, row: int) -> bool:
+        """Whether a symbol at the row's address is an IFUNC."""
         start = self._sorted.start
         first, end = np.searchsorted(start, start[row]), np.searchsorted(start, start[row], side="right")
-        ifuncs = np.flatnonzero(self._sorted.type[first:end] == STT_GNU_IFUNC)
-        return int(first + ifuncs[0]) if len(ifuncs) else -1
+        return bool((self.symbols.type[first:end] == STT_GNU_IFUNC).any())
 
     def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the row of the symbol that contains each address, -1 for none."""

@@ -198,7 +198,7 @@ class Program:
         symbols = self.table.symbols
         name = self.table.raw_name(row).decode("utf-8", "surrogateescape")
         start = int(symbols.start[row])
-        return SymbolCode(name, self.address(start), int(symbols.end[row]) - start, is_indirect=self.table.find_ifunc(row) >= 0)
+        return SymbolCode(name, self.address(start), int(symbols.end[row]) - start, is_indirect=self.table.is_ifunc(row))
 
     # -- debug information
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.symbols.files import elf, plt_code
 from perfpy.symbols.files.elf import fields
 from perfpy.symbols.symbol_table import Symbols, SymbolTable, symbols_of_names
@@ -73,7 +74,7 @@ def plt_symbols(file: ElfFile, symbol_table: SymbolTable) -> Symbols:
         return _columns(_call_stubs(file, symbol_table))
     decoded = [(section, _decode(file, section)) for section in _tables(file)]
     decoded += [(section, _decode_lazy(file, section)) for section, _ in decoded if section.name == ".plt"]
-    slots = np.unique(np.concatenate([entries.slot for _, entries in decoded])) if decoded else np.zeros(0, np.int64)
+    slots = distinct(np.concatenate([entries.slot for _, entries in decoded])) if decoded else np.zeros(0, np.int64)
     names = _slot_names(file, slots, symbol_table)
     rows: list[tuple[int, int, bytes]] = []
     for section, entries in decoded:
@@ -92,20 +93,21 @@ def _entry_rows(
         addresses = (start + offset).astype(np.uint64)
         row = symbol_table.find(addresses)
         has_symbols = (row >= 0) & (symbol_table.symbols.start[row] == addresses)
-    rows = []
-    for first, last, address, has_symbol in zip(start.tolist(), end.tolist(), slot.tolist(), has_symbols.tolist(), strict=True):
-        name = names.get(address)
-        # Other code of .plt looks like an entry, too.
-        if not has_symbol and (name is not None or table not in (".plt", ".iplt")):
-            rows.append((offset + first, last - first, (name or b"offset_%#x" % (offset + first)) + b"@plt"))
-    return rows
+    needs_relocation = table in (".plt", ".iplt")  # other code there looks like an entry, too
+    return [
+        (offset + first, last - first, (name or b"offset_%#x" % (offset + first)) + b"@plt")
+        for first, last, name, has_symbol in zip(
+            start.tolist(), end.tolist(), map(names.get, slot.tolist()), has_symbols.tolist(), strict=True
+        )
+        if not has_symbol and (name is not None or not needs_relocation)
+    ]
 
 
 def needed_relocations(file: ElfFile, section: ElfSection) -> bytes:
     """Return the relocations of a section that fill slots of the tables."""
     slots = [_decode(file, table).slot for table in _tables(file)]
     relocations = _relocations(file, section)
-    return _pick_slots(relocations, np.unique(np.concatenate(slots))).tobytes() if slots else b""
+    return _pick_slots(relocations, distinct(np.concatenate(slots))).tobytes() if slots else b""
 
 
 def _tables(file: ElfFile) -> list[ElfSection]:
@@ -165,7 +167,7 @@ def _call_stubs(file: ElfFile, symbol_table: SymbolTable) -> list[tuple[int, int
     if text is None:
         return []
     stubs = plt_code.decode_call_stubs(file.data(text), text.addr, (got.addr if got else 0) + _TOC_BIAS)
-    names = _slot_names(file, np.unique(stubs.slot), symbol_table)
+    names = _slot_names(file, distinct(stubs.slot), symbol_table)
     offset = file.mapped_offset(text)
     rows = [
         (offset + start, end - start, (names[slot] or b"offset_%#x" % (offset + start)) + b"@plt")
@@ -309,7 +311,7 @@ def _ifunc_name(segments: list[tuple[int, ...]], address: int, symbol_table: Sym
         if vaddr <= address < vaddr + max(in_memory, in_file):
             offset = address - vaddr + stub
             row = int(symbol_table.find(np.array([offset], np.uint64))[0])
-            if row >= 0 and symbol_table.symbols.start[row] == offset and (ifunc := symbol_table.find_ifunc(row)) >= 0:
-                return symbol_table.raw_name(ifunc)
+            if row >= 0 and symbol_table.symbols.start[row] == offset and symbol_table.is_ifunc(row):
+                return symbol_table.raw_name(row)
             break
     return b""

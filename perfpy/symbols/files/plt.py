@@ -255,9 +255,12 @@ def _slot_names(file: ElfFile, slots: NDArray[np.int64], symbol_table: SymbolTab
         section = file.section(name, elf.SHT_RELA, elf.SHT_REL)
         if section and len(slots):
             relocations = _pick_slots(_relocations(file, section), slots)[:_STUBS_MOST]
-            offsets = relocations["offset"].astype(np.int64).tolist()
-            for slot, text in zip(offsets, _names(file, section, relocations, symbol_table), strict=True):
+            offsets = relocations["offset"].astype(np.int64)
+            for slot, text in zip(offsets.tolist(), _names(file, section, relocations, symbol_table), strict=True):
                 names[slot] = names.get(slot) or text
+            is_filled = np.zeros(len(slots), np.bool_)
+            is_filled[np.searchsorted(slots, offsets)] = True
+            slots = slots[~is_filled]  # usually all of them: .rela.dyn takes megabytes
     return names
 
 

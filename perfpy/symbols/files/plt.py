@@ -84,7 +84,7 @@ def plt_symbols(file: ElfFile, symbol_table: SymbolTable) -> Symbols:
 
 
 def _entry_rows(
-    table: str, offset: int, entries: plt_code.Entries, names: dict[int, bytes], symbol_table: SymbolTable
+    table: str, offset: int, entries: plt_code.PltEntries, names: dict[int, bytes], symbol_table: SymbolTable
 ) -> list[tuple[int, int, bytes]]:
     """Return the entries of a table at a file offset."""
     start, end, slot = (column[:_STUBS_MOST] for column in entries)
@@ -121,12 +121,12 @@ def _has_call_stubs(file: ElfFile) -> bool:
     return file.machine == plt_code.EM_PPC64 and file.bits == 64 and file.endian == "<"
 
 
-def _decode(file: ElfFile, section: ElfSection) -> plt_code.Entries:
+def _decode(file: ElfFile, section: ElfSection) -> plt_code.PltEntries:
     table = file.section(".got.plt") or file.section(".got")
     return plt_code.decode(file.machine, file.bits, file.data(section), section.addr, table.addr if table else 0)
 
 
-def _decode_lazy(file: ElfFile, plt: ElfSection) -> plt_code.Entries:
+def _decode_lazy(file: ElfFile, plt: ElfSection) -> plt_code.PltEntries:
     """Return the entries of .plt that only bind, with the slots that they bind; none if .plt.sec has the entries that are called."""
     relocations = file.section(".rela.plt", elf.SHT_RELA) or file.section(".rel.plt", elf.SHT_REL)
     has_second = any(file.section(name) for name in _SECOND)
@@ -134,7 +134,7 @@ def _decode_lazy(file: ElfFile, plt: ElfSection) -> plt_code.Entries:
     slots = _relocations(file, relocations)["offset"].astype(np.int64) if relocations else np.zeros(0, np.int64)
     is_valid = index < len(slots)
     start, slot = start[is_valid], slots[index[is_valid]]
-    return plt_code.Entries(start, np.minimum(start + plt_code.LAZY_SIZE, plt.size), slot)
+    return plt_code.PltEntries(start, np.minimum(start + plt_code.LAZY_SIZE, plt.size), slot)
 
 
 def _rest_of_plt(

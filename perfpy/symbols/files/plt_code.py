@@ -25,7 +25,7 @@ _CODE_MOST: Final = 1 << 21  # bytes of one table; the largest programs have som
 _TEXT_MOST: Final = 1 << 28  # bytes of code searched for stubs between functions
 
 
-class Entries(NamedTuple):
+class PltEntries(NamedTuple):
     """The entries of a table, sorted by start.
 
     Attributes:
@@ -44,19 +44,19 @@ def can_decode(machine: int) -> bool:
     return machine in _DECODERS
 
 
-def decode(machine: int, bits: int, code: bytes | memoryview, address: int, got: int) -> Entries:
+def decode(machine: int, bits: int, code: bytes | memoryview, address: int, got: int) -> PltEntries:
     """Return the entries of a table at an address. got: the address of the global offset table, for code relative to it."""
     decoder = _DECODERS.get(machine)
     code = code[:_CODE_MOST]
     parts = decoder(code, got if machine == elf.EM_386 else address) if decoder else []
     if not parts:
         nothing = np.zeros(0, np.int64)
-        return Entries(nothing, nothing, nothing)
+        return PltEntries(nothing, nothing, nothing)
     start, size, slot = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(start, kind="stable")
     start, size, slot = start[order], size[order], slot[order]
     end = np.minimum(start + size, np.append(start[1:], len(code)))
-    return Entries(start, end, slot & (0xFFFFFFFF if bits == 32 else -1))
+    return PltEntries(start, end, slot & (0xFFFFFFFF if bits == 32 else -1))
 
 
 # Each decoder returns parts: columns of starts, sizes and slots.
@@ -252,7 +252,7 @@ _DECODERS: Final[dict[int, Callable[[bytes | memoryview, int], list[_Part]]]] = 
 # -- 64-bit PowerPC: the linker puts stubs between functions
 
 
-def decode_call_stubs(code: bytes | memoryview, address: int, toc: int) -> Entries:
+def decode_call_stubs(code: bytes | memoryview, address: int, toc: int) -> PltEntries:
     """Return the stubs in code for little-endian 64-bit PowerPC. toc: the address that r2 has in the program."""
     words: NDArray[Any] = np.frombuffer(code, "<u4", min(len(code), _TEXT_MOST) // 4)
     last = np.flatnonzero(words == 0x4E800420)  # bctr
@@ -270,7 +270,7 @@ def decode_call_stubs(code: bytes | memoryview, address: int, toc: int) -> Entri
     slot = np.where(is_prefixed, address + 4 * start + _signed((before & 0x3FFFF) << 16 | load & 0xFFFF, 34), slot)
     saves_toc = (np.where(reads_r2, before, early) == 0xF8410018) & (start > 0)  # std r2,24(r1)
     picked = reads_r2 | reads_r12 | is_prefixed
-    return Entries(((start - saves_toc) * 4)[picked], ((last + 1) * 4)[picked], slot[picked])
+    return PltEntries(((start - saves_toc) * 4)[picked], ((last + 1) * 4)[picked], slot[picked])
 
 
 def count_branches(code: bytes | memoryview) -> int:

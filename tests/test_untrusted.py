@@ -242,7 +242,10 @@ READERS = {
     "kernel/tracefs.py": "tracefs",
     "untrusted/folders.py": "folders",
 }
-OPENERS = ("open", "os.open", "io.open", "gzip.open", "lzma.open", "np.fromfile", "np.memmap")
+OPENERS = (
+    *("open", "os.open", "io.open", "io.FileIO", "gzip.open", "lzma.open", "bz2.open", "tokenize.open", "codecs.open"),
+    *("np.fromfile", "np.memmap", "np.load", "np.loadtxt", "zipfile.ZipFile", "sqlite3.connect", "shutil.copyfile", "shutil.copy"),
+)
 
 
 def reads(module: str) -> Iterator[tuple[str, int, str]]:
@@ -256,6 +259,31 @@ def reads(module: str) -> Iterator[tuple[str, int, str]]:
 
 def test_files_are_opened_by_the_door_or_where_the_kernel_made_them():
     check(places(match for module in MODULES for match in reads(module)), READERS)
+
+
+# -- programs that are started: they open files themselves, so they get descriptors of files that others chose -----
+
+STARTERS = {
+    "disassembly/objdump.py": "a descriptor; no links to debug files that others chose, and no names of source files",
+    "profiling.py": "perfpy itself; the recording is in a new folder of ours",
+    "cli/line/pager.py": "PAGER, which reads standard input",
+    "cli/script/programs.py": "perfpy itself, and a script that the user names",
+    "capture/runtimes/cpython/attach.py": "an interpreter that trusted_program passed; a script in a folder of ours",
+    "capture/runtimes/environment.py": "a runtime that the user starts, with --version",
+    "capture/workload.py": "the command that the user names",
+    "capture/counting/measurement.py": "stat --pre and --post",
+}
+START = re.compile(r"subprocess\.(run|Popen|call|check_call|check_output)|os\.(exec|spawn|posix_spawn|system|popen)\w*")
+
+
+def starts(module: str) -> Iterator[tuple[str, int, str]]:
+    for name, call in calls(module):
+        if START.fullmatch(name):
+            yield module, call.lineno, ast.unparse(call)
+
+
+def test_programs_get_descriptors_of_files_that_others_chose():
+    check(places(match for module in MODULES for match in starts(module)), STARTERS)
 
 
 # -- files of other processes: opened by the door, as links on the way are theirs --------------------------------
@@ -319,6 +347,9 @@ def test_names_of_processes_pass_the_door():
         ("os.path.exists(paths.in_process(pid, name))", uses_paths),
         ("open(path, 'rb')", reads),
         ("os.open(path, os.O_RDONLY)", reads),
+        ("np.load(path)", reads),
+        ("subprocess.run(['addr2line', path])", starts),
+        ("os.execvp('objdump', [path])", starts),
     ],
 )
 def test_the_finders_find(code: str, finder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

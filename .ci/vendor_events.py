@@ -6,7 +6,7 @@ What enters: the lists that an installed perf 6.12 prints (`perf list --json`)
 for every model of family 6, below a /sys in which each PMU that there may be
 stands, in a mount namespace of its own. What leaves: a table for each list
 that differs, and an index from models to tables; see
-perfpy/events/vendor/vendor_table.py for their layout. Names, codes, scales and
+perfpy/events/vendor.py for their layout. Names, codes, scales and
 formulas are taken, descriptions are not; Intel publishes all of it under the
 licence that is put beside the tables.
 """

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from values import actions, only_attached, shown, values
 
-from perfpy.cli.dispatch.commands import COMMANDS, load
-from perfpy.cli.dispatch.topics import TOPICS
+from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.group import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,8 +156,8 @@ def bash() -> str:
     return (
         BASH.replace("@commands@", " ".join(COMMANDS))
         .replace("@topics@", " ".join(TOPICS))
-        .replace("@cases@", "\n".join(_bash_case(name, load(name)) for name in names))
-        .replace("@values@", "\n".join(line for name in names for line in _bash_values(name, load(name))))
+        .replace("@cases@", "\n".join(_bash_case(name, load_command(name)) for name in names))
+        .replace("@values@", "\n".join(line for name in names for line in _bash_values(name, load_command(name))))
     )
 
 

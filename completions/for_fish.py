@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from values import DYNAMIC, actions, quoted, short_help, shown, values
 
-from perfpy.cli.dispatch.commands import COMMANDS, load
-from perfpy.cli.dispatch.topics import TOPICS
+from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.group import TOPICS
 
 if TYPE_CHECKING:
     from perfpy.cli.line.options import Option
@@ -47,7 +47,7 @@ def fish() -> str:
     """The completion for fish."""
     lines = []
     for name, entry in COMMANDS.items():
-        command = load(name)
+        command = load_command(name)
         lines.append(f"\ncomplete -c perfpy -n __fish_use_subcommand -f -a {name} -d '{quoted(entry.help)}'")
         seen = f"-n '__fish_seen_subcommand_from {name}'"
         lines += [f"complete -c perfpy {seen} {_fish_option(option)}" for option in shown(command)]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from values import DYNAMIC, actions, only_attached, quoted, short_help, shown, values
 
-from perfpy.cli.dispatch.commands import COMMANDS, load
-from perfpy.cli.dispatch.topics import TOPICS
+from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.group import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ _perfpy "$@"
 def zsh() -> str:
     """The completion for zsh."""
     summaries = "\n".join(f"        '{name}:{quoted(entry.help)}'" for name, entry in COMMANDS.items())
-    cases = "\n".join(_zsh_case(name, load(name)) for name in COMMANDS)
+    cases = "\n".join(_zsh_case(name, load_command(name)) for name in COMMANDS)
     return ZSH.format(summaries=summaries, cases=cases)
 
 

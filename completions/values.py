@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfpy.analysis.sortkeys.names import names as sort_keys
-from perfpy.capture import option_values
+from perfpy.analysis.sort_keys import names as sort_keys
+from perfpy.capture import record_options
 from perfpy.cli.line.actions import CommandWithActions
-from perfpy.cli.line.kinds import Choice
-from perfpy.cli.report.call_graph import call_graph_words
+from perfpy.cli.line.options import Choice
+from perfpy.cli.report.request import call_graph_words
 from perfpy.errors import UsageError
 from perfpy.views.script.fields import FIELDS
 
@@ -78,7 +78,7 @@ def values(option: Option) -> Values:
 
 def _is_mode(mode: str) -> bool:
     try:
-        return bool(option_values.parse_callchain(mode))
+        return bool(record_options.parse_callchain(mode))
     except UsageError:
         return False
 
@@ -96,8 +96,8 @@ _BY_METAVAR = {
     "<[type:]field,...>": Values("words", " ".join(FIELDS), listed=True),
     "<mode[,size]>": Values("words", _CALL_GRAPH_MODES),
     "<print_type,...>": Values("words", " ".join(call_graph_words()), listed=True),
-    "<filter,...>": Values("words", " ".join(option_values.branch_filters()), listed=True),
-    "<clock>": Values("words", " ".join(option_values.clocks())),
+    "<filter,...>": Values("words", " ".join(record_options.branch_filters()), listed=True),
+    "<clock>": Values("words", " ".join(record_options.clocks())),
     "<no|all|task|mmap|cgroup>": Values("words", "no all task mmap cgroup", listed=True),
     "<kind>": Values("words", "delta delta-abs ratio wdiff:"),
     "<freq or 'max'>": Values("words", "max 99 997"),

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfpy import __version__
-from perfpy.cli.dispatch.commands import COMMANDS, load
-from perfpy.cli.dispatch.topics import TOPICS
+from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.group import TOPICS
 from perfpy.cli.line.actions import CommandWithActions, OtherCommand
 from perfpy.cli.line.examples import EXAMPLES
-from perfpy.cli.line.kinds import Flag
-from perfpy.cli.line.options import Option
+from perfpy.cli.line.options import Flag, Option
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -46,7 +45,7 @@ def pages() -> dict[Path, str]:
     whole = _page("perfpy", "Linux perf in Python", "[OPTIONS] [COMMAND] [ARGS]...", PERFPY_OPTIONS, _command_list())
     made = {HERE / "perfpy.1": whole}
     for name, entry in COMMANDS.items():
-        command = load(name)
+        command = load_command(name)
         is_family = isinstance(command, CommandWithActions)
         options, actions = (command.own_options, command.actions) if is_family else (command.options, None)
         made[HERE / f"perfpy-{name}.1"] = _page(f"perfpy-{name}", entry.help, command.usage, options, list(_examples(name)), actions)

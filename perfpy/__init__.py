@@ -24,29 +24,24 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any, ParamSpec, TypeVar
 
-    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.attr import EventAttr, Reading, UserReading
     from perfpy.abi.flags import ReadFormat, SampleType
-    from perfpy.abi.readings import Reading, UserReading
     from perfpy.abi.ring_records import RingSample
-    from perfpy.analysis.differences.comparable import Changes, Comparable
-    from perfpy.analysis.differences.group_changes import GroupChanges
-    from perfpy.analysis.differences.recording_changes import RecordingChanges
+    from perfpy.analysis.differences import Changes, Comparable, RecordingChanges
+    from perfpy.analysis.group_differences import GroupChanges
     from perfpy.analysis.report.report import Report
     from perfpy.capture.counter import Counter
-    from perfpy.capture.counting.counted import CountedFunction
-    from perfpy.capture.counting.region import Region
-    from perfpy.capture.self_monitoring.all_counters import disable_all, enable_all
-    from perfpy.capture.self_monitoring.counter_group import CounterGroup, GroupReading
-    from perfpy.capture.self_monitoring.event_stream import EventStream
-    from perfpy.capture.self_monitoring.live_samples import LiveSample
+    from perfpy.capture.counter_group import CounterGroup, GroupReading, disable_all, enable_all
+    from perfpy.capture.event_stream import EventStream, LiveSample
+    from perfpy.capture.region import CountedFunction, Region
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
-    from perfpy.events.listing.inventory import EventInfo
+    from perfpy.events.listing import EventInfo
     from perfpy.events.resolve import parse_events
     from perfpy.fleet.recordings import Recordings, open_many
     from perfpy.kernel.ring import AuxArea, Ring
-    from perfpy.perfdata.container.source import Origin
+    from perfpy.perfdata.source import Origin
     from perfpy.profiling import Profiler
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -69,30 +64,30 @@ _HOMES = {
     "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
-    "CounterGroup": "perfpy.capture.self_monitoring.counter_group",
+    "CounterGroup": "perfpy.capture.counter_group",
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",
-    "EventInfo": "perfpy.events.listing.inventory",
-    "EventStream": "perfpy.capture.self_monitoring.event_stream",
-    "GroupChanges": "perfpy.analysis.differences.group_changes",
-    "GroupReading": "perfpy.capture.self_monitoring.counter_group",
-    "LiveSample": "perfpy.capture.self_monitoring.live_samples",
+    "EventInfo": "perfpy.events.listing",
+    "EventStream": "perfpy.capture.event_stream",
+    "GroupChanges": "perfpy.analysis.group_differences",
+    "GroupReading": "perfpy.capture.counter_group",
+    "LiveSample": "perfpy.capture.event_stream",
     "Profiler": "perfpy.profiling",
     "ProgramCounts": "perfpy.counts.named_counts",
     "ReadFormat": "perfpy.abi.flags",
-    "Reading": "perfpy.abi.readings",
+    "Reading": "perfpy.abi.attr",
     "RecordSummary": "perfpy.capture.session.recorder",
     "Recording": "perfpy.recording",
-    "RecordingChanges": "perfpy.analysis.differences.recording_changes",
+    "RecordingChanges": "perfpy.analysis.differences",
     "Recordings": "perfpy.fleet.recordings",
-    "Region": "perfpy.capture.counting.region",
+    "Region": "perfpy.capture.region",
     "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
     "RingSample": "perfpy.abi.ring_records",
     "SampleType": "perfpy.abi.flags",
-    "UserReading": "perfpy.abi.readings",
-    "disable_all": "perfpy.capture.self_monitoring.all_counters",
-    "enable_all": "perfpy.capture.self_monitoring.all_counters",
+    "UserReading": "perfpy.abi.attr",
+    "disable_all": "perfpy.capture.counter_group",
+    "enable_all": "perfpy.capture.counter_group",
     "open_many": "perfpy.fleet.recordings",
     "parse_events": "perfpy.events.resolve",
 }
@@ -383,7 +378,7 @@ def count(*events: str, inherit: bool = True, separate_children: bool = False, n
     >>> counts["task-clock:u"].unit
     'msec'
     """
-    from perfpy.capture.counting.region import Region
+    from perfpy.capture.region import Region
 
     return Region(*events, inherit=inherit, separate_children=separate_children, net=net)
 
@@ -403,7 +398,7 @@ def counted(*events: str) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:
     >>> hot.counts["task-clock:u"].unit
     'msec'
     """
-    from perfpy.capture.counting.counted import counted as decorator
+    from perfpy.capture.region import counted as decorator
 
     return decorator(*events)
 
@@ -418,7 +413,7 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[EventInf
     >>> [event.name for event in perfpy.list_events("clock")][:2]
     ['cpu-clock', 'task-clock']
     """
-    from perfpy.events.listing.list_filter import Selector, default_cache_folder
+    from perfpy.events.listing import Selector, default_cache_folder
     from perfpy.events.machine import this_machine
 
     selector = Selector(this_machine(), default_cache_folder(), unsupported=not supported)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+
 #: names of the previous release -> their current names
 _FORMER = {
     "BadPerfData": "BadPerfDataError",
@@ -175,3 +176,18 @@ class OutputFailedError(PerfError):
         self.path = path
         self.reason = reason
         super().__init__(f"cannot write {path}: {reason}" + (f"; {remedy}" if remedy else ""))
+
+
+# The noun after a number, for messages.
+#
+# Input: a number and a noun. Output: the noun in its form for that number.
+
+
+def plural(number: int, noun: str, several: str = "") -> str:
+    """Return the noun for one thing, else its plural; several: the plural where it is not the noun with an s.
+
+    >>> from perfpy.errors import plural
+    >>> plural(1, "row"), plural(0, "row"), plural(2, "entry", "entries")
+    ('row', 'rows', 'entries')
+    """
+    return noun if number == 1 else several or f"{noun}s"

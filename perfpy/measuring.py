@@ -9,18 +9,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.capture import targets
-from perfpy.capture.counting import planning
-from perfpy.capture.counting.counters import CountingOptions
-from perfpy.capture.counting.measurement import Measurement
-from perfpy.capture.counting.plan import Plan
+from perfpy.capture import measurement, targets
+from perfpy.capture.counters import CountingOptions
+from perfpy.capture.measurement import Measurement, Plan
 from perfpy.counts.named_counts import ProgramCounts, named_count
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.capture.self_monitoring.event_stream import EventStream
+    from perfpy.capture.event_stream import EventStream
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.capture.targets import Target
     from perfpy.counts.comparison import Comparison
@@ -58,9 +56,9 @@ def count_program(
         raise UsageError("counting would never stop; give a command, a pid, a tid or a duration")
     target, _ = targets.resolve(_target(pid, tid, cpus, system_wide=system_wide or not (command or pid or tid or cpus)))
     texts = event_texts(events)
-    chosen, _ = planning.choose_events(texts, [], target)
+    chosen, _ = measurement.choose_events(texts, [], target)
     _check_children(target, inherit=inherit, separate_children=separate_children)
-    alone = [event for event in planning.choose_events(texts, [], target)[0] if not event.tool] if separate_children else []
+    alone = [event for event in measurement.choose_events(texts, [], target)[0] if not event.tool] if separate_children else []
     options = CountingOptions(inherit=inherit, alone=frozenset(alone), with_threads=True)
     timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
     return _carried_out(Plan([*chosen, *alone], target, words, options, repeat=repeat, timeout=timeout), kernel)
@@ -109,7 +107,7 @@ def compare_programs(
     kernel: Kernel | None = None,
 ) -> Comparison:
     """See perfpy.compare, which has the same parameters; kernel: the machine to count on."""
-    from perfpy.capture.counting.contest import Contest
+    from perfpy.capture.contest import Contest
     from perfpy.counts.comparison import compare_runs
 
     sides = [_words(before), _words(after)]
@@ -117,7 +115,7 @@ def compare_programs(
     if not all(sides) or warmup < 0 or least_change < 0:
         raise UsageError("compare needs two commands, and warmup and least_change of 0 or more")
     target, _ = targets.resolve()
-    chosen, _ = planning.choose_events(event_texts(events), [], target)
+    chosen, _ = measurement.choose_events(event_texts(events), [], target)
     contest = Contest([Plan(chosen, target, words) for words in sides], repeat=repeat, warmup=warmup, kernel=kernel)
     first, second = contest.run()
     if contest.failed:
@@ -146,8 +144,14 @@ def record_program(
     kernel: Kernel | None = None,
 ) -> RecordSummary:
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
-    from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.record_options import OffCpuOptions, OutputOptions, RecordOptions, SamplingOptions, compression_of_unwound
+    from perfpy.capture.record_options import (
+        OffCpuOptions,
+        OutputOptions,
+        RecordOptions,
+        SamplingOptions,
+        compression_of_unwound,
+        parse_callchain,
+    )
     from perfpy.capture.session.recorder import Recorder
 
     _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
@@ -187,9 +191,8 @@ def watch_events(
     kernel: Kernel | None = None,
 ) -> EventStream:
     """See perfpy.watch, which has the same parameters; kernel: the machine to watch."""
-    from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.record_options import RecordOptions, SamplingOptions
-    from perfpy.capture.self_monitoring.event_stream import open_stream
+    from perfpy.capture.event_stream import open_stream
+    from perfpy.capture.record_options import RecordOptions, SamplingOptions, parse_callchain
 
     _check_positive(frequency=frequency, period=period, duration=duration)
     if not events:

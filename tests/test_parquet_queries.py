@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perfpy
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
-from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders import own_corpus
 from tests.builders.options import report_options

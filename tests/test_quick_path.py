@@ -26,7 +26,7 @@ MEASURING = (
     "record -o x.data -e cpu-clock -- true",
     "record -v -g -o y.data -e cpu-clock -- true",
 )
-REFUSED = {"perfpy.events.fallback", "perfpy.events.naming"}  # loaded, too, where the kernel refuses an event and another one is tried
+REFUSED = {"perfpy.events.fallback"}  # loaded, too, where the kernel refuses an event and another one is tried
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 PLAIN = r"dataclass|replace$|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$"
 TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (?!{PLAIN})", re.MULTILINE)

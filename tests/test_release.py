@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.dispatch.commands import COMMANDS
-from perfpy.cli.dispatch.topics import TOPICS
+from perfpy.cli.commands import COMMANDS
+from perfpy.cli.group import TOPICS
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from perfpy.cli.line import perfconfig
-from perfpy.events.vendor import event_files
-from perfpy.perfdata.records import decompression
-from perfpy.symbols.demangling import name_budget
+from perfpy.events import vendor
+from perfpy.perfdata.records import stream
+from perfpy.symbols import jitdump, kernel_symbols, perf_map
+from perfpy.symbols.demangling import demangle
 from perfpy.symbols.files import debuginfod
-from perfpy.symbols.providers import jitdump, kernel_symbols, perf_map
 from perfpy.untrusted import expansion
 
 PAGE = (Path(__file__).parents[1] / ".github" / "SECURITY.md").read_text()
@@ -25,8 +25,8 @@ _OF_A_REPORT = f"perf maps of a report: {perf_map.MOST_FUNCTIONS >> 20} million 
         (
             "compressed records of a recording",
             (
-                f"{decompression._MOST_RATIO:,} times their size, or {decompression._ALWAYS // MB} MB; "
-                f"{decompression._MOST_RECORDS} records for each byte, or {decompression._ALWAYS_RECORDS:,}"
+                f"{stream._MOST_RATIO:,} times their size, or {stream._ALWAYS // MB} MB; "
+                f"{stream._MOST_RECORDS} records for each byte, or {stream._ALWAYS_RECORDS:,}"
             ),
         ),
         (
@@ -35,12 +35,12 @@ _OF_A_REPORT = f"perf maps of a report: {perf_map.MOST_FUNCTIONS >> 20} million 
         ),
         (
             "C++ and Rust names",
-            f"{name_budget._MANGLED_MOST:,} characters mangled, {name_budget.LONGEST:,} demangled; longer names are printed mangled",
+            f"{demangle._MANGLED_MOST:,} characters mangled, {demangle.LONGEST:,} demangled; longer names are printed mangled",
         ),
         ("perf maps, jitdumps, lists of kernel symbols", f"{perf_map.LARGEST // MB} MB; {_OF_A_REPORT}"),
         ("perf maps, jitdumps, lists of kernel symbols", f"{jitdump.LARGEST // MB} MB; {_OF_A_REPORT}"),
         ("perf maps, jitdumps, lists of kernel symbols", f"{kernel_symbols._LARGEST_KALLSYMS // MB} MB; {_OF_A_REPORT}"),
-        ("event files", f"{event_files._LARGEST // MB} MB"),
+        ("event files", f"{vendor._LARGEST // MB} MB"),
         ("configuration files", f"{perfconfig._LARGEST // MB} MB"),
         (
             "a download from a debuginfod server",

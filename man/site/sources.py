@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import perfpy
-from perfpy.cli.dispatch.commands import COMMANDS, load
-from perfpy.cli.dispatch.topics import TOPICS
+from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.group import TOPICS
 from perfpy.cli.line.examples import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.cli.line.parser import Option
+    from perfpy.cli.line.options import Option
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 #: a file of the repository -> its page
@@ -78,7 +78,7 @@ def _contents() -> str:
 
 
 def _command_page(name: str) -> Iterator[str]:
-    command = load(name)
+    command = load_command(name)
     before, after = _titles(f"perfpy-{name}")
     yield from (f"# perfpy {name}", "", f"{_plain(_sentence(COMMANDS[name].help))}.", "")
     yield from ("```text", f"perfpy {name} {command.usage}", "```", "")

@@ -9,14 +9,131 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from perfpy.abi import record_tails
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, names_of
-from perfpy.abi.framing import encode_padded_name, pad_to_words, with_header
-from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType, names_of
+from perfpy.abi.framing import encode_padded_name, pad_to_words, text, with_header
 from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from perfpy.abi.attr import EventAttr
+
+
+# Encode and decode the sample_id trailer of side-band records.
+#
+# Layout: struct sample_id in include/uapi/linux/perf_event.h; it has the fields of sample_type.
+
+
+class SampleId(NamedTuple):
+    """struct sample_id: the task, time and event of a side-band record; None for a field that the event lacks."""
+
+    pid: int | None = None
+    tid: int | None = None
+    time: int | None = None
+    id: int | None = None
+    stream_id: int | None = None
+    cpu: int | None = None
+    identifier: int | None = None
+
+
+class IdLayout:
+    """The layout of the sample_id trailer for one sample_type; `size` is its length in bytes, 0 for sample_type 0."""
+
+    def __init__(self, sample_type: int, endian: str) -> None:
+        code = endian
+        names: list[str] = []
+        for bit, kind, fields in (
+            (SampleType.TID, "II", ("pid", "tid")),
+            (SampleType.TIME, "Q", ("time",)),
+            (SampleType.ID, "Q", ("id",)),
+            (SampleType.STREAM_ID, "Q", ("stream_id",)),
+            (SampleType.CPU, "II", ("cpu", "")),
+            (SampleType.IDENTIFIER, "Q", ("identifier",)),
+        ):
+            if sample_type & bit:
+                code += kind
+                names.extend(fields)
+        self._struct = struct.Struct(code)
+        self._names = tuple(names)
+        self.size = self._struct.size
+        self._zeros = bytes(self.size)
+        # the index of each of SampleId's fields in the unpacked struct, which is followed by a None for missing fields
+        self._positions = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
+
+    @classmethod
+    def of(cls, attr: EventAttr, endian: str) -> IdLayout:
+        """Return the trailer of an event's records; empty without sample_id_all."""
+        return cls(attr.sample_type if attr.sample_id_all else 0, endian)
+
+    def decode(self, body: bytes) -> SampleId | None:
+        """Decode the trailer at the end of a record's body; None if the event has none."""
+        if not self.size:
+            return None
+        values = (*self._struct.unpack_from(body, len(body) - self.size), None)
+        return SampleId._make([values[position] for position in self._positions])
+
+    def encode(self, sample_id: SampleId | None) -> bytes:
+        """Encode; the mirror of decode(). Missing values become 0."""
+        if sample_id is None:
+            return self._zeros
+        return self._struct.pack(*(((getattr(sample_id, name) or 0) if name else 0) for name in self._names))
+
+
+NO_ID: Final = IdLayout(0, "<")  # without fields it has no byte order
+
+
+# Decode the variable part after the fixed fields of a side-band record.
+#
+# Each decoder gets the fixed fields and the remaining bytes, and returns all fields of the record's class (perfpy.abi.records). Layouts:
+# include/uapi/linux/perf_event.h, enum perf_event_type.
+
+
+def nothing(fixed: tuple[Any, ...], _tail: bytes, _endian: str) -> tuple[Any, ...]:
+    """Return the fixed fields of a record without a variable part."""
+    return fixed
+
+
+def one_text(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
+    """Decode a C string."""
+    return (*fixed, text(tail))
+
+
+def raw(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
+    """Keep the bytes undecoded."""
+    return (*fixed, tail)
+
+
+def namespaces(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
+    """Decode { u64 dev, inode; }, repeated as the last fixed field counts."""
+    pid, tid, count = fixed
+    values = _u64s(tail, 2 * count, endian)
+    return pid, tid, tuple(zip(values[::2], values[1::2], strict=True))
+
+
+def text_poke(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
+    """Decode the bytes before and after, whose lengths are fixed fields."""
+    addr, old, new = fixed
+    if old + new > len(tail):
+        raise ValueError(f"text poke of {old} + {new} bytes in a record with room for {len(tail)}")
+    return addr, tail[:old], tail[old : old + new]
+
+
+def decode_deferred_callchain(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
+    """Decode addresses, as many as the last fixed field counts."""
+    cookie, count = fixed
+    return cookie, _u64s(tail, count, endian)
+
+
+def _u64s(tail: bytes, count: int, endian: str) -> tuple[int, ...]:
+    if count * 8 > len(tail):
+        raise ValueError(f"{count} values in a record with room for {len(tail) // 8}")
+    return struct.unpack_from(f"{endian}{count}Q", tail)
+
+
+def pack_u64s(values: tuple[int, ...], endian: str) -> bytes:
+    """Encode values as consecutive u64."""
+    return struct.pack(f"{endian}{len(values)}Q", *values)
+
 
 _BUILD_ID_SIZE = 20
 
@@ -264,27 +381,27 @@ _Encode: TypeAlias = "Callable[[Any, str], bytes]"
 
 # record type -> class, codes of the fixed fields, tail decoder
 _LAYOUTS: Final[dict[int, tuple[Any, str, _Decode]]] = {
-    RecordType.MMAP: (Mmap, "IIQQQ", record_tails.one_text),
-    RecordType.LOST: (Lost, "QQ", record_tails.nothing),
-    RecordType.COMM: (Comm, "II", record_tails.one_text),
-    RecordType.EXIT: (Exit, "IIIIQ", record_tails.nothing),
-    RecordType.THROTTLE: (Throttle, "QQQ", record_tails.nothing),
-    RecordType.UNTHROTTLE: (Unthrottle, "QQQ", record_tails.nothing),
-    RecordType.FORK: (Fork, "IIIIQ", record_tails.nothing),
-    RecordType.READ: (Read, "II", record_tails.raw),
-    RecordType.MMAP2: (Mmap2, "IIQQQIIQQII", record_tails.one_text),
-    RecordType.AUX: (Aux, "QQQ", record_tails.nothing),
-    RecordType.ITRACE_START: (ItraceStart, "II", record_tails.nothing),
-    RecordType.LOST_SAMPLES: (LostSamples, "Q", record_tails.nothing),
-    RecordType.SWITCH: (Switch, "", record_tails.nothing),
-    RecordType.SWITCH_CPU_WIDE: (SwitchCpuWide, "II", record_tails.nothing),
-    RecordType.NAMESPACES: (Namespaces, "IIQ", record_tails.namespaces),
-    RecordType.KSYMBOL: (Ksymbol, "QIHH", record_tails.one_text),
-    RecordType.BPF_EVENT: (BpfEvent, "HHI8s", record_tails.nothing),
-    RecordType.CGROUP: (Cgroup, "Q", record_tails.one_text),
-    RecordType.TEXT_POKE: (TextPoke, "QHH", record_tails.text_poke),
-    RecordType.AUX_OUTPUT_HW_ID: (AuxOutputHwId, "Q", record_tails.nothing),
-    RecordType.CALLCHAIN_DEFERRED: (CallchainDeferred, "QQ", record_tails.decode_deferred_callchain),
+    RecordType.MMAP: (Mmap, "IIQQQ", one_text),
+    RecordType.LOST: (Lost, "QQ", nothing),
+    RecordType.COMM: (Comm, "II", one_text),
+    RecordType.EXIT: (Exit, "IIIIQ", nothing),
+    RecordType.THROTTLE: (Throttle, "QQQ", nothing),
+    RecordType.UNTHROTTLE: (Unthrottle, "QQQ", nothing),
+    RecordType.FORK: (Fork, "IIIIQ", nothing),
+    RecordType.READ: (Read, "II", raw),
+    RecordType.MMAP2: (Mmap2, "IIQQQIIQQII", one_text),
+    RecordType.AUX: (Aux, "QQQ", nothing),
+    RecordType.ITRACE_START: (ItraceStart, "II", nothing),
+    RecordType.LOST_SAMPLES: (LostSamples, "Q", nothing),
+    RecordType.SWITCH: (Switch, "", nothing),
+    RecordType.SWITCH_CPU_WIDE: (SwitchCpuWide, "II", nothing),
+    RecordType.NAMESPACES: (Namespaces, "IIQ", namespaces),
+    RecordType.KSYMBOL: (Ksymbol, "QIHH", one_text),
+    RecordType.BPF_EVENT: (BpfEvent, "HHI8s", nothing),
+    RecordType.CGROUP: (Cgroup, "Q", one_text),
+    RecordType.TEXT_POKE: (TextPoke, "QHH", text_poke),
+    RecordType.AUX_OUTPUT_HW_ID: (AuxOutputHwId, "Q", nothing),
+    RecordType.CALLCHAIN_DEFERRED: (CallchainDeferred, "QQ", decode_deferred_callchain),
 }
 _STRUCTS: Final[dict[tuple[int, str], struct.Struct]] = {
     (number, endian): struct.Struct(endian + codes) for number, (_, codes, _) in _LAYOUTS.items() for endian in "<>"
@@ -297,11 +414,11 @@ _TAILS: Final[dict[type, _Encode]] = {
     Mmap2: lambda r, _e: encode_padded_name(r.filename),
     Comm: lambda r, _e: encode_padded_name(r.comm),
     Read: lambda r, _e: pad_to_words(r.values),
-    Namespaces: lambda r, e: record_tails.pack_u64s(tuple(v for pair in r.namespaces for v in pair), e),
+    Namespaces: lambda r, e: pack_u64s(tuple(v for pair in r.namespaces for v in pair), e),
     Ksymbol: lambda r, _e: encode_padded_name(r.name),
     Cgroup: lambda r, _e: encode_padded_name(r.path),
     TextPoke: lambda r, _e: (r.old + r.new) + bytes(-(12 + len(r.old) + len(r.new)) % 8),
-    CallchainDeferred: lambda r, e: record_tails.pack_u64s(r.ips, e),
+    CallchainDeferred: lambda r, e: pack_u64s(r.ips, e),
 }
 
 # class -> its fixed fields, for classes whose first fields are others
@@ -338,7 +455,7 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
         needed = layout.size + id_layout.size
         raise ValueError(f"{names_of(RecordType)[type]} ({type}) record with a body of {len(body)} bytes, needs {needed}")
     # an unterminated C string continues into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
-    tail_bytes = body[layout.size :] if tail is record_tails.one_text else body[layout.size : end]
+    tail_bytes = body[layout.size :] if tail is one_text else body[layout.size : end]
     values = tail(layout.unpack_from(body), tail_bytes, endian)
     sample_id = id_layout.decode(body)
     if cls is Mmap2:
@@ -377,3 +494,31 @@ def encode(record: KernelRecord, id_layout: IdLayout, endian: str) -> bytes:
         fixed = fixed[:32] + ids + fixed[56:]
     body = fixed + (tail(record, endian) if tail else b"") + id_layout.encode(record.sample_id)
     return with_header(number, record.misc, body, endian)
+
+
+# Make the MMAP2 record for code that a program generated at run time, which the kernel does not report.
+#
+# Layout: PERF_RECORD_MMAP2 in include/uapi/linux/perf_event.h.
+
+
+PROT_EXEC: Final = 4
+PROT_READ_EXEC: Final = 5
+MAP_PRIVATE: Final = 2
+
+
+def code_mapping(
+    task: tuple[int, int], code: tuple[int, int, int], filename: str, moment: int, identity: int, file: tuple[int, int, int] = (0, 0, 0)
+) -> Mmap2:
+    """Return an executable, private mapping.
+
+    Args:
+        task: pid, tid
+        code: address, size, offset in the file
+        moment: time in ns
+        identity: the id of the event
+        file: device (major, minor) and inode
+    """
+    pid, tid = task
+    addr, size, offset = code
+    sample_id = SampleId(pid, tid, moment, identity, 0, 0, identity)
+    return Mmap2(MISC_USER, pid, tid, addr, size, offset, *file, 0, PROT_READ_EXEC, MAP_PRIVATE, filename, sample_id=sample_id)

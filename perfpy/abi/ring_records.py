@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.attr import Reading
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import ReadFormat, RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.readings import Reading
-from perfpy.abi.records import decode
-from perfpy.abi.sample_id import IdLayout
-from perfpy.abi.samples.decoding import SampleLayout
+from perfpy.abi.records import IdLayout, decode
+from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:

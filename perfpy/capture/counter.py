@@ -1,6 +1,6 @@
 """Counter: one counter as one file descriptor, and its operations.
 
-perfpy.kernel has the system calls, perfpy.abi.readings the layout of read(2).
+perfpy.kernel has the system calls, perfpy.abi.attr the layout of read(2).
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ import struct
 import sys
 from _thread import get_ident
 
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import TIMES_SIZE, EventAttr, Reading, UserReading, decode_read, read_size, unpack_signed, unpack_times
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.abi.readings import TIMES_SIZE, Reading, UserReading, decode_read, read_size, unpack_signed, unpack_times
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
-from perfpy.kernel.closed_kernel import CLOSED, is_perf_event
+from perfpy.kernel.syscalls import CLOSED, is_perf_event
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -70,9 +69,9 @@ class Counter:
         self.pid = pid
         self.cpu = cpu
         if self._is_ebb or (group and group._is_ebb):  # noqa: SLF001  # the same class
-            from perfpy.events.kinds import ebb  # rarely needed
+            from perfpy.events import particular_pmus  # rarely needed
 
-            ebb.check(attr, pid, cpu, group.attr if group else None, event)
+            particular_pmus.check(attr, pid, cpu, group.attr if group else None, event)
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
             group._members += 1  # noqa: SLF001  # the same class
@@ -109,7 +108,7 @@ class Counter:
             raise UsageError(f"'{event}' is not a single kernel event")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
         if ebb:
-            from perfpy.events.kinds.ebb import with_needs  # rarely needed
+            from perfpy.events.particular_pmus import with_needs  # rarely needed
 
             attr = with_needs(attr)
         return open_with_less(attr, pid, cpu, event=parsed[0].name)
@@ -399,6 +398,6 @@ def open_with_less(
 
 
 def _ebb_here(attr: EventAttr) -> bool:
-    from perfpy.events.kinds import ebb  # rarely needed
+    from perfpy.events import particular_pmus  # rarely needed
 
-    return ebb.is_ebb(attr) and ebb.means_ebb()
+    return particular_pmus.is_ebb(attr) and particular_pmus.means_ebb()

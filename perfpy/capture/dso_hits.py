@@ -7,24 +7,35 @@ take as long as 100,000 samples: 0.1 us a sample for runs of samples of one size
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
+from array import array
 from bisect import bisect_left
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, RecordType, SampleType
-from perfpy.abi.framing import text
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
+from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId, text
 from perfpy.abi.records import holds_build_id
-from perfpy.capture.equal_samples import EqualSamples
+from perfpy.abi.startup import NamedTuple
+from perfpy.capture.metadata import KERNEL
+from perfpy.symbols import mapped_names
+from perfpy.symbols.files import build_ids as build_id_notes
+from perfpy.symbols.files.build_ids import BuildIdCache
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name
-from perfpy.symbols.tasks.task_states import copies_parent
+from perfpy.symbols.task_states import copies_parent
+from perfpy.untrusted.identified_file import open_identified
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import ExitStack
+    from typing import Any
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.equal_samples import Run
     from perfpy.untrusted.identified_file import FileId
+
 
 HEADER: Final = struct.Struct("=IHH")
 _WORD: Final = struct.Struct("=Q")
@@ -281,3 +292,265 @@ def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, int, bool]:
     has_time = all(attr.sample_type & SampleType.TIME for attr in attrs)
     # Without a time, the tid is read in its place and ignored.
     return struct.Struct(f"={skipped}xQI4xQ" if has_time else f"={skipped}xQII"), (skipped + 16) >> 3, has_time
+
+
+# Runs of samples of one size, read together. numpy is not used, because its import takes as long as many thousands of samples.
+
+
+_HEADER: Final = struct.Struct("=IHH")
+_LEAST: Final = 128
+_MOST: Final = 4096  # records read before their type is checked
+_PIECE: Final = 1 << 20  # bytes read together
+_WORTH_A_COPY: Final = 512  # bytes; of larger samples, for example with stacks, only the needed words are read
+_LARGER: Final = 4
+_WORTH_IT: Final = 3  # samples for each distinct beginning
+
+
+class Run(NamedTuple):
+    """A run of samples.
+
+    Attributes:
+        samples: their number.
+        beginnings: the distinct words before their times, concatenated.
+        first, last: of the times.
+        has_repeats: whether most beginnings repeat, so that reading runs saves time.
+    """
+
+    samples: int
+    beginnings: bytes
+    first: int
+    last: int
+    has_repeats: bool
+
+
+class EqualSamples:
+    """Runs in one piece of a file. words is the number of words before a sample's time, or before the next field without a time."""
+
+    def __init__(self, data: memoryview, words: int, *, has_time: bool) -> None:
+        self._data = data
+        self._words = words
+        self._has_time = has_time
+        self._most = _LEAST
+
+    def run(self, offset: int, size: int) -> Run:
+        """Read the samples of `size` bytes from `offset`, where a sample begins, up to the limit of one run."""
+        count = min(self._most, (len(self._data) - offset) // size, max(_PIECE // size, 1))
+        beginnings = self._beginnings(offset, size, count)
+        if all(_is_sample(beginning, size) for (beginning,) in beginnings):
+            self._most = min(self._most * _LARGER, _MOST) if len(beginnings) * _WORTH_IT <= count else _LEAST
+        else:
+            self._most = _LEAST
+            count = next(number for number in range(count) if not _is_sample(self._data[offset + number * size :], size))
+            beginnings = self._beginnings(offset, size, count)
+        times = self._times(offset, size, count)
+        has_repeats = len(beginnings) * _WORTH_IT <= count
+        return Run(count, b"".join(beginning for (beginning,) in beginnings), min(times), max(times), has_repeats=has_repeats)
+
+    def _beginnings(self, offset: int, size: int, count: int) -> set[tuple[bytes]]:
+        front = 8 * self._words
+        return set(struct.Struct(f"{front}s{size - front}x").iter_unpack(self._data[offset : offset + count * size]))
+
+    def _times(self, offset: int, size: int, count: int) -> Sequence[int]:
+        if not self._has_time:
+            return (0,)
+        run = self._data[offset : offset + count * size]
+        if size > _WORTH_A_COPY:
+            return [time for (time,) in struct.Struct(f"={8 * self._words}xQ{size - 8 * self._words - 8}x").iter_unpack(run)]
+        words = array("Q")
+        words.frombytes(run)
+        return words[self._words :: size >> 3]
+
+
+def _is_sample(record: bytes | memoryview, size: int) -> bool:
+    kind, _, its_size = _HEADER.unpack_from(record)
+    return bool(kind == RecordType.SAMPLE and its_size == size)
+
+
+# Build-ids of the recorded files: the table for perf.data, and the files' copies in the BuildIdCache of perfpy.symbols.
+
+
+_PID: Final = -1  # the host
+_SHOWN: Final = 3
+_MOST_OPEN: Final = 256  # files that are not at their recorded path
+
+
+def own_build_id(name: str) -> bytes:
+    """Return the build-id of a mapping's name: a file, the kernel, a module, the vdso; b"" if there is none."""
+    if name == _VDSO:
+        return build_id_notes.of_image(build_id_notes.vdso_image())
+    if name.startswith(KERNEL):
+        return build_id_notes.of_kernel()
+    if name.startswith("["):
+        return build_id_notes.of_module(name.strip("[]"))
+    return build_id_notes.of_file(name) if name.startswith("/") and not name.startswith("//") else b""
+
+
+class BuildIdTable(NamedTuple):
+    """The recorded files with a build-id.
+
+    Attributes:
+        entries: the build-id table of perf.data, one entry for each name.
+        others: the build-ids that are in the records of mappings instead: of files in containers that have the name of an entry, and of
+            files that share their name with one whose build-id is unknown, because that would get the build-id of the entry.
+        elsewhere: build-id -> path, of files that are not at their recorded path.
+        replaced: the paths of files that are gone and have another file at their path.
+    """
+
+    entries: tuple[HeaderBuildId, ...]
+    others: dict[HitDso, HeaderBuildId]
+    elsewhere: dict[bytes, str]
+    replaced: tuple[str, ...]
+
+    @property
+    def other_build_ids(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
+        """The build-ids of `others`, by name and identity, as the records have it."""
+        build_ids: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        for dso, entry in self.others.items():
+            if dso.identity:
+                build_ids[os.fsencode(dso.name), dso.identity] = entry.build_id
+                if dso.synthesized:
+                    build_ids[os.fsencode(dso.name), (*dso.identity[:3], 0)] = entry.build_id
+        return build_ids
+
+
+def paths(dsos: Iterable[HitDso], opened: ExitStack) -> dict[HitDso, str]:
+    """Return the actual paths of files that are not at their recorded path; "" for files that are gone.
+
+    These are deleted files, and those in containers and below chroot.
+
+    Args:
+        dsos: the files.
+        opened: keeps files open whose process may have ended. Their paths are valid until it is closed.
+    """
+    moved: dict[HitDso, str] = {}
+    for dso in dsos:
+        if dso.is_kernel or not dso.name.startswith("/") or dso.name.startswith("//"):
+            continue
+        if dso.identity and not dso.build_id:
+            opened_file = open_identified(dso.name, dso.identity, (dso.pid,)) if len(moved) < _MOST_OPEN else None
+            if opened_file is not None and opened_file[1] == dso.name:
+                os.close(opened_file[0])
+                continue
+            if opened_file is not None:
+                opened.callback(os.close, opened_file[0])
+            moved[dso] = f"/proc/self/fd/{opened_file[0]}" if opened_file is not None else ""
+        elif not os.path.exists(dso.name) or mapped_names.other_root(dso.pid):
+            path = next(mapped_names.paths_of(dso.name, (dso.pid,)), "")
+            if path:
+                moved[dso] = path
+    return moved
+
+
+def table(dsos: Iterable[HitDso], moved: Mapping[HitDso, str] | None = None) -> BuildIdTable:
+    """Return the files with a build-id. moved is the result of `paths`."""
+    moved = moved or {}
+    first: dict[str, HeaderBuildId] = {}
+    owners: dict[str, HitDso] = {}
+    others: dict[HitDso, HeaderBuildId] = {}
+    elsewhere: dict[bytes, str] = {}
+    unknown: set[str] = set()
+    for dso in sorted(dsos, key=lambda dso: dso in moved):  # of files with one name, the host's is in the table
+        build_id = dso.build_id or own_build_id(moved.get(dso, dso.name))
+        if not build_id:
+            unknown.add(dso.name)
+            continue
+        misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
+        entry = HeaderBuildId(misc, _PID, build_id, dso.name)
+        owners.setdefault(dso.name, dso)
+        if first.setdefault(dso.name, entry).build_id != build_id and not dso.build_id:
+            others[dso] = entry
+        if path := moved.get(dso):
+            elsewhere[build_id] = path
+    for name in unknown & first.keys():
+        entry, dso = first.pop(name), owners[name]
+        if not dso.build_id:
+            others[dso] = entry
+    replaced = (dso.name for dso, path in moved.items() if not path and os.path.exists(dso.name))
+    return BuildIdTable(tuple(first.values()), others, elsewhere, tuple(dict.fromkeys(replaced)))
+
+
+def replaced_line(paths: Sequence[str]) -> str:
+    """Return the warning about files that were replaced while they were recorded."""
+    names = ", ".join(one_line(path) for path in paths[:_SHOWN])
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return (
+        f"warning: replaced while recorded: {names}{more}; functions of the files that ran have no names"
+        " (--buildid-mmap records the build-ids of the files that run)"
+    )
+
+
+def keep(files: BuildIdTable, folder: str) -> None:
+    """Add the files to the cache in a folder ("": perf's default). Print a warning for each file that is not safe to add."""
+    for refused in BuildIdCache(folder).add((*files.entries, *files.others.values()), files.elsewhere):
+        print(f"Warning: {refused}", file=sys.stderr)
+
+
+def build_ids_in_mappings(data: memoryview, build_ids: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, bytes) to write into the records of some files' mappings, so that they have build-ids.
+
+    Args:
+        data: whole records.
+        build_ids: the files' build-ids, by name and identity.
+    """
+    offset = 0
+    while offset + HEADER.size <= len(data):
+        kind, misc, size = HEADER.unpack_from(data, offset)
+        if size < HEADER.size:
+            break
+        if kind == RecordType.MMAP2 and not misc & MISC_MMAP_BUILD_ID:
+            record = bytes(data[offset : offset + size])
+            name = record[NAME_AT[kind] :].partition(b"\0")[0]
+            if build_id := build_ids.get((name, IDENTITY.unpack_from(record, BUILD_ID_AT))):
+                yield offset, HEADER.pack(kind, misc | MISC_MMAP_BUILD_ID, size)
+                yield offset + BUILD_ID_AT, struct.pack("=B3x20s", len(build_id), build_id)
+        elif kind == RecordType.AUXTRACE:
+            size += int.from_bytes(data[offset + 8 : offset + 16], sys.byteorder)
+        offset += size
+
+
+# Decompress the records of perfpy's own complete files without numpy, some megabytes at a time.
+#
+# perfpy.perfdata.writer writes them.
+
+
+_UNPACKED_PIECE: Final = 4 << 20
+
+
+def unpack_records(data: memoryview) -> Iterator[memoryview]:
+    """Yield pieces of whole records."""
+    stream = _decompressor()
+    buffer = bytearray()
+    offset = 0
+    while offset + 8 <= len(data):
+        kind, _, size = _HEADER.unpack_from(data, offset)
+        if size < 8 or offset + size > len(data):
+            break
+        if kind == RecordType.COMPRESSED:
+            buffer += stream.decompress(data[offset + 8 : offset + size])
+        else:
+            buffer += data[offset : offset + size]  # it comes between two compressed pieces, each of which ends with a record
+        offset += size
+        if len(buffer) >= _UNPACKED_PIECE:
+            end = _whole(buffer)
+            yield memoryview(bytes(buffer[:end]))
+            del buffer[:end]
+    yield memoryview(bytes(buffer[: _whole(buffer)]))
+
+
+def _whole(records: bytearray) -> int:
+    """Return the end of the last whole record."""
+    header, offset, end = _HEADER.unpack_from, 0, len(records)
+    while offset + 8 <= end:
+        size = header(records, offset)[2]
+        if size < 8 or offset + size > end:
+            break
+        offset += size
+    return offset
+
+
+def _decompressor() -> Any:
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdDecompressor
+    else:
+        from backports.zstd import ZstdDecompressor
+    return ZstdDecompressor()

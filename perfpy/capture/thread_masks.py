@@ -14,7 +14,7 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from perfpy.kernel.hardware.topology import Topology
+    from perfpy.kernel.cpus import Topology
 
 EACH_CPU: Final = "cpu"
 #: The word -> the part of the machine that has a thread of its own.

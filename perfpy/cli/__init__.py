@@ -22,16 +22,6 @@ tests/test_architecture.py checks:
 
   - a small value is a class with __slots__ or perfpy.abi.startup's NamedTuple, not typing's or a dataclass;
   - imports that only some calls need stand in the function that needs them.
-
-Modules:
-
-dispatch            from the first words of a line to the command; each command has a module or folder of its name:
-                    annotate, archive, build_id_cache, build_id_list, c2c, check, config, data, diff, evlist, export, ftrace, help,
-                    inject, kmem, kvm, kwork, latency, leaks, list, lock, mem, probe, record, report, sched, script, stacks, stat,
-                    timechart, top, trace, version, view, why
-line                what all commands share: parsing, options, configuration
-output              what all commands share: terminal, pager, result files, notes
-help                `perfpy help`, with the map of the API
 """
 
 from __future__ import annotations
@@ -42,7 +32,7 @@ import io
 import os
 import sys
 
-from perfpy.cli.dispatch.commands import COMMANDS, HIDDEN, load
+from perfpy.cli.commands import COMMANDS, HIDDEN, load_command
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -105,7 +95,7 @@ def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | N
     """Return the arguments from the command on, and the exit status if the options before it complete the line."""
     if not args or not args[0].startswith("-"):
         return args, None
-    from perfpy.cli.dispatch import global_options
+    from perfpy.cli import group as global_options
 
     return global_options.read(args)
 
@@ -113,16 +103,16 @@ def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | N
 def _dispatch(name: str, args: Sequence[str]) -> int:
     if name:
         if args[1:2] == ["--list-opts"]:
-            from perfpy.cli.dispatch.global_options import list_options
+            from perfpy.cli.group import list_options
 
             return list_options(name)
         if name in COMMANDS and COMMANDS[name].pages and sys.stdout.isatty():
             from perfpy.cli.line.pager import page
 
             page(name)
-        return load(name).run(name, args[1:])
+        return load_command(name).run(name, args[1:])
     if _may_name_program(args):
-        from perfpy.cli.dispatch import start
+        from perfpy.cli import start
 
         if not args:
             print(start.first_steps())
@@ -132,15 +122,15 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
         if pids := start.processes_of(args):
             return start.record_and_report_processes(pids)
         start.refuse_file(args[0])
-    from perfpy.cli.dispatch import group  # click: 30 ms
+    from perfpy.cli import group  # click: 30 ms
 
     return group.run([*args])  # the attribute `list` may be the command's module
 
 
 def _may_name_program(args: Sequence[str]) -> bool:
     """Whether a line without a known command may name a program: perfpy was not called as perf, whose command it is not either."""
-    from perfpy.cli.dispatch.missing_commands import ALTERNATIVES
-    from perfpy.cli.line.program_name import in_place_of_perf
+    from perfpy.cli.group import ALTERNATIVES
+    from perfpy.cli.line.examples import in_place_of_perf
 
     return not in_place_of_perf() and (not args or args[0] not in ALTERNATIVES)
 
@@ -161,7 +151,7 @@ def _prepare_streams() -> None:
 
 
 def _print_error(name: str, error: Exception) -> int:
-    from perfpy.cli.dispatch.errors import print_error  # rarely needed
+    from perfpy.cli.error_lines import print_error  # rarely needed
 
     return print_error(name, error)
 

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+import tarfile
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from perfpy.cli.line.kinds import Flag, Value
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
-from perfpy.errors import BadPerfDataError, PerfError
-from perfpy.plurals import plural
+from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
+from perfpy.errors import BadPerfDataError, PerfError, plural
+from perfpy.untrusted import expansion, paths
+from perfpy.untrusted import expansion as tar_stream
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
+    from collections.abc import Iterable
+
+    from perfpy.abi.framing import HeaderBuildId
     from perfpy.recording import Recording
-    from perfpy.symbols.caches.build_id_cache import BuildIdCache
     from perfpy.symbols.dso import Dso
+    from perfpy.symbols.files.build_ids import BuildIdCache
+
 
 _SUFFIX = ".tar.bz2"
 _MODE = 0o600  # as of recordings: an archive has kernel addresses, and programs that others may not be able to read
@@ -43,21 +47,20 @@ class ArchiveCommandOptions(CommandOptions, lacks=_LACKING):
 
 def run(options: ArchiveCommandOptions) -> int:
     """Pack the files that a recording needs (default: perf.data) into FILE.tar.bz2; with --unpack add them to the build-id cache."""
-    from perfpy.cli.line.perfconfig import load
-    from perfpy.symbols.caches.build_id_cache import BuildIdCache
+    from perfpy.cli.line.perfconfig import load_config
+    from perfpy.symbols.files.build_ids import BuildIdCache
 
     names = [name for name in (options.input, *options.files) if name]
     if len(names) > 1:
         fail("archive takes one file")
     name = names[0] if names else ""
-    cache = BuildIdCache(load().build_id_folder)
+    cache = BuildIdCache(load_config().build_id_folder)
     return _unpack(name or _only_archive(), cache) if options.unpack else _pack(name, cache, options)
 
 
 def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int:
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.output.output_files import whole_file
-    from perfpy.symbols.caches.build_id_archive import pack
 
     with open_recording(name, force=options.force) as recording:
         target = recording.path + _SUFFIX
@@ -66,7 +69,7 @@ def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int
             print(one_line(f"Warning: {line}"), file=sys.stderr)
         with whole_file(target, _MODE) as out:
             pack(cache, dict.fromkeys(entry.build_id.hex() for entry in entries), out)
-    from perfpy.cli.line.program_name import use_program_name
+    from perfpy.cli.line.examples import use_program_name
 
     print(use_program_name(_SAID.replace("perf ", "perfpy ")))
     return 0
@@ -75,8 +78,8 @@ def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int
 def _entries(recording: Recording) -> list[HeaderBuildId]:
     """Return the hit files as entries of a build-id table."""
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-    from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
-    from perfpy.analysis.samples.hit_dsos import hit_dsos
+    from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
+    from perfpy.analysis.locations import hit_dsos
 
     entries = []
     for dso in hit_dsos(recording.data, recording.symbolizer(), chains=True):
@@ -96,7 +99,7 @@ def build_id_here(dso: Dso, ended: float) -> bytes:
         from perfpy.symbols.files import debug_files
 
         return debug_files.own_build_id(dso, ended)
-    from perfpy.capture.metadata.build_id_table import own_build_id
+    from perfpy.capture.dso_hits import own_build_id
 
     return bytes.fromhex(dso.build_id) or own_build_id(dso.name)
 
@@ -112,7 +115,6 @@ def _only_archive() -> str:
 def _unpack(name: str, cache: BuildIdCache) -> int:
     import tarfile
 
-    from perfpy.symbols.caches.build_id_archive import unpack
     from perfpy.untrusted.expansion import ExpansionError
     from perfpy.untrusted.files import open_regular
     from perfpy.untrusted.folders import ForeignFolderError
@@ -133,3 +135,64 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
 
 
 command = PerfCommand(ArchiveCommandOptions, run)
+
+
+# Pack files of a build-id cache into an archive as `perf archive` does, and unpack untrusted archives.
+#
+# An archive is a tar compressed by bzip2, in the cache's layout. Each file is unpacked only under its own build-id. Links are not
+# followed;
+# the index is rebuilt.
+
+
+#: kinds of files that the cache keeps per build-id
+KINDS: Final = ("elf", "debug", "vdso", "kallsyms", "probes")
+
+
+def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
+    """Write the cached files of these build-ids to an archive; return the number of builds."""
+    root = os.path.realpath(cache.folder)
+    count = 0
+    with tarfile.open(fileobj=out, mode="w:bz2") as archive:
+        for build_id in build_ids:
+            link = paths.build_id_path(root, build_id)
+            home = os.path.relpath(os.path.realpath(link), root)
+            if not os.path.isdir(link) or home.startswith(".."):
+                continue
+            index = tarfile.TarInfo(os.path.relpath(link, root))
+            index.type, index.linkname = tarfile.SYMTYPE, f"../../{home}"
+            archive.addfile(index)
+            for kind in KINDS:
+                path = f"{root}/{home}/{kind}"
+                if os.path.isfile(path):
+                    archive.add(path, f"{home}/{kind}", recursive=False)
+            count += 1
+    return count
+
+
+def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
+    """Add the files of an archive to the cache; return their number and the names of rejected files.
+
+    Raises tarfile.TarError, ExpansionError, OSError and its subclass ForeignFolderError.
+    """
+    count, refused = 0, []
+    if not os.fstat(file.fileno()).st_size:
+        raise tarfile.ReadError("empty file")
+    limit = expansion.stream_allowance(os.fstat(file.fileno()).st_size)
+    for member in tar_stream.read_members(expansion.expand_stream(file, limit)):
+        if member.size > limit:
+            raise tarfile.ReadError(f"a file of {member.size} bytes; files in an archive of this size have at most {limit}")
+        try:
+            _keep(cache, member)
+            count += 1
+        except (paths.UnsafeNameError, FileNotFoundError):
+            refused.append(member.name)
+    return count, refused
+
+
+def _keep(cache: BuildIdCache, member: tar_stream.TarMember) -> None:
+    """Add one file to the cache. Raises UnsafeNameError unless its name has the form PATH/BUILD-ID/KIND."""
+    above, build_id, kind = ["", "", "", *member.name.removeprefix("./").rsplit("/", 2)][-3:]
+    if kind not in KINDS:
+        raise paths.UnsafeNameError(member.name, "it is none of " + ", ".join(KINDS))
+    name = above if above.startswith("[") else f"/{above}"
+    cache.put(name, paths.build_id_hex(build_id), kind, member.pieces)

@@ -6,8 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.kinds import Counted, Flag, Value
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
+from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted.folders import ForeignFolderError
 from perfpy.untrusted.text import one_line
@@ -15,7 +14,7 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.symbols.caches.build_id_cache import BuildIdCache
+    from perfpy.symbols.files.build_ids import BuildIdCache
 
 
 _LACKING: Final = {
@@ -41,13 +40,13 @@ class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
 
 def run(options: BuildIdCacheCommandOptions) -> int:
     """Add, remove and list the files of the build-id cache."""
-    from perfpy.cli.line.perfconfig import load
-    from perfpy.symbols.caches.build_id_cache import BuildIdCache
+    from perfpy.cli.line.perfconfig import load_config
+    from perfpy.symbols.files.build_ids import BuildIdCache
 
     files = (options.add, options.remove, options.purge, options.update, options.missing)
     if not (any(files) or options.purge_all or options.list_files):
         fail("no action; give -l, -a, -r, -u, -p, -P or -M")
-    cache = BuildIdCache(load().build_id_folder)
+    cache = BuildIdCache(load_config().build_id_folder)
     try:
         return _CacheRun(cache, options.verbose).all_of(options)
     except OSError as error:
@@ -122,9 +121,9 @@ def _files(text: str) -> Iterator[str]:
 
 def _build_id(path: str, verb: str) -> str:
     """Return the build-id of a file; print a line on stderr and return "" if it has none."""
-    from perfpy.symbols.files import build_id_notes
+    from perfpy.symbols.files import build_ids
 
-    build_id = build_id_notes.of_file(path).hex()
+    build_id = build_ids.of_file(path).hex()
     if not build_id:
         reason = "no build-id" if os.path.exists(path) else "No such file or directory"
         print(f"Couldn't {verb} {path}: {reason}", file=sys.stderr)

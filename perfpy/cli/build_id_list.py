@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.kinds import Counted, Flag
-from perfpy.cli.line.options import PerfCommand, option
-from perfpy.cli.line.shared import InputOptions
+from perfpy.cli.line.option_groups import InputOptions
+from perfpy.cli.line.options import Counted, Flag, PerfCommand, option
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 
@@ -29,7 +28,7 @@ class BuildIdListCommandOptions(InputOptions):
 
 def run(options: BuildIdListCommandOptions) -> None:
     """List build-ids."""
-    from perfpy.symbols.files import build_id_notes
+    from perfpy.symbols.files import build_ids
 
     if options.kernel:
         print(_running_kernel())
@@ -38,7 +37,7 @@ def run(options: BuildIdListCommandOptions) -> None:
         for line in _kernel_maps():
             print(line)
         return
-    elf_build_id = build_id_notes.of_file(options.input) if options.input not in ("", "-") else b""
+    elf_build_id = build_ids.of_file(options.input) if options.input not in ("", "-") else b""
     if elf_build_id:  # an ELF file
         print(elf_build_id.hex())
         return
@@ -50,9 +49,9 @@ def run(options: BuildIdListCommandOptions) -> None:
 
 
 def _running_kernel() -> str:
-    from perfpy.symbols.files import build_id_notes
+    from perfpy.symbols.files import build_ids
 
-    build_id = build_id_notes.of_kernel()
+    build_id = build_ids.of_kernel()
     if not build_id:
         raise PerfError("the running kernel's build-id is unavailable: /sys/kernel/notes is unreadable or has none")
     return build_id.hex()
@@ -60,11 +59,11 @@ def _running_kernel() -> str:
 
 def _kernel_maps() -> Iterator[str]:
     """Yield BUILDID START END NAME of the kernel and each module."""
-    from perfpy.symbols.files import build_id_notes
-    from perfpy.symbols.providers import kallsyms
+    from perfpy.symbols import kernel_symbols
+    from perfpy.symbols.files import build_ids
 
     with open("/proc/kallsyms", "rb") as file:
-        table = kallsyms.parse(file.read())
+        table = kernel_symbols.parse(file.read())
     if table.is_restricted:
         raise PerfError("the kernel hides its addresses; run as root, or set sysctl kernel.kptr_restrict=0")
     start, end = table.address_of("_stext") or 0, table.address_of("_etext") or 0
@@ -76,7 +75,7 @@ def _kernel_maps() -> Iterator[str]:
         lines = []
     for line in lines:
         name, size, *_, address = line.split(" (", 1)[0].split()
-        yield f"{build_id_notes.of_module(name).hex()} {int(address, 16):16x} {int(address, 16) + int(size):16x} [{name}]"
+        yield f"{build_ids.of_module(name).hex()} {int(address, 16):16x} {int(address, 16) + int(size):16x} [{name}]"
 
 
 def _recorded_build_ids(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
@@ -85,7 +84,7 @@ def _recorded_build_ids(recording: Recording, *, with_hits: bool) -> list[tuple[
     if entries and not with_hits:
         pairs = {(entry.filename, entry.build_id.hex()) for entry in entries}
     else:
-        from perfpy.analysis.samples.hit_dsos import hit_dsos
+        from perfpy.analysis.locations import hit_dsos
         from perfpy.symbols.dso import DsoKind
 
         hits = hit_dsos(recording.data, recording.symbolizer())

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.kinds import Flag
-from perfpy.cli.line.options import CommandOptions, PerfCommand, option, words
-from perfpy.cli.line.perfconfig import SYSTEM_FILE, Config, load, load_to_change, own_file
+from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, option, words
+from perfpy.cli.line.perfconfig import SYSTEM_FILE, Config, load_config, load_to_change, own_file
 from perfpy.cli.output.output_files import write_text
 from perfpy.errors import PerfError
 
@@ -49,8 +48,8 @@ def run(options: ConfigCommandOptions) -> int:
 def _settings(options: ConfigCommandOptions) -> Config:
     """Return the settings of one file, or of all."""
     if options.system or options.user:
-        return load({"PERF_CONFIG": SYSTEM_FILE if options.system else own_file()})
-    return load()
+        return load_config({"PERF_CONFIG": SYSTEM_FILE if options.system else own_file()})
+    return load_config()
 
 
 def _show_or_set(text: str, config: Config, options: ConfigCommandOptions) -> None:

@@ -6,8 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.kinds import Counted, Flag, Value
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
+from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option, words
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -45,12 +44,12 @@ def run(options: DataCommandOptions) -> None:
 
 
 def _convert(recording: Recording, options: DataCommandOptions) -> None:
-    from perfpy.cli.line.perfconfig import load
+    from perfpy.cli.line.perfconfig import load_config
     from perfpy.cli.output.output_files import write_text
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
-    from perfpy.views.convert.sample_json import SampleJson
+    from perfpy.views.sample_json import SampleJson
 
-    config = load()
+    config = load_config()
     symbolizer = recording.symbolizer(
         SymbolOptions(
             force=options.force,
@@ -60,11 +59,11 @@ def _convert(recording: Recording, options: DataCommandOptions) -> None:
             inline=Inline.NONE,
         )
     )
-    from perfpy.analysis.callchains.user_callchains import user_callchains
+    from perfpy.analysis.callchains import user_callchains
 
     ranges = None
     if options.time:
-        from perfpy.analysis.filters.time_ranges import ranges_of
+        from perfpy.analysis.filters import ranges_of
 
         ranges = ranges_of(options.time, recording.times())
     text = SampleJson(recording, symbolizer, unwound=user_callchains(recording.data, symbolizer), ranges=ranges)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Flag
-from perfpy.cli.line.options import PerfCommand, fail, option
-from perfpy.cli.line.shared import InputOptions
+from perfpy.cli.line.option_groups import InputOptions
+from perfpy.cli.line.options import Flag, PerfCommand, fail, option
 from perfpy.untrusted.text import one_line
 
 
@@ -20,8 +19,8 @@ class EvlistCommandOptions(InputOptions):
 def run(options: EvlistCommandOptions) -> None:
     """List the events of a recording."""
     from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.output.machine_names import MachineNames
-    from perfpy.views.metadata.evlist import evlist_lines
+    from perfpy.cli.output.header import MachineNames
+    from perfpy.views.metadata import evlist_lines
 
     if options.groups and (options.verbose or options.freq):
         fail("--group excludes -v and -F")

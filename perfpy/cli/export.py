@@ -6,19 +6,17 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.kinds import Flag, Listed, Value
-from perfpy.cli.line.options import PerfCommand, fail, option, words
-from perfpy.cli.line.shared import QuietOptions, SymbolFileOptions
-from perfpy.errors import OutputFailedError, PerfError
-from perfpy.plurals import plural
+from perfpy.cli.line.option_groups import QuietOptions, SymbolFileOptions
+from perfpy.cli.line.options import Flag, Listed, PerfCommand, Value, fail, option, words
+from perfpy.errors import OutputFailedError, PerfError, plural
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.analysis.stacks import Stacks
     from perfpy.recording import Recording
-    from perfpy.views.parquet.export import Exported
+    from perfpy.views.parquet import Exported
 
 _FAILED = 255
 _PATIENCE = 60.0  # seconds, for a collector
@@ -67,11 +65,11 @@ def run(options: ExportCommandOptions) -> int:
 
 def _export_samples(options: ExportCommandOptions) -> int:
     """Write one recording as OpenTelemetry profiles or a Perfetto trace to files, or send it to a collector."""
-    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters import SampleFilter
     from perfpy.cli.line.empty_results import print_nothing_left
     from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.perfconfig import load
-    from perfpy.cli.line.symbol_values import symbol_options_of
+    from perfpy.cli.line.option_groups import symbol_options_of
+    from perfpy.cli.line.perfconfig import load_config
     from perfpy.cli.output.output_files import write_bytes
 
     paths = (*options.inputs, *options.files) or ("",)
@@ -79,14 +77,14 @@ def _export_samples(options: ExportCommandOptions) -> int:
         fail(f"{'--otlp' if options.otlp else '--perfetto'} takes one recording, and no --parquet")
     is_url = _URL.match(options.otlp) is not None
     with open_recording(paths[0], force=options.force, quiet=options.quiet) as recording:
-        symbols = symbol_options_of(options, load(), recording, force=options.force)
+        symbols = symbol_options_of(options, load_config(), recording, force=options.force)
         stacks = recording.stacks(symbols, timed=True, sites=True)
         if not stacks:
             print_nothing_left(recording, SampleFilter(), symbols)
             return 0
         data = _otlp_message(recording, stacks) if options.otlp else b""
     if options.perfetto:
-        from perfpy.views.stacks.perfetto import perfetto
+        from perfpy.views.stacks.protobuf_exports import perfetto
 
         write_bytes(options.perfetto, perfetto(stacks), quiet=options.quiet)
     if is_url:
@@ -97,9 +95,9 @@ def _export_samples(options: ExportCommandOptions) -> int:
 
 
 def _otlp_message(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
-    from perfpy.cli.report.exports import start_time
+    from perfpy.cli.report.run import start_time
     from perfpy.version import __version__
-    from perfpy.views.stacks.otlp import Origin, otlp
+    from perfpy.views.stacks.protobuf_exports import Origin, otlp
 
     header, times = recording.header, recording.times()
     names = {"host.name": "hostname", "host.arch": "arch", "os.version": "osrelease"}
@@ -128,11 +126,11 @@ def _send(url: str, data: bytes, *, quiet: bool) -> None:
 
 def _export(path: str, options: ExportCommandOptions) -> tuple[Exported, str]:
     from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.perfconfig import load
-    from perfpy.cli.line.symbol_values import symbol_options_of
+    from perfpy.cli.line.option_groups import symbol_options_of
+    from perfpy.cli.line.perfconfig import load_config
 
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
-        symbols = symbol_options_of(options, load(), recording, force=options.force)
+        symbols = symbol_options_of(options, load_config(), recording, force=options.force)
         return recording.to_parquet(options.parquet, symbols=symbols), recording.path
 
 

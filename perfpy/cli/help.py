@@ -21,9 +21,9 @@ class HelpCommandOptions(CommandOptions):
 
 def run(options: HelpCommandOptions) -> int:
     """Print the help of a command or a topic, or of perfpy itself; `help api` prints the map of the Python API."""
-    from perfpy.cli.dispatch import group
-    from perfpy.cli.dispatch.commands import COMMANDS, load
-    from perfpy.cli.dispatch.topics import TOPICS, print_topic
+    from perfpy.cli import group
+    from perfpy.cli.commands import COMMANDS, load_command
+    from perfpy.cli.group import TOPICS, print_topic
 
     if options.command is None:
         return group.run(["--help"])
@@ -32,7 +32,7 @@ def run(options: HelpCommandOptions) -> int:
     elif options.command in TOPICS:
         print_topic(options.command)
     elif options.command in COMMANDS:
-        print(load(options.command).help_text(options.command))
+        print(load_command(options.command).help_text(options.command))
     else:
         fail(group.unknown_command(options.command))
     return 0

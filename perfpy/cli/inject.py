@@ -10,17 +10,15 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.kinds import UNWIND_STYLES, Counted, Flag, Value
-from perfpy.cli.line.options import PerfCommand, fail, option
-from perfpy.cli.line.shared import InputOptions
-from perfpy.errors import OutputFailedError, PerfError
-from perfpy.plurals import plural
+from perfpy.cli.line.option_groups import InputOptions
+from perfpy.cli.line.options import UNWIND_STYLES, Counted, Flag, PerfCommand, Value, fail, option
+from perfpy.errors import OutputFailedError, PerfError, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from perfpy.abi.perf_records.build_id_record import HeaderBuildId
-    from perfpy.capture.injection.converting import CallchainConverter
+    from perfpy.abi.framing import HeaderBuildId
+    from perfpy.capture.injection import CallchainConverter
     from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
@@ -73,15 +71,15 @@ def run(options: InjectCommandOptions) -> None:
 
 
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known_build_ids: Mapping[str, bytes]) -> None:
-    from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject
-    from perfpy.cli.line.perfconfig import load
-    from perfpy.cli.output.notes import print_notes
+    from perfpy.capture.injection import BuildIdMapper, JitInjector, inject
+    from perfpy.cli.line.perfconfig import load_config
+    from perfpy.cli.output.terminal import print_notes
     from perfpy.unwind.truncated_stacks import note
 
     injector = entries = mapper = None
     converter = _converter(recording, options)
     if options.jit:
-        injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
+        injector = JitInjector(recording.data, load_config().build_id_folder, force=options.force)
     if options.build_ids or options.buildid_all:
         entries = _table(_build_ids(_dsos(recording, every=options.buildid_all), known_build_ids, recording.data.ended_here))
     if options.mmap2_buildids or options.mmap2_buildid_all:
@@ -104,8 +102,8 @@ def _converter(recording: Recording, options: InjectCommandOptions) -> Callchain
         return None
     if options.jit or options.mmap2_buildids or options.mmap2_buildid_all:
         fail("--convert-callchain cannot be combined with -j or -B; run perfpy inject twice")
-    from perfpy.analysis.callchains.user_callchains import user_callchains
-    from perfpy.capture.injection.converting import CallchainConverter  # loads the unwinder
+    from perfpy.analysis.callchains import user_callchains
+    from perfpy.capture.injection import CallchainConverter  # loads the unwinder
     from perfpy.symbols.files.debug_files import SymbolOptions
 
     callchains = user_callchains(recording.data, recording.symbolizer(SymbolOptions(symfs=options.symfs)))
@@ -153,7 +151,7 @@ def _result(output: str, source: PerfData) -> Iterator[int]:
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
     """Return the hit files and the vdso, as perf does; with `every`, all mapped files."""
-    from perfpy.analysis.samples.hit_dsos import hit_dsos
+    from perfpy.analysis.locations import hit_dsos
     from perfpy.symbols.dso import DsoKind
 
     dsos = recording.timeline.dso_table.dsos
@@ -178,7 +176,7 @@ def _build_ids(dsos: list[Dso], known_build_ids: Mapping[str, bytes], ended: flo
 def _table(build_ids: list[tuple[Dso, bytes]]) -> tuple[HeaderBuildId, ...]:
     """Return a build-id table of the files that have a build-id."""
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-    from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
+    from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
 
     entries = []
     for dso, build_id in build_ids:

@@ -6,19 +6,17 @@ import io
 import os
 import sys
 
-from perfpy.cli.line.kinds import Flag, Value
-from perfpy.cli.line.options import CommandOptions, PerfCommand, option, words
-from perfpy.cli.line.shared import StdioOptions
-from perfpy.plurals import plural
+from perfpy.cli.line.option_groups import StdioOptions
+from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, option, words
+from perfpy.errors import plural
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final, TextIO
 
-    from perfpy.events.listing.inventory import EventInfo
-    from perfpy.events.listing.list_filter import ListFilter, Selector
+    from perfpy.events.listing import EventInfo, ListFilter, Selector
     from perfpy.events.machine import Machine
-    from perfpy.views.list.text import ListView
+    from perfpy.views.list_text import ListView
 
 _BRANCHES: Final = "note: {}: a raw event with bit 63 (r80000000000NNNNN) makes event-based branches (EBB): Counter.open(..., ebb=True)"
 _COLUMNS_DIGITS = 6
@@ -81,7 +79,7 @@ def run(options: ListCommandOptions) -> int:
 
 def _update(source: str) -> int:
     from perfpy.events.machine import this_identity
-    from perfpy.events.vendor.table_making import update
+    from perfpy.events.vendor import update
 
     path, events, metrics = update(this_identity(), source)
     print(f"installed {events} {plural(events, 'event')} and {metrics} {plural(metrics, 'metric')} of {this_identity()} in {path}")
@@ -90,7 +88,7 @@ def _update(source: str) -> int:
 
 def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     from perfpy.cli.output.terminal import wants_plain
-    from perfpy.events.listing.list_filter import Selector, default_cache_folder
+    from perfpy.events.listing import Selector, default_cache_folder
 
     plain = options.as_json or options.raw_dump or file is not sys.stdout or wants_plain(stdio=options.stdio)
     as_tables = options.check or not plain
@@ -101,7 +99,7 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     else:
         _show_text(selections, file, options)
     if os.uname().machine.startswith("ppc") and machine.has_ebb:
-        from perfpy.cli.output.notes import print_notes
+        from perfpy.cli.output.terminal import print_notes
 
         print_notes([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)
     if selector.refusals:
@@ -110,7 +108,7 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
 
 def _select(selector: Selector, word: str) -> ListFilter:
     """Return the events for a word; similar events if no event has this name."""
-    from perfpy.events.listing.list_filter import ListFilter, forgiving, is_section
+    from perfpy.events.listing import ListFilter, forgiving, is_section
 
     selection = selector.select(word)
     if is_section(word) or list(selection.infos) or selection.metrics:
@@ -125,8 +123,8 @@ def _select(selector: Selector, word: str) -> ListFilter:
 
 def _near_names(word: str, selector: Selector) -> str:
     """Return a hint with sections and events similar to a word."""
-    from perfpy.events.listing.list_filter import section_names
-    from perfpy.events.suggestions import nearest
+    from perfpy.events.listing import section_names
+    from perfpy.events.machine import nearest
 
     similar = nearest(word, [*section_names(), *(info.name for info in selector.everything().infos)])
     return f"; did you mean {', '.join(similar)}?" if similar else "; perfpy list shows all events"
@@ -146,9 +144,9 @@ def _show_text(selections: list[ListFilter], file: TextIO, options: ListCommandO
 
 def _show_tables(selections: list[ListFilter], machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     from perfpy.cli.output.terminal import console
-    from perfpy.events.listing.availability import Checker, known_reason
+    from perfpy.events.listing import Checker, known_reason
     from perfpy.kernel import this_kernel as kernel
-    from perfpy.views.list.tables import print_tables
+    from perfpy.views.list_tables import print_tables
 
     checker = Checker(machine, kernel()) if options.check else None
     infos = [info for selection in selections for info in selection.infos if _is_wanted(info, options)]
@@ -168,7 +166,7 @@ def _is_wanted(info: EventInfo, options: ListCommandOptions) -> bool:
 
 
 def _view(file: TextIO, options: ListCommandOptions) -> ListView:
-    from perfpy.views.list.text import JsonList, NameList, TextList
+    from perfpy.views.list_text import JsonList, NameList, TextList
 
     if options.as_json:
         return JsonList(file)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Counted, Flag
-from perfpy.cli.line.options import CommandOptions, PerfCommand, option
+from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, option
 
 
 class VersionCommandOptions(CommandOptions):
@@ -15,7 +14,7 @@ class VersionCommandOptions(CommandOptions):
 
 def run(options: VersionCommandOptions) -> None:
     """Show the version of perfpy."""
-    from perfpy.cli.line.program_name import in_place_of_perf, version_line
+    from perfpy.cli.line.examples import in_place_of_perf, version_line
 
     print(version_line())
     if options.build_options or options.verbose:

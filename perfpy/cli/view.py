@@ -10,9 +10,8 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.kinds import Flag, Value
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
-from perfpy.cli.line.shared import InputOptions, QuietOptions, SymbolFileOptions
+from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions
+from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
 from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
@@ -61,14 +60,14 @@ def run(options: ViewCommandOptions) -> int:
 
 def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
     """Return the page; print the reason and return "" if there are no samples."""
-    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters import SampleFilter
     from perfpy.cli.line.empty_results import print_nothing_left
     from perfpy.views.page.profile_data import page_stacks
 
     symbols = [_symbols(recording, options) for recording in recordings]
     if len(recordings) == 1:
-        from perfpy.recording.page_parts import page_parts
-        from perfpy.views.page.recorded_page import page_of
+        from perfpy.views.page.page import page_of
+        from perfpy.views.page.page_parts import page_parts
 
         parts = page_parts(recordings[0], None, symbols[0], code=options.source)
         if parts.stacks:
@@ -80,16 +79,16 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
         if not of_recording:
             print_nothing_left(recording, SampleFilter(), where)
             return ""
-    from perfpy.cli.report.exports import page_of_changes
+    from perfpy.cli.report.run import page_of_changes
 
     return page_of_changes(recordings, stacks, ignore_comm=None, full_names=False)
 
 
 def _symbols(recording: Recording, options: ViewCommandOptions) -> SymbolOptions:
-    from perfpy.cli.line.perfconfig import load
-    from perfpy.cli.line.symbol_values import symbol_options_of
+    from perfpy.cli.line.option_groups import symbol_options_of
+    from perfpy.cli.line.perfconfig import load_config
 
-    return symbol_options_of(options, load(), recording, force=options.force)
+    return symbol_options_of(options, load_config(), recording, force=options.force)
 
 
 def _write_temporary(data: bytes, *, quiet: bool) -> str:

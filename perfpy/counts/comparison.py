@@ -6,13 +6,15 @@ matter, and the medians agree with it.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.counts.significance import RelativeChange, Spread, compare, spread
-from perfpy.counts.spread import fences
+from perfpy.counts.aggregation import deviation, fences, mean, median, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
 
 ELAPSED: Final = "elapsed"
 HIGHER: Final = "B is higher"
@@ -181,3 +183,207 @@ def _verdict(change: RelativeChange, a: Spread, b: Spread, unit: str, least_chan
 def outliers(values: Sequence[float]) -> list[int]:
     """Return the indexes of runs far outside the others; none if there are too few runs."""
     return fences(values).outside(values) if len(values) >= _RUNS_FOR_FENCES else []
+
+
+# Tell whether B differs from A: the Mann-Whitney test and its confidence interval.
+#
+# Times and counts of programs are skewed and have outliers, because a disturbance only ever adds. A test on means assumes a normal
+# distribution: it reports differences that do not exist and misses some that do. Ranks are robust. The Hodges-Lehmann interval comes from
+# the same test, so it excludes zero exactly when the test calls the change significant.
+
+
+#: with at most this many pairs of runs, the exact distribution is computed
+_EXACT_PAIRS: Final = 900
+_BISECTIONS: Final = 60
+_POWER: Final = 0.8
+_NORMAL: Final = 10_000  # degrees of freedom that approximate the normal distribution
+_RUNS_FOR_NOISE: Final = 4
+_LEAST_EDGE: Final = 1e-3  # probability above one half; less would take a million runs
+_MOST_RUNS: Final = 100
+
+
+class Spread(NamedTuple):
+    """The runs of one side: mean, standard deviation, the mean's confidence interval, and the median."""
+
+    runs: int
+    mean: float
+    deviation: float
+    low: float
+    high: float
+    median: float
+
+
+class RelativeChange(NamedTuple):
+    """The change from A to B.
+
+    Attributes:
+        estimate, low, high: relative to A (0.1 means that B has 10 % more); None if A is zero
+        p: two-sided probability
+        significant: whether p is below 1 - confidence
+        enough: whether the number of runs allows a significant result
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    p: float
+    significant: bool
+    enough: bool
+
+
+def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
+    """Return a side's mean with Student's interval. Raises ValueError for no values."""
+    if not values:
+        raise ValueError("no values")
+    middle = mean(values)
+    reach = student_quantile((1 + confidence) / 2, len(values) - 1) * standard_error(values) if len(values) > 1 else 0.0
+    return Spread(len(values), middle, deviation(values), middle - reach, middle + reach, median(values))
+
+
+def compare(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> RelativeChange:
+    """Compare B with A. Raises ValueError if one of them is empty.
+
+    `of` is the number of simultaneous comparisons. Of twenty counters, one differs by chance at a probability of 5 %. Each comparison
+    therefore gets its part of that probability (Bonferroni), and all intervals together hold with `confidence`.
+    """
+    if not a or not b:
+        raise ValueError("no values to compare")
+    alpha = (1 - confidence) / of
+    p = min(1.0, mann_whitney(a, b) * of)
+    cut = _interval_cut(len(a), len(b), alpha)
+    estimate, low, high = _relative_shift(a, b, cut)
+    return RelativeChange(estimate, low, high, p, p < 1 - confidence, cut > 0)
+
+
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
+    """Return the two-sided probability that two samples of one population differ this much in their ranks."""
+    ranks, tie_sizes = _ranks([*a, *b])
+    n, m = len(a), len(b)
+    u = sum(ranks[:n]) - n * (n + 1) / 2
+    u = min(u, n * m - u)
+    if not tie_sizes and n * m <= _EXACT_PAIRS:
+        counts = _u_counts(n, m)
+        return min(1.0, 2 * sum(counts[: int(u) + 1]) / math.comb(n + m, n))
+    total = n + m
+    tied = sum(count**3 - count for count in tie_sizes)
+    variance = n * m / 12 * (total + 1 - tied / (total * (total - 1))) if total > 1 else 0.0
+    if variance <= 0:
+        return 1.0
+    z = max(0.0, (n * m / 2 - u - 0.5)) / math.sqrt(variance)
+    return math.erfc(z / math.sqrt(2))
+
+
+def runs_to_see(change: float, a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> int | None:
+    """Return how many runs of each side detect a change of this size (0.05: 5 %) in four of five cases; None if unknown.
+
+    Noether's formula (Sample size determination for some common nonparametric tests, 1987) needs the probability that a run of the
+    changed program exceeds one of the other. It is estimated over all pairs of the given runs, each at its own distance from its side's
+    median, which accounts for long tails and disturbed runs.
+    """
+    if min(*a, *b) <= 0 or min(len(a), len(b)) < _RUNS_FOR_NOISE:
+        return None
+    noise = sorted(offset for side in (a, b) for offset in _offsets(side))
+    shift = math.log1p(change)
+    lower = sum(bisect_left(noise, offset + shift) for offset in noise) - len(noise)  # no run is compared with itself
+    same_or_lower = sum(bisect_right(noise, offset + shift) for offset in noise) - len(noise)
+    above = (lower + same_or_lower) / 2 / (len(noise) * (len(noise) - 1))
+    alpha = (1 - confidence) / of
+    reach = student_quantile(1 - alpha / 2, _NORMAL) + student_quantile(_POWER, _NORMAL)
+    least = next(runs for runs in range(2, _MOST_RUNS) if _interval_cut(runs, runs, alpha))
+    return max(least, math.ceil(reach**2 / (6 * max(above - 0.5, _LEAST_EDGE) ** 2)))
+
+
+def _offsets(side: Sequence[float]) -> list[float]:
+    """Return the distances of runs from their median as logarithms, widened because the median comes from the same runs."""
+    logs = [math.log(value) for value in side]
+    middle, wider = median(logs), math.sqrt(len(logs) / (len(logs) - 1))
+    return [(value - middle) * wider for value in logs]
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Return the quantile of Student's t for a probability of 0.5 to 1 and `freedom` >= 1 degrees."""
+    low, high = 0.0, 1e4
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if student_cdf(middle, freedom) < probability:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def student_cdf(t: float, freedom: int) -> float:
+    """Return the distribution function by the finite series for integer degrees of freedom (Abramowitz and Stegun 26.7.3, 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = freedom % 2
+    term = total = (cosine if odd else 1.0) if freedom > 1 else 0.0
+    for step in range(3 if odd else 2, freedom - 1, 2):
+        term *= cosine * cosine * (step - 1) / step
+        total += term
+    inside = (angle + sine * total) * 2 / math.pi if odd else sine * total
+    return 0.5 + inside / 2
+
+
+def _ranks(values: Sequence[float]) -> tuple[list[float], list[int]]:
+    """Return each value's rank from 1, where ties share their mean rank, and the size of each tie."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    tie_sizes = []
+    start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and values[order[end]] == values[order[start]]:
+            end += 1
+        for position in order[start:end]:
+            ranks[position] = (start + end + 1) / 2
+        if end - start > 1:
+            tie_sizes.append(end - start)
+        start = end
+    return ranks, tie_sizes
+
+
+def _u_counts(n: int, m: int) -> list[int]:
+    """Return the number of arrangements of n and m runs with U = 0, 1, 2, ... (coefficients of a Gaussian binomial)."""
+    size = n * m + 1
+    counts = [1] + [0] * (size - 1)
+    for i in range(1, n + 1):
+        for u in range(size - 1, m + i - 1, -1):
+            counts[u] -= counts[u - m - i]
+        for u in range(i, size):
+            counts[u] += counts[u - i]
+    return counts
+
+
+def _interval_cut(n: int, m: int, alpha: float) -> int:
+    """Return how many ordered pairwise differences to drop at each end; 0 if even all of them cannot reach significance."""
+    if n * m <= _EXACT_PAIRS:
+        allowed = alpha / 2 * math.comb(n + m, n)
+        reached, cut = 0, 0
+        for count in _u_counts(n, m):
+            reached += count
+            if reached > allowed:
+                break
+            cut += 1
+        return cut
+    z = student_quantile(1 - alpha / 2, _NORMAL)
+    return max(0, math.floor(n * m / 2 - z * math.sqrt(n * m * (n + m + 1) / 12)))
+
+
+def _relative_shift(a: Sequence[float], b: Sequence[float], cut: int) -> tuple[float | None, float | None, float | None]:
+    """Return the median of all pairwise differences and its interval, relative to A; as ratios unless a value is zero."""
+    if min(*a, *b) > 0:
+        logs_a, logs_b = [math.log(x) for x in a], [math.log(y) for y in b]
+        middle, low, high = _shift(logs_a, logs_b, cut)
+        return math.expm1(middle), math.expm1(low), math.expm1(high)
+    whole = median(a)
+    if not whole:
+        return None, None, None
+    middle, low, high = _shift(a, b, cut)
+    return middle / abs(whole), low / abs(whole), high / abs(whole)
+
+
+def _shift(a: Sequence[float], b: Sequence[float], cut: int) -> tuple[float, float, float]:
+    differences = sorted(y - x for x in a for y in b)
+    edge = max(cut - 1, 0)
+    return median(differences), differences[edge], differences[-1 - edge]

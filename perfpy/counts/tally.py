@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
-from perfpy.counts.aggregation import AggregateId, Aggregation, CountedEvent, CounterCell, CountRow, Grouping
-from perfpy.counts.ratios import NO_RATIO, Neighbours, Ratio, ratios
+from perfpy.counts.aggregation import (
+    NO_RATIO,
+    AggregateId,
+    Aggregation,
+    CountedEvent,
+    CounterCell,
+    CountRow,
+    Grouping,
+    Neighbours,
+    Ratio,
+    ratios,
+)
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

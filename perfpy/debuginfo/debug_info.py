@@ -11,10 +11,10 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo.addresses import link_addresses
-from perfpy.debuginfo.lines.source_lines import SourceLines
-from perfpy.debuginfo.units.index import UnitIndex
-from perfpy.debuginfo.units.sections import DebugSections
+from perfpy.debuginfo.kept_answers import link_addresses
+from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.source_lines import SourceLines
+from perfpy.debuginfo.unit_index import UnitIndex
 from perfpy.symbols.dso import DsoKind
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.symbolizer import LineColumns, Symbolizer
 
 
 class DebugInfo:
@@ -163,3 +163,46 @@ class DebugInfos:
         if files.symbols is None or files.runtime is None:
             return None
         return DebugInfo(files.symbols, files.runtime, root, as_addr2line=self._as_addr2line, keeps=keeps)
+
+
+# KnownLines: resolved lines, possibly of other machines, with the interface of debug information.
+
+
+def lines_of(symbolizer: Symbolizer, *, as_addr2line: bool = False) -> DebugInfos:
+    """Return the source lines of a symbolizer's frames: those it was loaded with, otherwise from debug information.
+
+    Args:
+        symbolizer: whose frames to look up.
+        as_addr2line: see LineTable.
+    """
+    lines = symbolizer.known_lines
+    return DebugInfos(symbolizer, as_addr2line=as_addr2line) if lines is None else _KnownLines(symbolizer, lines)
+
+
+class _KnownLines(DebugInfos):
+    def __init__(self, symbolizer: Symbolizer, lines: LineColumns) -> None:
+        super().__init__(symbolizer)
+        self._lines = lines
+        self.paths = lines.paths
+
+    def of(self, _dso: int) -> DebugInfo | None:
+        """Return None: the files may be on another machine."""
+        return None
+
+    def code_lines(self, frames: NDArray[np.int64], back: NDArray[np.uint64] | None = None) -> CodeLines:
+        """Return the source lines of frames; `back` is nonzero for frames to look up as callers."""
+        lines = self._lines
+        is_call = np.zeros(len(frames), np.bool_) if back is None else back != 0
+        file = np.where(is_call, lines.caller_file[frames], lines.file[frames]).astype(np.int64)
+        line = np.where(is_call, lines.caller_line[frames], lines.line[frames]).astype(np.int64)
+        address = lines.address[frames] - (np.uint64(0) if back is None else back)
+        return CodeLines(file, line, address)
+
+    def link_address(self, frame: int) -> int | None:
+        """Return the link-time address of a frame, None if its file was missing when the lines were resolved."""
+        return int(self._lines.address[frame]) if self._lines.linked[frame] else None
+
+    def begins(self, symbols: Iterable[int]) -> dict[int, tuple[str, int]]:
+        """Return the path and line at which each function begins, by symbol; functions without lines are left out."""
+        lines = self._lines
+        return {number: (lines.paths[file], line) for number in symbols for file, line in [lines.begins[number]] if file >= 0}

@@ -13,10 +13,10 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.startup import NamedTuple
-from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.inlined_calls import InlineFinder
-from perfpy.debuginfo.units.index import UnitIndex
-from perfpy.debuginfo.units.sections import DebugSections
+from perfpy.debuginfo.kept_answers import link_addresses
+from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.unit_index import UnitIndex
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files.debug_files import Inline
 from perfpy.symbols.interning import first_occurrences
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from perfpy.debuginfo.inlined_calls import CallRow
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.frame_table import FrameTable
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.symbolizer import FrameTable, Symbolizer
 
     Ids = NDArray[np.int32]
     Int64 = NDArray[np.int64]

@@ -14,15 +14,16 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.startup import NamedTuple
-from perfpy.symbols.caches.column_files import ColumnFiles, folder
-from perfpy.symbols.caches.elf_cache import key_of
+from perfpy.symbols.files.symbol_cache import ColumnFiles, folder, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from perfpy.debuginfo.units.index import UnitIndex
+    from perfpy.debuginfo.unit_index import UnitIndex
+    from perfpy.symbols.files.elf import ElfFile
+
 
 _VERSION: Final = "1"  # of the interpretation of debug information, and of the columns
 _LIMIT: Final = 64 << 20
@@ -159,3 +160,26 @@ class _AnswerTable:
         }
         self._files.keep(self.key, columns)
         self._cost = 0
+
+
+# Convert file offsets, which identify frames, to the addresses in symbols and debug information.
+#
+# They are equal in most libraries, but not in programs at fixed addresses, or with some linkers.
+
+
+def link_addresses(runtime: ElfFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the addresses of file offsets, by the segments of the file that was mapped (`runtime`)."""
+    addresses = offsets + np.uint64(_text_bias(runtime))
+    is_mapped = np.zeros(len(offsets), np.bool_)
+    for segment in runtime.segments:
+        start, size = np.uint64(segment["offset"]), np.uint64(segment["filesz"])
+        inside = (offsets >= start) & (offsets - start < size) & ~is_mapped
+        addresses[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
+        is_mapped |= inside
+    return addresses
+
+
+def _text_bias(file: ElfFile) -> int:
+    """Return the distance of .text's address from its file offset, for files without segments."""
+    text = file.section(".text")
+    return (text.addr - text.offset) % (1 << 64) if text else 0

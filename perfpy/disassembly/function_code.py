@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.debuginfo.addresses import link_addresses
-from perfpy.disassembly import kernel_memory
+from perfpy.debuginfo.kept_answers import link_addresses
 from perfpy.errors import PerfError
 from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.files.module_files import has_code
+from perfpy.symbols.files.debug_files import has_code
+from perfpy.symbols.files.elf import DAMAGE, ElfFile
+from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.symbolizer import Symbolizer
+
 
 _LARGEST: Final = 64 << 20  # bytes of a function
 _KERNEL_ADVICE: Final = "name the kernel's own file with -k vmlinux, or keep it: perfpy buildid-cache --add vmlinux"
@@ -63,8 +68,8 @@ def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
     if not 0 < end - start <= _LARGEST:
         raise NoCodeError(name, f"a function of {end - start} bytes")
     file, start, end = _in_file(symbolizer, dso, name, start, end)
-    in_memory = file.path == kernel_memory.NAME and symbolizer.dsos[dso].kind is not DsoKind.BPF
-    return FunctionCode(name, file, start, end, kernel_memory.PATH if in_memory else "")
+    in_memory = file.path == NAME and symbolizer.dsos[dso].kind is not DsoKind.BPF
+    return FunctionCode(name, file, start, end, PATH if in_memory else "")
 
 
 def code_bytes(code: FunctionCode) -> bytes:
@@ -121,9 +126,9 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
         first, last = symbolizer.in_memory(number, first), symbolizer.in_memory(number, last)
     first, last = (first - above) % (1 << 64), (last - above) % (1 << 64)
     try:
-        return kernel_memory.code_of(first, last, symbolizer.kernel_code), first, last
+        return code_of(first, last, symbolizer.kernel_code), first, last
     except OSError as error:
-        reason = f"{kernel_memory.PATH}: {error.strerror}"
+        reason = f"{PATH}: {error.strerror}"
     except ValueError as error:
         reason = str(error)
     raise NoCodeError(name, f"the kernel's memory cannot be read ({reason}); {_KERNEL_ADVICE}")
@@ -136,8 +141,76 @@ def _in_program(symbolizer: Symbolizer, number: int, name: str, start: int, end:
     if len(code) < end or not machine:
         raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
     first = symbolizer.in_memory(number, 0)
-    return kernel_memory.file_of(machine, first, code), first + start, first + end
+    return file_of(machine, first, code), first + start, first + end
 
 
 def _build_id(dso: Dso) -> str:
     return f" with the build-id {dso.build_id}" if dso.build_id else ""
+
+
+# Read code of the running kernel and its modules from its memory (/proc/kcore), as a small ELF file.
+#
+# The code is as patched at boot. Layout: elf(5), fs/proc/kcore.c.
+
+
+PATH: Final = "/proc/kcore"
+NAME: Final = "[kernel memory]"  #: the path of ELF files from memory
+_HEADERS_MOST: Final = 1 << 20
+_PAGE: Final = 4096
+_EHDR_SIZE: Final = 64
+_PHDR: Final = "2I6Q"  # type, flags, offset, vaddr, paddr, filesz, memsz, align
+_EXECUTABLE: Final = 5
+
+
+def code_of(start: int, end: int, path: str = "") -> ElfFile:
+    """Return the kernel's memory from `start` to `end` as an ELF file, read from /proc/kcore or `path`.
+
+    Raises OSError or ValueError if it cannot be read.
+    """
+    path = path or PATH
+    try:
+        with open_regular(path, of_kernel=path == PATH) as memory:
+            headers = memory.read(_EHDR_SIZE)
+            (offset,) = struct.unpack_from("=Q", headers, 32)
+            size, count = struct.unpack_from("=2H", headers, 54)
+            headers_read = headers + memory.read(min(offset + size * count, _HEADERS_MOST) - _EHDR_SIZE)
+            file = ElfFile(path, _without_sections(headers_read))
+            return ElfFile(NAME, _as_file(headers_read, start, _read(memory, file, start, end)))
+    except (*DAMAGE, OverflowError) as damage:
+        raise ValueError(f"{path}: {damage}") from damage
+
+
+def file_of(machine: int, start: int, code: bytes) -> ElfFile:
+    """Return code stored in a recording as an ELF file for a machine."""
+    header = struct.pack(
+        "=4s12B2HI3QI6H", b"\x7fELF", 2, 1 + (sys.byteorder == "big"), 1, *bytes(9), 3, machine, 1, *bytes(4), _EHDR_SIZE, *bytes(5)
+    )
+    return ElfFile(NAME, _as_file(header, start, code))
+
+
+def _without_sections(headers: bytes) -> bytes:
+    """Remove the section headers from an ELF header: they are beyond the bytes read."""
+    header = bytearray(headers)
+    struct.pack_into("=Q", header, 40, 0)
+    struct.pack_into("=3H", header, 58, 0, 0, 0)
+    return bytes(header)
+
+
+def _read(memory: BinaryIO, file: ElfFile, start: int, end: int) -> bytes:
+    for segment in file.segments:
+        address, offset, size = int(segment["vaddr"]), int(segment["offset"]), int(segment["filesz"])
+        if address <= start and end <= address + size:
+            memory.seek(offset + start - address)
+            code = memory.read(end - start)
+            if len(code) == end - start:
+                return code
+    raise ValueError(f"nothing at {start:#x}")
+
+
+def _as_file(headers: bytes, start: int, code: bytes) -> bytes:
+    """Return an ELF file for the same machine with one segment."""
+    header = bytearray(_without_sections(headers)[:_EHDR_SIZE])
+    struct.pack_into("=Q", header, 32, _EHDR_SIZE)
+    struct.pack_into("=2H", header, 54, struct.calcsize("=" + _PHDR), 1)
+    header += struct.pack("=" + _PHDR, 1, _EXECUTABLE, _PAGE, start, 0, len(code), len(code), _PAGE)
+    return bytes(header).ljust(_PAGE, b"\0") + code

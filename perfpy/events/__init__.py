@@ -1,21 +1,6 @@
 """The event language: resolve `-e` texts to events of this machine.
 
 Modules, in the order of the data:
-
-    spec, grammar       text -> EventSpec and GroupSpec
-    resolve             EventSpec + Machine -> Event, by way of draft
-    event               Event and its terms
-    event_terms         terms of every event; pmu_terms: terms of a PMU's format
-    tracepoints         events of tracefs
-    catalog             generic hardware, software and cache events
-    kinds               probes, markers and other kinds
-    grouping            leaders of groups, and groups that several PMUs split
-    machine             the sources of named events: sysfs, files, tables
-    vendor              events and metrics that vendors publish
-    listing             what perfpy list shows
-    fallback            the next attempt after a refused event
-    naming              Event -> text
-    suggestions         near matches of unknown names
 """
 
 from __future__ import annotations

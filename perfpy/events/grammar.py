@@ -16,22 +16,18 @@ they leave it open.
 from __future__ import annotations
 
 import re
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import EventSyntaxError
-from perfpy.events.catalog import cache_event, generic_event
-from perfpy.events.spec import (
-    Breakpoint,
-    EventSpec,
-    EventText,
-    GroupSpec,
-    Modifiers,
-    Numeric,
-    Target,
-    Term,
-    TracepointName,
-    Word,
-)
+from perfpy.events.event import NO_TERMS, Event, cache_event, combine_filters, generic_event, natural_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.events.event import EventTerms
+
 
 MODIFIER_LETTERS: Final = "ukhGHpPSDIeWb"
 
@@ -304,3 +300,167 @@ class _EventParser:
         if not letters and after_colon and self.peek() and self.peek() not in _BLANK + ",}":
             self.fail("unexpected character", f"modifiers ({' '.join(MODIFIER_LETTERS)})")
         return Modifiers(letters, column)
+
+
+# The parsed, unresolved values of an event text. Columns are 0-based offsets into the text.
+
+
+class Term(NamedTuple):
+    """One `name=value` between the slashes. `value` is None for a bare name; `literal` is the spelling of a number."""
+
+    name: str
+    value: str | int | None
+    column: int
+    value_column: int
+    literal: str = ""
+
+
+class Modifiers(NamedTuple):
+    """The letters after an event or a group, with their column; "" for none."""
+
+    text: str = ""
+    column: int = 0
+
+    def count(self, letter: str) -> int:
+        """Return how often `letter` occurs."""
+        return self.text.count(letter)
+
+    def __contains__(self, letter: object) -> bool:
+        return isinstance(letter, str) and letter in self.text
+
+
+class Word(NamedTuple):
+    """A bare name: a generic event, a raw code, an event of a PMU, or a PMU's name before its terms."""
+
+    name: str
+
+
+class TracepointName(NamedTuple):
+    """system:event; either may contain the wildcards * ? [...]."""
+
+    system: str
+    event: str
+    event_column: int
+
+
+class Numeric(NamedTuple):
+    """TYPE:CONFIG, both numbers of perf_event_attr."""
+
+    type: int
+    config: int
+
+
+class Breakpoint(NamedTuple):
+    """mem:ADDRESS[/LENGTH][:ACCESS]; length 0 and access "" if missing."""
+
+    address: int
+    length: int
+    access: str
+
+
+Target = Word | TracepointName | Numeric | Breakpoint
+
+
+class EventSpec(NamedTuple):
+    """One event of a list.
+
+    Attributes:
+        text: the event as written, without surrounding blanks
+        name: perf's name, unless a term or the kind of event changes it
+        terms: None without slashes
+    """
+
+    target: Target
+    terms: tuple[Term, ...] | None
+    modifiers: Modifiers
+    text: str
+    name: str
+    column: int
+
+
+class GroupSpec(NamedTuple):
+    """NAME{event,...}:MODIFIERS; name "" if missing."""
+
+    events: tuple[EventSpec, ...]
+    name: str
+    modifiers: Modifiers
+    column: int
+
+
+class EventText(NamedTuple):
+    """A whole -e: its text, and its entries in order."""
+
+    text: str
+    entries: tuple[EventSpec | GroupSpec, ...]
+
+
+# EventDraft: an event under construction, filled by grammar, terms, modifiers and groups. It does not leave this package.
+
+
+class EventDraft:
+    """A mutable event; its fields are those of Event.
+
+    Attributes:
+        leader: the draft itself if it is alone
+        host_or_guest: whether the event has its own G or H, which the `u` of its group does not change
+    """
+
+    def __init__(self, name: str, event_type: int, config: int) -> None:
+        # perf's default excludes guests
+        self.attr = EventAttr(type=int(event_type), config=int(config), exclude_guest=1)
+        self.name = name
+        self.leader = self
+        self.pmu = self.unit = self.tool = self.group_name = self.filter = ""
+        self.scale = 1.0
+        self.per_pkg = self.snapshot = self.requires_cpu = False
+        self.weak = self.sample_read = self.precise_max = self.host_or_guest = False
+        self.cpus: tuple[int, ...] | None = None
+        self.tracepoint: tuple[str, str] | None = None
+        self.terms: EventTerms = NO_TERMS
+        self.option = 0
+        self.keepalive: object = None
+        self.ebb = False
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads a group, or is alone."""
+        return self.leader is self
+
+    def narrow(self, expression: str) -> None:
+        """Add a condition to the tracepoint's filter."""
+        self.filter = combine_filters(self.filter, expression)
+
+    def event(self, leader: Event | None) -> Event:
+        """Return the event, with its natural unit if the PMU defines none."""
+        unit, scale = (self.unit, self.scale) if self.unit or self.scale != 1.0 else natural_unit(self.attr, self.tool)
+        return Event(
+            self.name,
+            self.attr,
+            leader,
+            pmu=self.pmu,
+            unit=unit,
+            scale=scale,
+            tool=self.tool,
+            per_pkg=self.per_pkg,
+            snapshot=self.snapshot,
+            cpus=self.cpus,
+            requires_cpu=self.requires_cpu,
+            group_name=self.group_name,
+            weak=self.weak,
+            sample_read=self.sample_read,
+            precise_max=self.precise_max,
+            filter=self.filter,
+            tracepoint=self.tracepoint,
+            terms=self.terms,
+            option=self.option,
+            keepalive=self.keepalive,
+            ebb=self.ebb,
+        )
+
+
+def finish_drafts(drafts: Iterable[EventDraft]) -> list[Event]:
+    """Return the events in the same order. A leader precedes its members."""
+    events: dict[EventDraft, Event] = {}
+    for draft in drafts:
+        events[draft] = draft.event(None if draft.is_leader else events[draft.leader])
+    return list(events.values())

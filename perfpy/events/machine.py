@@ -12,12 +12,12 @@ from perfpy.kernel.tracefs import Tracefs, mount_as_root
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Final
 
-    from perfpy.events.vendor.event_files import EventFiles, MetricDefinition
-    from perfpy.events.vendor.vendor_table import VendorTable
-    from perfpy.kernel.hwmon import Sensor
+    from perfpy.events.vendor import EventFiles, MetricDefinition, VendorTable
+    from perfpy.kernel.sysfs import Sensor
+
 
 #: environment variable with a folder of JSON event files, for all commands and the API
 EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
@@ -86,7 +86,7 @@ class Machine:
         """The sources of events besides the kernel: the user's files, then the vendor's table if the CPU has a PMU."""
         table = None
         if self.sysfs.core_pmus and (identity := self._identity()):
-            from perfpy.events.vendor.vendor_table import table_of  # only for events that the kernel does not name
+            from perfpy.events.vendor import table_of  # only for events that the kernel does not name
 
             table = table_of(identity)
         return tuple(source for source in (self.event_files, table) if source is not None)
@@ -113,7 +113,7 @@ class Machine:
         names = [read_text(f"{pmu.path}/caps/pmu_name") or "" for pmu in self.core_pmus]
         if not any(names) and not os.uname().machine.startswith("ppc"):
             return False
-        from perfpy.events.kinds.ebb import means_ebb
+        from perfpy.events.particular_pmus import means_ebb
 
         return any(map(means_ebb, names))
 
@@ -168,7 +168,7 @@ class Machine:
     @cached_property
     def all_sensors(self) -> list[Sensor]:
         """The sensors of hardware monitors, which no PMU counts."""
-        from perfpy.kernel.hwmon import sensors  # only for names without a PMU, and for lists
+        from perfpy.kernel.sysfs import sensors  # only for names without a PMU, and for lists
 
         return sensors(self.sysfs.root)
 
@@ -191,7 +191,7 @@ def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> M
     files = None
     folder = event_files or os.environ.get(EVENT_FILES_VARIABLE, "")
     if folder:
-        from perfpy.events.vendor.event_files import EventFiles  # only for users with event files
+        from perfpy.events.vendor import EventFiles  # only for users with event files
 
         files = EventFiles(folder)
     return Machine(event_files=files, can_open=_can_open, identity=this_identity, cores=cores, only=only)
@@ -199,7 +199,7 @@ def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> M
 
 def this_identity() -> str:
     """Return the identity of the CPU whose event tables are used."""
-    from perfpy.kernel.hardware.cpu_identity import event_tables_identity  # only for named events
+    from perfpy.kernel.cpus import event_tables_identity  # only for named events
 
     return event_tables_identity()
 
@@ -218,3 +218,34 @@ def _can_open(event_type: int, config: int) -> bool:
         except KernelRefusedError:
             continue
     return False
+
+
+# Find near matches of an unknown name, at most three, nearest first. Only errors and searches load this module.
+
+
+def nearest(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """Return the candidates that resemble `name`: a letter wrong, missing, doubled or swapped, or its words contained in them."""
+    import difflib  # 3 ms, only after a mistake
+
+    folded: dict[str, str] = {}
+    for candidate in names:
+        folded.setdefault(candidate.casefold(), candidate)
+    target = name.casefold()
+    cutoff = 0.6 if len(target) < 5 else 0.72  # one wrong letter of three is a third of the word
+    matches = difflib.get_close_matches(target, folded, n=most, cutoff=cutoff)
+    matches += [candidate for candidate in folded if target in candidate and candidate not in matches and len(target) > 2]
+    return [folded[candidate] for candidate in matches[:most]]
+
+
+def nearest_events(name: str, machine: Machine, *, as_pmu: bool = False) -> list[str]:
+    """Return known events that resemble `name`; with `as_pmu`, PMUs, written `pmu/`."""
+    if as_pmu:
+        pmus = [pmu.name for pmu in machine.pmus]
+        pmus += [pmu.removeprefix("uncore_") for pmu in pmus]
+        return [f"{pmu}/" for pmu in nearest(name, pmus)]
+    from perfpy.events.event import generic_names
+
+    names = generic_names()
+    for pmu in machine.pmus:
+        names += machine.alias_names(pmu)
+    return nearest(name, names)

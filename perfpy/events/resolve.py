@@ -6,25 +6,38 @@ UnknownEventError for an unknown name, KernelRefusedError for unreadable tracepo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
+from perfpy.abi.perf_records import PMCU_NAME
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
-from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
-from perfpy.events.draft import EventDraft, finish_drafts
-from perfpy.events.event import Event
-from perfpy.events.event_terms import apply_event_terms
-from perfpy.events.grammar import RAW_LIMIT, is_too_long_raw, parse, raw_config
-from perfpy.events.grouping import join_group, regroup_by_pmu
+from perfpy.events.event import MACHINE_VALUES, TOOL, Event, cache_event, generic_event
+from perfpy.events.grammar import (
+    RAW_LIMIT,
+    Breakpoint,
+    EventDraft,
+    EventSpec,
+    GroupSpec,
+    Numeric,
+    Term,
+    TracepointName,
+    Word,
+    finish_drafts,
+    is_too_long_raw,
+    parse,
+    parse_terms,
+    raw_config,
+)
 from perfpy.events.machine import Machine, this_machine
-from perfpy.events.pmu_terms import TermContext, configure
-from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, Term, TracepointName, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.events.spec import Modifiers
-    from perfpy.kernel.sysfs import Pmu
+    from perfpy.events.grammar import Modifiers
+    from perfpy.kernel.sysfs import Alias, Pmu
+    from perfpy.kernel.tracefs import Tracefs
+
 
 _MOST_PRECISE = 3
 
@@ -284,12 +297,10 @@ class _Resolver:
         """Return the terms without the position of a kprobe or uprobe."""
         if pmu.name not in ("kprobe", "uprobe"):
             return terms
-        from perfpy.events.kinds.dynamic_probes import position_probe  # loads ctypes
 
         return position_probe(event, pmu.name, terms, self.text)
 
     def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[EventDraft]:
-        from perfpy.events.tracepoints import find_tracepoints
 
         try:
             tracepoints = find_tracepoints(target, self.machine.tracefs)
@@ -312,7 +323,7 @@ class _Resolver:
         return event
 
     def unknown(self, name: str, spec: EventSpec) -> UnknownEventError:
-        from perfpy.events.suggestions import nearest_events
+        from perfpy.events.machine import nearest_events
 
         near = nearest_events(name, self.machine, as_pmu=spec.terms is not None)
         if spec.terms is not None:
@@ -329,3 +340,454 @@ def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:
     event.attr.config |= (pmu.type or 0) << 32
     event.pmu, event.cpus = pmu.name, pmu.cpus
     return event
+
+
+# Set the leaders of groups, and split the groups that span several PMUs.
+#
+# The kernel schedules a group as a whole on one PMU; software events may join any group. The rules for splitting and ordering are perf
+# 6.12's.
+
+
+#: PMUs of hardware tracers, whose groups may hold events of other PMUs
+_TRACERS: Final = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt", "hisi_pmcu", "s390_cpum_sf")
+_TYPE_NAMES: Final[dict[int, str]] = {
+    PerfType.SOFTWARE: "software",
+    PerfType.TRACEPOINT: "tracepoint",
+    PerfType.BREAKPOINT: "breakpoint",
+}
+#: PMUs without hardware limits, whose events may join any group
+_SOFTWARE: Final = ("software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr")
+
+
+def join_group(events: list[EventDraft], name: str = "") -> None:
+    """Make the first event the leader of all."""
+    for event in events:
+        event.leader = events[0]
+        event.group_name = name
+
+
+def regroup_by_pmu(events: list[EventDraft], machine: Machine) -> tuple[list[EventDraft], bool]:
+    """Split the groups that span PMUs. Return the events in their new order, and whether anything changed."""
+    position = {id(event): number for number, event in enumerate(events)}
+    sizes: dict[int, int] = {}
+    for event in events:
+        sizes[id(event.leader)] = sizes.get(id(event.leader), 0) + 1
+    if not any(size > 1 for size in sizes.values()):
+        return events, False
+    names = {id(event): _group_pmu(event, events, machine) for event in events}
+    has_topdown = any(pmu.alias("slots") for pmu in machine.core_pmus)
+
+    def order(event: EventDraft) -> tuple[int, str, int, int]:
+        if sizes[id(event.leader)] == 1:
+            return position[id(event)], "", 0, 0
+        return position[id(event.leader)], names[id(event)], has_topdown and _topdown_rank(event), position[id(event)]
+
+    ordered = sorted(events, key=order)
+    changed = any(before is not after for before, after in zip(events, ordered, strict=True))
+    return ordered, _lead_anew(ordered, names) or changed
+
+
+def _lead_anew(ordered: list[EventDraft], names: dict[int, str]) -> bool:
+    """Give each run of events of one old group and one PMU its own leader. Return whether there are more leaders now."""
+    changed = False
+    old = leader = None
+    for event in ordered:
+        if leader is None or event.leader is not old or names[id(event)] != names[id(leader)]:
+            changed |= event.leader is old
+            old, leader = event.leader, event
+        event.leader = leader
+    return changed
+
+
+def _own_pmu(event: EventDraft, machine: Machine) -> str:
+    if event.pmu:
+        return event.pmu
+    return _TYPE_NAMES.get(event.attr.type) or machine.core_pmus[0].name
+
+
+def _group_pmu(event: EventDraft, events: list[EventDraft], machine: Machine) -> str:
+    """Return the PMU that determines an event's group. A software event follows the hardware of its group."""
+    own = _own_pmu(event, machine)
+    leader = event.leader
+    lead = _own_pmu(leader, machine)
+    if lead.startswith(_TRACERS):
+        return lead
+    if own not in _SOFTWARE:
+        return own
+    for other in (leader, *events):
+        if other.leader is leader and _own_pmu(other, machine) not in _SOFTWARE:
+            return _own_pmu(other, machine)
+    return own
+
+
+def _topdown_rank(event: EventDraft) -> int:
+    """Return the order in a group of x86's fixed topdown metrics, which must begin with `slots`."""
+    name = event.name.lower()
+    if "slots" in name:
+        return 0
+    return 1 if "topdown-" in name else 2
+
+
+# Find the tracepoints of system:event, with wildcards, in the kernel's order as in perf.
+#
+# Raises UnknownEventError with near matches if there is none, KernelRefusedError if tracefs is missing or unreadable.
+
+
+# ftrace's own records have ids and formats, but cannot be opened as events
+_NOT_EVENTS = ("ftrace",)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether the name contains wildcards."""
+    return any(character in name for character in "*?[")
+
+
+def find_tracepoints(target: TracepointName, tracefs: Tracefs) -> list[tuple[str, str, int]]:
+    """Return (system, event, id) of each matching tracepoint."""
+    from fnmatch import fnmatchcase
+
+    systems = [target.system]
+    if is_pattern(target.system):
+        systems = [name for name in tracefs.systems if fnmatchcase(name, target.system)]
+    matches = []
+    for system in systems:
+        events = [target.event]
+        if is_pattern(target.event):
+            events = [name for name in tracefs.events(system) if fnmatchcase(name, target.event)]
+        for event in events:
+            number = None if system in _NOT_EVENTS and is_pattern(target.system) else tracefs.event_id(system, event)
+            if number is not None:
+                matches.append((system, event, number))
+    if not matches:
+        raise _unknown(target, tracefs)
+    return matches
+
+
+def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEventError:
+    from perfpy.events.machine import nearest
+
+    name = f"{target.system}:{target.event}"
+    if is_pattern(name):
+        return UnknownEventError(name, hint="no tracepoint matches it")
+    systems = [target.system] if target.system in tracefs.systems else nearest(target.system, tracefs.systems)
+    near = []
+    for system in systems:
+        events = tracefs.events(system)
+        same = [target.event] if target.event in events else nearest(target.event, events)
+        near += [f"{system}:{event}" for event in same]
+    if not near:
+        near = [f"{system}:*" for system in systems]
+    where = f"no system '{target.system}'" if target.system not in tracefs.systems else f"'{target.system}' lacks it"
+    probe = f"; a marker of a program needs a probe first: perf probe {name}" if target.system.startswith("sdt_") else ""
+    return UnknownEventError(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events{probe}")
+
+
+# kprobe/func=NAME/ and uprobe/path="FILE",offset=N/: probes that exist as long as their event.
+#
+# config1 is an address in this process, from which the kernel copies the string when the event is opened, so the event keeps the string
+# alive. Layout: the union of config1 and config2 in struct perf_event_attr.
+
+
+#: PMU -> terms: the string for config1, the number instead of it, the number for config2
+_POSITION_TERMS: Final = {"kprobe": ("func", "addr", "offset"), "uprobe": ("path", "", "offset")}
+
+
+def position_probe(event: EventDraft, pmu: str, terms: tuple[Term, ...], text: str) -> tuple[Term, ...]:
+    """Set the probe's position from its terms, and return the other terms. Raises EventSyntaxError for invalid values."""
+    import ctypes
+
+    string_term, address_term, offset_term = _POSITION_TERMS[pmu]
+    others = []
+    for term in terms:
+        if term.name == string_term:
+            target = ctypes.create_string_buffer(_string(term, text).encode())
+            event.keepalive = target
+            event.attr.config1 = ctypes.addressof(target)
+        elif address_term and term.name == address_term:
+            event.attr.config2 = _number(term, text)  # kprobe_addr, which the kernel uses if func is NULL
+        elif term.name == offset_term:
+            event.attr.config2 = _number(term, text)
+        else:
+            others.append(term)
+    return tuple(others)
+
+
+def _string(term: Term, text: str) -> str:
+    if not isinstance(term.value, str) or not term.value:
+        raise EventSyntaxError(text, term.value_column, f"'{term.name}' takes a name", expected="a string, in quotes when it has '/'")
+    return term.value
+
+
+def _number(term: Term, text: str) -> int:
+    if not isinstance(term.value, int):
+        raise EventSyntaxError(text, term.value_column, f"'{term.name}' takes a number", expected="a number")
+    return term.value
+
+
+# Terms that every event accepts, whatever its PMU: config*, name, period, call-graph ...
+#
+# Names and values: perf-record(1) and perf-list(1).
+
+
+#: terms that are fields of the attr
+CONFIG_FIELDS: Final = ("config", "config1", "config2", "config3")
+
+_BITS_16: Final = (1 << 16) - 1
+_BITS_32: Final = (1 << 32) - 1
+_BITS_63: Final = (1 << 63) - 1
+_BITS_64: Final = (1 << 64) - 1
+
+
+class _TermRule(NamedTuple):
+    """The rule of one term.
+
+    Attributes:
+        field: of EventTerms
+        highest: the largest number; 0 for a word
+        switch: the value of the term without "="; None if it needs one
+    """
+
+    field: str
+    highest: int = 0
+    switch: bool | None = None
+    words: tuple[str, ...] = ()
+    several: bool = False
+
+
+_RULES: Final[dict[str, _TermRule]] = {
+    "period": _TermRule("period", _BITS_63),
+    "freq": _TermRule("freq", _BITS_32),
+    "branch_type": _TermRule("branch_type", several=True),
+    "time": _TermRule("time", 1, True),
+    "call-graph": _TermRule("call_graph", words=("fp", "dwarf", "lbr", "no")),
+    "stack-size": _TermRule("stack_size", _BITS_32),
+    "max-stack": _TermRule("max_stack", _BITS_16),
+    "nr": _TermRule("max_events", _BITS_63),
+    "inherit": _TermRule("inherit", 1, True),
+    "no-inherit": _TermRule("inherit", 1, False),
+    "overwrite": _TermRule("overwrite", 1, True),
+    "no-overwrite": _TermRule("overwrite", 1, False),
+    "percore": _TermRule("percore", 1, True),
+    "aux-output": _TermRule("aux_output", 1, True),
+    "aux-sample-size": _TermRule("aux_sample_size", _BITS_32),
+    "aux-action": _TermRule("aux_action", words=("pause", "resume", "start-paused"), several=True),
+    "metric-id": _TermRule("metric_id"),
+    "cpu": _TermRule("cpu", _BITS_16),
+}
+
+#: the terms that apply to counting; the others apply to samples
+_COUNTING: Final = (*CONFIG_FIELDS, "name", "period", "percore", "metric-id", "cpu")
+
+
+def is_event_term(name: str) -> bool:
+    """Whether this is a term of this module, or a `@driver` setting."""
+    return name in _RULES or name in CONFIG_FIELDS or name == "name" or name.startswith("@")
+
+
+def term_names(*, counting: bool = False) -> list[str]:
+    """Return the names for messages; with `counting`, only those that apply to counts."""
+    return list(_COUNTING) if counting else [*CONFIG_FIELDS, "name", *_RULES]
+
+
+def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool = False) -> None:
+    """Apply a term to a draft. Raises EventSyntaxError if its value is invalid."""
+    if counting and term.name not in _COUNTING:
+        raise EventSyntaxError(text, term.column, f"'{term.name}' applies to sampling, and stat only counts", expected=", ".join(_COUNTING))
+    if term.name in CONFIG_FIELDS:
+        setattr(event.attr, term.name, _term_number(term, _BITS_64, text))
+    elif term.name == "name":
+        event.name = _word(term, text)
+    elif term.name.startswith("@"):
+        setting = term.name[1:] if term.value is None else f"{term.name[1:]}={term.literal or term.value}"
+        event.terms = event.terms._replace(driver=(*(event.terms.driver or ()), setting))
+    else:
+        _apply_rule(event, term, _RULES[term.name], text)
+
+
+def apply_event_terms(event: EventDraft, terms: tuple[Term, ...], text: str, *, counting: bool = False) -> None:
+    """Apply all terms of an event without format terms. Raises EventSyntaxError for an unknown one."""
+    for term in terms:
+        if not is_event_term(term.name):
+            from perfpy.events.machine import nearest
+
+            names = term_names(counting=counting)
+            expected = "one of " + ", ".join(names)
+            raise EventSyntaxError(text, term.column, f"unknown term '{term.name}'", expected=expected, near=nearest(term.name, names))
+        apply_event_term(event, term, text, counting=counting)
+
+
+def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> None:
+    value: object
+    if rule.switch is not None:
+        value = rule.switch == bool(_term_number(term, rule.highest, text))
+    elif rule.highest:
+        value = _term_number(term, rule.highest, text)
+    else:
+        word = _word(term, text)
+        words = tuple(part for part in word.replace("|", ":").split(":")) if rule.several else (word,)
+        for part in words:
+            if rule.words and part not in rule.words:
+                raise EventSyntaxError(
+                    text, term.value_column, f"'{term.name}' cannot be '{part}'", expected="one of " + ", ".join(rule.words)
+                )
+        value = words if rule.several else word
+    other = {"period": event.terms.freq, "freq": event.terms.period}.get(rule.field)
+    if other is not None:
+        raise EventSyntaxError(text, term.column, "period and freq exclude each other")
+    if rule.field == "cpu":  # repeatable
+        event.cpus = value = (*(event.terms.cpu or ()), int(str(value)))
+    change: Any = {rule.field: value}
+    event.terms = event.terms._replace(**change)
+
+
+def _term_number(term: Term, highest: int, text: str) -> int:
+    if term.value is None:
+        return 1  # as in perf
+    if not isinstance(term.value, int):
+        raise EventSyntaxError(text, term.value_column, f"'{term.value}' is not a number", expected=f"a number for '{term.name}'")
+    if term.value > highest:
+        raise EventSyntaxError(text, term.value_column, f"{term.literal} is too big for '{term.name}'", expected=f"at most {highest}")
+    return term.value
+
+
+def _word(term: Term, text: str) -> str:
+    if term.value is None or term.value == "":
+        raise EventSyntaxError(text, term.value_column, f"'{term.name}' has no value", expected="'=' and a word or a quoted string")
+    return term.literal or str(term.value)
+
+
+# Set the config words of an attr from the terms of a PMU's event, by the PMU's description in sysfs.
+#
+# A named event also sets unit, scale and marks of the EventDraft. Raises EventSyntaxError with the term's column. Bit fields: the PMU's
+# format/.
+
+
+class TermContext(NamedTuple):
+    """The text, machine and mode that terms are read in."""
+
+    text: str
+    machine: Machine
+    counting: bool
+
+    def error(self, column: int, reason: str, expected: str = "", near: list[str] | None = None) -> EventSyntaxError:
+        """Return an error at a column of the event's text."""
+        return EventSyntaxError(self.text, column, reason, expected=expected, near=near or ())
+
+
+def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: TermContext) -> None:
+    """Set the event's attr, terms, unit and scale from `terms`.
+
+    A term without a value may be a named event of the PMU. Its own terms are set instead; the user's terms fill each `?` among them.
+    """
+    attr = event.attr
+    if pmu.type is None:
+        raise context.error(0, f"PMU '{pmu.name}' has no type in sysfs")
+    attr.type = pmu.type
+    event.pmu = pmu.name
+    event.cpus = pmu.cpus
+    event.requires_cpu = pmu.cpus is not None and not pmu.is_core
+    parameters = {term.name: term for term in terms if isinstance(term.value, int)}
+    alias: Alias | None = None
+    for term in terms:
+        term_alias = _alias_of(pmu, term, context)
+        if term_alias is None:
+            _set_term(event, pmu, term, context)
+            continue
+        if alias and term_alias.unit and alias.unit and (alias.unit, alias.scale) != (term_alias.unit, term_alias.scale):
+            raise context.error(term.column, f"'{term.name}' counts in {term_alias.unit}, '{alias.name}' in {alias.unit}")
+        alias = term_alias
+        _take_alias(event, pmu, term_alias, context, parameters)
+    if pmu.name.startswith(PMCU_NAME):
+        from perfpy.events.particular_pmus import check_event  # few machines have one
+
+        check_event(event, pmu, terms, context.text, counting=context.counting)
+
+
+def _alias_of(pmu: Pmu, term: Term, context: TermContext) -> Alias | None:
+    """Return the named event of a term without a value; None if it is none."""
+    if term.value is not None or term.name in pmu.formats or is_event_term(term.name):
+        return None
+    return context.machine.alias(pmu, term.name)
+
+
+def _take_alias(event: EventDraft, pmu: Pmu, alias: Alias, context: TermContext, parameters: dict[str, Term]) -> None:
+    event.unit = alias.unit or event.unit
+    event.scale = alias.scale
+    event.per_pkg = alias.per_pkg
+    event.snapshot = alias.snapshot
+    inner = context._replace(text=f"{pmu.name}/{alias.name}/ = {alias.terms}", counting=False)
+    own_rate = not parameters.keys().isdisjoint(("period", "freq"))
+    for term in parse_terms(alias.terms):
+        if term.name == "period" and own_rate:
+            continue  # the user's rate precedes the one that the event proposes
+        if term.value != "?":
+            _set_term(event, pmu, term, inner)
+        elif term.name not in parameters:
+            reason = f"event '{alias.name}' needs a value for '{term.name}'"
+            raise context.error(len(context.text), reason, f"'{term.name}=' and a number among the terms")
+        # the user's term sets its bits later, in its own turn
+
+
+def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:
+    """Set a term that is not a named event."""
+    if term.name in pmu.formats:
+        _set_format(event, pmu, term, context)
+    elif term.name == "user_events" and pmu.name.startswith(PMCU_NAME):
+        from perfpy.events.particular_pmus import user_events  # few machines have one
+
+        event.terms = event.terms._replace(user_events=user_events(term, context.text))
+    elif is_event_term(term.name):
+        apply_event_term(event, term, context.text, counting=context.counting)
+    elif not _set_generic(event, pmu, term, context):
+        raise _unknown_term(pmu, term, context)
+
+
+def _set_format(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:
+    layout = pmu.formats[term.name]
+    value = term.value
+    if value is None:
+        if layout.width > 1:
+            raise context.error(term.value_column, f"term '{term.name}' has no value", "'=' and a number")
+        value = 1
+    if not isinstance(value, int):
+        raise context.error(term.value_column, f"term '{term.name}' takes no word", "a number")
+    if value >> layout.width:
+        highest = (1 << layout.width) - 1
+        raise context.error(term.value_column, f"{term.literal or value} does not fit '{term.name}'", f"at most {highest:#x}")
+    setattr(event.attr, layout.field, getattr(event.attr, layout.field) | layout.spread(value))
+
+
+def _set_generic(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> bool:
+    """Set rNNN or a generic name inside a core PMU (cpu/cycles/, cpu/L1-dcache-loads/). Return whether it was one."""
+    if term.value is not None:
+        return False
+    raw = raw_config(term.name)
+    if raw is not None:
+        event.attr.config = raw
+        return True
+    if not pmu.is_core and pmu.path:
+        return False
+    generic = generic_event(term.name)
+    cache = cache_event(term.name)
+    if generic and generic[0] == PerfType.HARDWARE:
+        event.attr.type, event.attr.config = generic
+    elif cache is not None:
+        event.attr.type, event.attr.config = PerfType.HW_CACHE, cache
+    else:
+        return False
+    if context.machine.has_extended_types:
+        event.attr.config |= (pmu.type or 0) << 32
+    return True
+
+
+def _unknown_term(pmu: Pmu, term: Term, context: TermContext) -> EventSyntaxError:
+    from perfpy.events.machine import nearest
+
+    if is_too_long_raw(term.name):
+        return context.error(term.column, *RAW_LIMIT)
+    general = term_names(counting=context.counting)
+    near = nearest(term.name, [*pmu.formats, *general, *context.machine.alias_names(pmu)])
+    absent = "" if pmu.path else ", because this machine shows no PMU of its CPUs"
+    reason = f"PMU '{pmu.name}' has no term or event '{term.name}'{absent}"
+    own = "a term of its format (" + ", ".join(pmu.formats) + "), " if pmu.formats else ""
+    return context.error(term.column, reason, f"{own}one of its events, or one of {', '.join(general)}", near)

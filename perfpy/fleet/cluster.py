@@ -21,25 +21,24 @@ from contextlib import contextmanager
 from importlib import import_module
 from queue import Empty, SimpleQueue
 from threading import Event, local
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from uuid import uuid4
 
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.folding import FoldedGroup, fold_group, merge_groups
-from perfpy.fleet.opening import read_first
-from perfpy.fleet.pace import run_with_timeout
-from perfpy.fleet.portable.profile import RecordingProblem
-from perfpy.fleet.remote import public_name
+from perfpy.fleet.portable_profile import RecordingProblem
+from perfpy.fleet.remote import public_name, read_first, run_with_timeout
 from perfpy.fleet.transfer import BadTransferError, pack, unpack
-from perfpy.symbols.files.shared_files import SharedFiles
+from perfpy.symbols.files.debug_files import SharedFiles
 from perfpy.version import __version__
-from perfpy.workers.freed_memory import keeping_freed_memory
+from perfpy.workers import keeping_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.fleet.folding import FoldingRequest
     from perfpy.recording import Recording
+
 
 #: families of Dask's serialization that the client accepts for results: no pickle
 _DESERIALIZERS: Final = ("msgpack", "error")
@@ -330,3 +329,29 @@ def _merge_on_worker(parts: list[bytes]) -> bytes:
     """On a worker: merge neighbouring bundles."""
     with keeping_freed_memory():
         return pack(merge_groups(_unpack(part, FoldedGroup, "this cluster") for part in parts))
+
+
+# The settings of the process that reads many recordings, for the workers of its cluster: perf's configuration, symbol servers, cache.
+
+
+Config = TypeVar("Config")
+#: environment variables with locations of symbols
+_FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
+
+
+class SentSettings(Generic[Config]):
+    """The configuration, and the environment's symbol servers and cache, of the process that creates it.
+
+    Args:
+        config: the settings of its configuration files.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._environment = {name: os.environ[name] for name in _FOR_SYMBOLS if name in os.environ}
+
+    def apply(self) -> Config:
+        """Return the configuration in the worker. Environment variables of the worker take precedence."""
+        for name, value in self._environment.items():
+            os.environ.setdefault(name, value)
+        return self._config

@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
-from perfpy.analysis.entries.plan import plan_report
-from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.aggregate.sums import sum_by
+from perfpy.analysis.dimensions import Parallelism
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.report import key_style, losses, planned_scan, recording_text
-from perfpy.analysis.samples.parallelism import Parallelism
-from perfpy.analysis.samples.wait_events import has_off_cpu
-from perfpy.analysis.sortkeys.key_texts import MachineTexts, TraceData
-from perfpy.analysis.stacks.stack_builder import WithSingleFrames
-from perfpy.debuginfo.known_lines import lines_of
+from perfpy.analysis.sample_view import has_off_cpu
+from perfpy.analysis.sort_key import MachineTexts, TraceData
+from perfpy.analysis.stacks import WithSingleFrames
+from perfpy.debuginfo.debug_info import lines_of
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import Merging
-from perfpy.fleet.opening import open_recording
-from perfpy.fleet.portable.own_values import OwnWords
-from perfpy.fleet.portable.profile import PortableProfile, RecordingProblem, portable
-from perfpy.fleet.portable.traced_values import formats_of, shown_texts
-from perfpy.fleet.remote import public_name
-from perfpy.symbols.files.shared_files import SharedFiles
+from perfpy.fleet.portable_profile import OwnWords, PortableProfile, RecordingProblem, formats_of, portable, shown_texts
+from perfpy.fleet.remote import open_recording, public_name
+from perfpy.symbols.files.debug_files import SharedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -35,13 +32,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import FoldedSamples
-    from perfpy.analysis.entries.options import ReportOptions
-    from perfpy.analysis.sortkeys.sort_key import Mode
-    from perfpy.fleet.portable.traced_values import ShownText
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.sort_key import Mode
+    from perfpy.fleet.portable_profile import ShownText
     from perfpy.recording import Recording
+    from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 #: the period of a recording if all count the same
 _ONE = 10**12

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.differences.group_table import RECORDING, GroupTable, group_changes
-from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
+from perfpy.analysis.group_differences import RECORDING, GroupTable, group_changes
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time
 from perfpy.errors import UsageError
 from perfpy.symbols.demangling.short_names import without_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.analysis.differences.group_changes import GroupChanges
-    from perfpy.analysis.entries.options import ReportOptions
+    from perfpy.analysis.group_differences import GroupChanges
+    from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.sortkeys.key_texts import RecordingText
-    from perfpy.fleet.portable.profile import PortableProfile
+    from perfpy.analysis.sort_key import RecordingText
+    from perfpy.fleet.portable_profile import PortableProfile
 
 #: the units of observation
 UNITS: Final = ("host", RECORDING)

@@ -6,19 +6,34 @@ the order of their first occurrence; so the grouping of neighbours does not matt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.analysis.aggregate.exact_sums import GroupSums
-from perfpy.analysis.aggregate.profile import Folded
-from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.samples.callchains import ChainTable
-from perfpy.analysis.samples.dimensions import DIMENSIONS
+from perfpy.abi.columns import distinct
+from perfpy.abi.task_columns import RawColumns, decode_tasks
+from perfpy.analysis.aggregate.profile import Folded, samples_of_frames
+from perfpy.analysis.aggregate.sums import GroupSums, TupleTable
+from perfpy.analysis.callchains import ChainTable
+from perfpy.analysis.dimensions import DIMENSIONS, PayloadTable
+from perfpy.analysis.report.report import SampleWords
+from perfpy.analysis.sort_key import TaskComms
 from perfpy.errors import UsageError
-from perfpy.fleet.portable.lines import MergedLines, identity_columns
-from perfpy.fleet.portable.profile import FRAME_COLUMNS, PortableProfile, RecordingProblem
-from perfpy.symbols.known_frames import SymbolColumns
+from perfpy.fleet.portable_profile import (
+    FRAME_COLUMNS,
+    MergedLines,
+    MergedValues,
+    PortableProfile,
+    RecordingProblem,
+    identity_columns,
+    merged_data,
+    merged_fields,
+)
+from perfpy.symbols.address_spaces import TaskTimeline
+from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.known_frames import KnownFrames, SymbolColumns
+from perfpy.symbols.loader import SymbolLoader
+from perfpy.symbols.task_states import name_of_unnamed
 from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 if TYPE_CHECKING:
@@ -26,11 +41,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.sortkeys.key_texts import RecordingText
-    from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.tracepoints.event_format import EventFormat
+    from perfpy.analysis.report.options import Finder, Layout
+    from perfpy.analysis.sort_key import MemoryWords, RecordingText
+    from perfpy.perfdata.event_format import EventFormat
+    from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.frame_table import LineColumns
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.symbol_table import SymbolTable
+    from perfpy.symbols.symbolizer import LineColumns
+
 
 _CHAINS_AT_ONCE = 1 << 13
 
@@ -246,3 +265,164 @@ def renumber_event(event: FileEvent, number: int) -> FileEvent:
 def _join_symbols(parts: list[SymbolColumns]) -> SymbolColumns:
     names = [name for part in parts for name in part.names]
     return SymbolColumns(names, *(np.concatenate([part[index] for part in parts]) for index in range(1, len(parts[0]))))
+
+
+# A portable profile as the input of reports and stacks (perfpy.analysis): folded samples, callchains, frames and texts.
+
+
+class MergedProfile:
+    """A portable profile as FoldedSamples and SourceHeader."""
+
+    tracing = None
+    is_pipe = False
+    endian = "<"
+
+    def __init__(self, profile: PortableProfile, symbols: SymbolOptions | None = None) -> None:
+        """Adapt a profile; symbols: where to look for files with code."""
+        self.events: list[FileEvent] = profile.events
+        self.features: dict[str, object] = {}
+        self.raw = PayloadTable()
+        self.values = MergedValues(profile.folded.dimensions, profile.values, profile.recordings)
+        loader = loader_of(profile.dsos, symbols) if symbols is not None else None
+        self.symbolizer = KnownFrames(profile.frames, profile.symbols, profile.dsos, profile.origins, profile.lines, loader)
+        self.folded: Folded = profile.folded.with_dimensions(self.values.dimensions)
+        self.profile = profile
+        self.chains = MergedChains(profile) if len(profile.chain_lengths) or not len(profile.folded) else None
+        if self.chains is not None:  # rows of recordings without callchains have empty ones
+            none = len(profile.chain_lengths)
+            self.folded = self.folded.with_chains(np.where(profile.folded.chain < 0, none, profile.folded.chain))
+
+    def last_comm(self, tid: int) -> str:
+        """Return the last comm of a thread, from the first recording that has its id."""
+        return self.values.comm_of(tid) or self.profile.last_comms.get(tid) or name_of_unnamed(tid)
+
+    def fields(self, *, raw: bool) -> Finder:
+        """Return a finder of sort keys for tracepoint fields."""
+        profile = self.profile
+        return merged_fields(profile.events, profile.formats, profile.values.get("raw", []), raw=raw)
+
+    def words(self, memory: MemoryWords | None) -> SampleWords:
+        """Return the texts of the dimensions other than locations."""
+        profile = self.profile
+        return SampleWords(
+            TaskComms(profile.comms, self.last_comm), merged_data(profile.values.get("raw", [])), memory, self.values.machine
+        )
+
+    def samples_of_frames(self) -> NDArray[np.int64]:
+        """Return the number of samples, after filters, on each frame."""
+        return samples_of_frames(self.folded)
+
+
+class MergedChains:
+    """The distinct callchains of many recordings, and an empty one as the last."""
+
+    def __init__(self, profile: PortableProfile) -> None:
+        self._frames, self._offsets = profile.chain_frames, profile.offsets
+
+    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return all frame ids, and the offset of each chain, with one more entry than chains."""
+        return self._frames, np.append(self._offsets, self._offsets[-1])
+
+
+def describe_builds(profile: PortableProfile, layout: Layout) -> str:
+    """Return a note on files with several builds whose functions share rows; "" if rows separate them, or there are none."""
+    if layout.has("build_id") or not any(key.of_location for key in layout.keys):
+        return ""
+    builds: dict[str, set[str]] = {}
+    for file in profile.dsos:
+        builds.setdefault(file.short_name, set()).add(file.build_id)
+    names = [f"{name} ({len(build_ids)})" for name, build_ids in builds.items() if len(build_ids) > 1]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"rows combine several builds of these files: {', '.join(names[:_SHOWN])}{more}; -s +build_id separates them" * bool(names)
+
+
+_SHOWN: Final = 5
+
+
+# Resolve addresses of a merged profile that the machines of the recordings could not, with files of the same build-id on this machine.
+
+
+#: kinds of files that are equal on all machines if their build-ids are
+_FILES = (DsoKind.FILE, DsoKind.VDSO)
+
+
+def add_local_symbols(profile: PortableProfile, options: SymbolOptions) -> PortableProfile:
+    """Return the profile with symbols of this machine's files for frames without symbols."""
+    frames = profile.frames
+    unresolved = np.flatnonzero((frames["symbol"] < 0) & (frames["dso"] >= 0))
+    loader = loader_of(profile.dsos, options)
+    symbols, origins = _Symbols(profile), list(profile.origins)
+    symbol = frames["symbol"].copy()
+    offset = frames["symbol_offset"].copy()
+    for dso in distinct(frames["dso"][unresolved]).tolist():
+        file = profile.dsos[dso]
+        if not file.build_id or file.kind not in _FILES:
+            continue
+        rows = unresolved[frames["dso"][unresolved] == dso]
+        table = loader.table(dso)
+        if not len(table):
+            continue
+        origins[dso] = loader.origin(dso)
+        row = table.find(frames["address"][rows])
+        hit = rows[row >= 0]
+        symbol[hit] = symbols.numbers(table, dso, row[row >= 0])
+        offset[hit] = frames["address"][hit] - table.symbols.start[row[row >= 0]]
+    lines = profile.lines and profile.lines._replace(begins=profile.lines.begins + [(-1, 0)] * symbols.new_symbol_count)
+    columns = {**frames, "symbol": symbol, "symbol_offset": offset}
+    return profile._replace(frames=columns, symbols=symbols.columns(), origins=origins, lines=lines)
+
+
+def loader_of(dsos: list[Dso], options: SymbolOptions) -> SymbolLoader:
+    """Return a loader of symbols of these files, without mappings."""
+    none = np.zeros(0, np.int64)
+    raw = RawColumns(none.astype(np.uint32), none.astype(np.uint16), none, none, none, b"")
+    timeline = TaskTimeline(decode_tasks(raw, none.astype(np.uint64), "<"))
+    timeline.dso_table.dsos[:] = dsos
+    return SymbolLoader(timeline, options)
+
+
+class _Symbols:
+    """The symbols of a profile, extended by new ones; a symbol with the file and name of an existing one is that one."""
+
+    def __init__(self, profile: PortableProfile) -> None:
+        self._columns, self._by_function = profile.symbols, profile.by_function
+        self._files = [(file.short_name, file.kind) for file in profile.dsos]
+        self._first = {file: number for number, file in reversed(list(enumerate(self._files)))}
+        rows = zip(self._columns.dso.tolist(), self._columns.names, self._columns.inlined.tolist(), strict=True)
+        self._numbers: dict[tuple[int, str], int] = {}
+        for number, (dso, name, inlined) in enumerate(rows):
+            if not inlined:
+                self._numbers.setdefault((dso, name), number)
+        self._new: list[tuple[Any, ...]] = []
+
+    @property
+    def new_symbol_count(self) -> int:
+        """The number of new symbols."""
+        return len(self._new)
+
+    def numbers(self, table: SymbolTable, dso: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the numbers of symbols of a file."""
+        dso = self._first[self._files[dso]] if self._by_function else dso
+        present, inverse = np.unique(rows, return_inverse=True)
+        ids = np.array([self._number(table, dso, row) for row in present.tolist()], np.int32)
+        return ids[inverse.ravel()]
+
+    def _number(self, table: SymbolTable, dso: int, row: int) -> int:
+        name = table.name(row)
+        number = self._numbers.setdefault((dso, name), len(self._columns.names) + len(self._new))
+        if number == len(self._columns.names) + len(self._new):
+            columns = table.symbols
+            self._new.append((name, columns.start[row], columns.end[row], dso, 0, False, False, columns.binding[row]))
+        return number
+
+    def columns(self) -> SymbolColumns:
+        """Return the columns of all symbols."""
+        if not self._new:
+            return self._columns
+        old_columns, (names, *new) = self._columns, zip(*self._new, strict=True)
+        columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(_numbers_of(old_columns), new, strict=True))
+        return SymbolColumns([*old_columns.names, *names], *columns)
+
+
+def _numbers_of(symbols: SymbolColumns) -> tuple[NDArray[Any], ...]:
+    return symbols.start, symbols.end, symbols.dso, symbols.twin, symbols.is_data, symbols.inlined, symbols.binding

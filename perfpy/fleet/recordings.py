@@ -11,46 +11,43 @@ from contextlib import ExitStack
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from perfpy.analysis.entries.plan import plan_report
-from perfpy.analysis.filters.conditions import texts
-from perfpy.analysis.filters.sample_filter import SampleFilter
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.analysis.filters import SampleFilter, texts
+from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.report import report_of
-from perfpy.errors import BadPerfDataError, PerfError, UsageError
+from perfpy.errors import BadPerfDataError, PerfError, UsageError, plural
 from perfpy.fleet.folding import Conditions, FoldingRequest, StackOptions, fold_group, merge_groups, restrict_to
-from perfpy.fleet.late_symbols import add_local_symbols
-from perfpy.fleet.many_samples import ManySamples, SharedEvents, joined_columns, own_columns
-from perfpy.fleet.merged_profile import MergedProfile, describe_builds
-from perfpy.fleet.opening import open_recording, read_first
-from perfpy.fleet.portable.profile import RecordingProblem
-from perfpy.fleet.remote import find_urls, is_url, local_name, public_name
-from perfpy.perfdata.recording_folder import main_file
-from perfpy.perfdata.tables_folder import recordings_in
-from perfpy.plurals import plural
+from perfpy.fleet.merging import MergedProfile, add_local_symbols, describe_builds, renumber_event
+from perfpy.fleet.portable_profile import RecordingProblem, event_keys
+from perfpy.fleet.remote import find_urls, is_url, local_name, open_recording, public_name, read_first
+from perfpy.perfdata.preamble import main_file, recordings_in
+from perfpy.perfdata.sample_columns import Samples
 from perfpy.recording import TracepointSamples
-from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.symbols.files.shared_files import SharedFiles
-from perfpy.workers.forked import ForkedWorkers, can_fork
-from perfpy.workers.jobs import available_cores
+from perfpy.symbols.files.debug_files import SharedFiles, SymbolOptions
+from perfpy.workers import ForkedWorkers, available_cores, can_fork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from os import PathLike
     from types import TracebackType
     from typing import Self
 
     from perfpy.analysis.aggregate.scan import Progress
-    from perfpy.analysis.annotation.annotation import Annotation
-    from perfpy.analysis.differences.group_changes import GroupChanges
-    from perfpy.analysis.entries.options import ReportOptions
+    from perfpy.analysis.annotation import Annotation
+    from perfpy.analysis.group_differences import GroupChanges
+    from perfpy.analysis.named_samples import SampleBatch
+    from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.sortkeys.key_texts import MemoryWords
-    from perfpy.analysis.sortkeys.sort_key import Mode
-    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.analysis.sort_key import MemoryWords, Mode
+    from perfpy.analysis.stacks import Stacks
     from perfpy.fleet.folding import FoldedGroup, OptionsOf
-    from perfpy.fleet.portable.profile import PortableProfile
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.fleet.portable_profile import PortableProfile
+    from perfpy.perfdata.events import FileEvent
     from perfpy.recording import Recording
-    from perfpy.views.parquet.export import Exported
+    from perfpy.views.parquet import Exported
+
 
 #: names of recordings: paths, patterns, folders
 Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -219,8 +216,7 @@ class Recordings:
             symbols: where to look for symbols.
             options_of: returns the options of each recording.
         """
-        from perfpy.analysis.entries.layout import ColumnOptions
-        from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
+        from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 
         if options is None:
             keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
@@ -271,8 +267,7 @@ class Recordings:
         >>> changes.before.samples, changes.above()
         (10, [])
         """
-        from perfpy.analysis.entries.layout import ColumnOptions
-        from perfpy.analysis.entries.options import ReportOptions, RowOptions
+        from perfpy.analysis.report.options import ColumnOptions, ReportOptions, RowOptions
         from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
         if options is None:
@@ -289,9 +284,8 @@ class Recordings:
 
         The code is from this machine's files of the same build-ids; the kernel has none.
         """
-        from perfpy.analysis.annotation.annotation import Annotation
-        from perfpy.analysis.entries.layout import ColumnOptions
-        from perfpy.analysis.entries.options import ReportOptions
+        from perfpy.analysis.annotation import Annotation
+        from perfpy.analysis.report.options import ColumnOptions, ReportOptions
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         report_options = report_options.by_address(ColumnOptions(sort="dso,build_id,symbol"))
@@ -308,7 +302,7 @@ class Recordings:
         options_of: OptionsOf | None = None,
     ) -> list[Stacks]:
         """Return the whole stacks of each event of all recordings: like Recording.stacks, without single samples."""
-        from perfpy.analysis.stacks.stack_builder import stacks_of
+        from perfpy.analysis.stacks import stacks_of
 
         stack_options = StackOptions(sample_filter or SampleFilter(), latency, sites)
         options = symbols or self._symbols
@@ -413,10 +407,120 @@ def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str
 
 
 def _memory_words(options: ReportOptions) -> MemoryWords | None:
-    from perfpy.analysis.sortkeys.sort_key import Mode
+    from perfpy.analysis.sort_key import Mode
 
     if options.columns.mode is not Mode.MEMORY:
         return None
-    from perfpy.views.script.texts import memory_text
+    from perfpy.views.script import field_text
 
-    return memory_text
+    return field_text
+
+
+# The samples of many recordings as columns, and the events that they share.
+
+
+#: columns that identify the recording
+_OWN: Final = ("host", "recording")
+
+
+class SharedEvents:
+    """The events of several recordings; events of the same key are one."""
+
+    def __init__(self, recordings: Iterable[Recording]) -> None:
+        self.events: list[FileEvent] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+        for recording in recordings:
+            self.numbers(recording)
+
+    def numbers(self, recording: Recording) -> Any:
+        """Return the number of each event of a recording."""
+        numbers = []
+        for event, key in zip(recording.events, event_keys(recording.events), strict=True):
+            number = self._numbers.setdefault(key, len(self.events))
+            if number == len(self.events):
+                self.events.append(renumber_event(event, number))
+            numbers.append(number)
+        return np.array(numbers, np.int32)
+
+
+class ManySamples(Samples):
+    """The samples of many recordings as columns, one recording after the other, in each in order of delivery.
+
+    "event" indexes the `events` of all; "time" is by each machine's own clock; "host" and "recording" identify the recording.
+    The columns are those that every recording has.
+
+    >>> import perfpy
+    >>> samples = perfpy.open_many(["perf.data", "perf.data"]).samples
+    >>> samples["host"].tolist(), len(samples["ip"]), samples["symbol"][0]
+    (['here', 'here', 'here', 'here', 'here', 'here', 'here', 'here', 'here', 'here'], 10, '[unknown]')
+    """
+
+    def __init__(self, recordings: Iterable[Recording], none_read: Callable[[], str]) -> None:
+        """Set the recordings; none_read: returns the error text if there is no recording."""
+        self._recordings = recordings
+        self._none_read = none_read
+        self._columns: dict[str, Any] = {}
+        self._keys_and_names: tuple[list[str], list[str]] | None = None
+
+    def keys(self) -> list[str]:
+        """Return the names of the kernel's fields."""
+        return self._shared_columns()[0]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns with names."""
+        return self._shared_columns()[1]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys() or name in self.names
+
+    def load(self, names: Collection[str]) -> None:
+        """Read several columns at once: one pass over each file. Raises KeyError for an unknown name."""
+        missing = [name for name in names if name not in self._columns]
+        for name in missing:
+            self.check(name)
+        if not missing:
+            return
+        events, parts = SharedEvents(()), []
+        for recording in self._recordings:
+            own = recording.samples.to_dict(["event", *(name for name in missing if name not in (*_OWN, "event"))])
+            numbers = own["event"]
+            parts.append({**own, "event": events.numbers(recording)[numbers], **own_columns(recording, len(numbers))})
+        self._columns.update({name: column for name, column in joined_columns(parts).items() if name in missing})
+
+    def in_batches(self) -> Iterator[SampleBatch]:
+        """Yield batches of some thousand samples as columns with names; batch["event"] indexes batch.events, those of its recording."""
+        for recording in self._recordings:
+            for batch in recording.samples.in_batches():
+                for name, column in own_columns(recording, len(batch)).items():
+                    batch.add(name, column)
+                yield batch
+
+    def _shared_columns(self) -> tuple[list[str], list[str]]:
+        if self._keys_and_names is None:
+            names_of_each = [(recording.samples.keys(), recording.samples.names) for recording in self._recordings]
+            if not names_of_each:
+                raise PerfError(self._none_read())
+            keys, names = ([name for name in lists[0] if all(name in one for one in lists)] for lists in zip(*names_of_each, strict=True))
+            self._keys_and_names = keys, [*_OWN, *names]
+        return self._keys_and_names
+
+
+def own_columns(recording: Recording, count: int) -> dict[str, Any]:
+    """Return the columns "host" and "recording" of `count` samples."""
+    from perfpy.analysis.report.report import recording_text
+
+    recorded = recording_text(recording.data)
+    return {"host": np.full(count, recorded.host, object), "recording": np.full(count, recorded.path, object)}
+
+
+def joined_columns(parts: Sequence[Any]) -> dict[str, Any]:
+    """Concatenate the columns that all parts have."""
+    join: Callable[[list[Any]], Any]
+    joined: dict[str, Any] = {}
+    for name in parts[0] if parts else ():
+        columns = [part[name] for part in parts if name in part]
+        if len(columns) == len(parts):
+            join = Ragged.concat if isinstance(columns[0], Ragged) else np.concatenate
+            joined[name] = join(columns)
+    return joined

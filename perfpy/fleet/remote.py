@@ -13,19 +13,24 @@ import queue
 import re
 import tempfile
 import threading
+import time
+from contextlib import contextmanager
 from importlib import import_module
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.error import URLError
 from urllib.parse import urlsplit, urlunsplit
 
 from perfpy.errors import BadPerfDataError, PerfError
-from perfpy.fleet.pace import Pace
-from perfpy.workers.forked import ForkedWorkers, can_fork
+from perfpy.recording import Recording
+from perfpy.workers import ForkedWorkers, can_fork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO
 
+    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.untrusted.download import Answer
+
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _HERE: Final = ("file://", "local://")
@@ -213,3 +218,80 @@ def _reason(error: BaseException) -> str:
         return _reason(error.reason) if isinstance(error.reason, BaseException) else str(error.reason)
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text.splitlines()[0]
+
+
+# Time limits for data that arrive slowly or never: a minimal rate, and a timeout for work.
+
+
+ResultT = TypeVar("ResultT")
+
+#: at least 100 KB in each minute
+_LEAST: Final = 100 << 10
+_SECONDS: Final = 60.0
+
+
+class Pace:
+    """The rate of one download, whose first bytes must come within the time limit, too; bytes: received so far."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._counted = 0
+        self._due = time.monotonic() + _SECONDS
+
+    def add(self, size: int) -> None:
+        """Count received bytes."""
+        self.bytes += size
+        if self.bytes >= self._counted + _LEAST:
+            self._counted, self._due = self.bytes, time.monotonic() + _SECONDS
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the limit; at most 0 if it has passed."""
+        return self._due - time.monotonic()
+
+
+def run_with_timeout(work: Callable[[], ResultT], seconds: float) -> ResultT:
+    """Run work in a thread and return its result. Raises TimeoutError after `seconds`; the thread is then abandoned."""
+    answers: queue.SimpleQueue[tuple[ResultT | None, BaseException | None]] = queue.SimpleQueue()
+
+    def do() -> None:
+        try:
+            answers.put((work(), None))
+        except BaseException as error:  # noqa: BLE001  # the caller raises it
+            answers.put((None, error))
+
+    threading.Thread(target=do, daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return answer  # type: ignore[return-value]  # None only if work returns it
+
+
+# Open recordings by path or URL.
+
+
+@contextmanager
+def open_recording(path: str, *, check_owner: bool, symbols: SymbolOptions | None = None) -> Iterator[Recording]:
+    """Open a recording by its path or URL. Raises BadPerfDataError."""
+    fetched = Fetched(path) if is_url(path) else None
+    try:
+        with Recording(cast("BinaryIO", fetched) if fetched else path, check_owner=check_owner, symbols=symbols) as recording:
+            yield recording
+    finally:
+        if fetched:
+            fetched.close()
+
+
+def read_first(paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
+    """Return tell()'s result for the first recording that it accepts. Raises PerfError if none is."""
+    refused: PerfError | None = None
+    for path in paths:
+        try:
+            with open_recording(path, check_owner=check_owner) as recording:
+                return tell(recording)
+        except PerfError as error:
+            if refused is None or (isinstance(refused, BadPerfDataError) and not isinstance(error, BadPerfDataError)):
+                refused = error
+    raise refused or PerfError("no recordings")

@@ -2,27 +2,6 @@
 
 `Kernel` is the protocol that the measuring half uses. The module perfpy.kernel.syscalls implements it; tests bring an implementation in
 memory.
-
-Modules:
-
-    syscalls         perf_event_open(2), its ioctls and prctls
-    system_call      syscall(2) without importing ctypes
-    refusals         errno, request and settings -> KernelRefusedError with a cause and a remedy
-    ring             ring buffers and AUX areas
-    user_page        counts read from a counter's page, without a system call
-    user_code        the machine code for that
-    signals          signals of file descriptors
-    closed_kernel    the kernel of a closed counter
-    procfs           tasks, mappings, namespaces, kernel symbols of /proc
-    thread_states    what threads do at this moment, from /proc
-    sysfs            PMUs: formats, aliases, CPUs
-    schedstat        counters of the scheduler in /proc/schedstat
-    tracefs          tracepoints: systems, ids, formats
-    probe_events     dynamic probes: list, add, remove
-    function_tracer  the function tracers of tracefs: set up, put back
-    hardware         CPUs: their names and topology
-    hwmon            sensors of hardware monitors
-    bpf              BPF programs: loaded ones, and perfpy's own
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import struct
 import sys
 from collections import deque
 from errno import EINVAL, ENOMEM, EOPNOTSUPP, EPERM
-from typing import Final
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.errors import KernelRefusedError, UsageError
@@ -23,6 +22,7 @@ from perfpy.errors import KernelRefusedError, UsageError
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.records import KernelRecord

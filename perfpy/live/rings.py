@@ -8,34 +8,29 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.capture.environment import Environment
-from perfpy.capture.metadata.recorded_features import event_groups
-from perfpy.capture.rings.buffer_sizes import pages_for, roomy_pages
-from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
-from perfpy.capture.rings.sample_attrs import configure_sampling, is_dummy
-from perfpy.capture.rings.sample_counters import SampleCounters
+from perfpy.capture.metadata import Environment, event_groups
+from perfpy.capture.sample_counters import MAX_RATE, SampleCounters, configure_sampling, is_dummy, pages_for, roomy_pages, with_frequency
 from perfpy.capture.targets import ANY, resolve
-from perfpy.capture.unwinding.plain_attrs import plain_attr
+from perfpy.capture.unwinding.process import plain_attr
 from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.refusals import may_measure_kernel, own_status
-from perfpy.perfdata.container.events import FileEvent
+from perfpy.kernel.syscalls import may_measure_kernel, own_status
+from perfpy.perfdata.events import FileEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.off_cpu.limit import SwitchLimit
-    from perfpy.capture.off_cpu.sources import WaitPlan
-    from perfpy.capture.python_frames.sampled_frames import FrameCopier
+    from perfpy.capture.off_cpu import SwitchLimit, WaitPlan
+    from perfpy.capture.python_frames.kernel_frames import FrameCopier
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
-    from perfpy.perfdata.tracepoints.tracing_data import Tracing
+    from perfpy.perfdata.event_format import Tracing
 
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
 _SECOND: Final = 1_000_000_000  # nanoseconds
@@ -89,7 +84,7 @@ class LiveRings:
         events = configure_sampling(_parse(texts, filters), options, target, kernel)
         self.waits: WaitPlan | None = None
         if options.off_cpu.enabled:
-            from perfpy.capture.off_cpu.sources import add_wait_events  # rarely needed
+            from perfpy.capture.off_cpu import add_wait_events  # rarely needed
 
             events, self.waits = add_wait_events(events, options, target, kernel, tell)
         self.counters = counters = self._opened(kernel, events, procfs, workload, tell)
@@ -196,7 +191,7 @@ class LiveRings:
         attrs = [plain_attr(event.attr) if self.options.python else event.attr for event in counters.events]
         if plan is None:
             return counters, attrs
-        from perfpy.capture.off_cpu.sources import TIME_ATTR
+        from perfpy.capture.off_cpu import TIME_ATTR
 
         attrs[plan.time] = TIME_ATTR.copy(inherit=attrs[plan.time].inherit, disabled=attrs[plan.time].disabled)
         rows = [index for index in range(len(attrs)) if index not in plan.hidden]
@@ -212,7 +207,7 @@ class LiveRings:
         tracepoints = [event.event.tracepoint for event in self.counters.events if event.event.tracepoint]
         if not tracepoints:
             return b""
-        from perfpy.capture.metadata.tracing_data import tracing_data  # few views have tracepoints
+        from perfpy.capture.metadata import tracing_data  # few views have tracepoints
         from perfpy.kernel.tracefs import Tracefs
 
         return tracing_data(Tracefs(), tracepoints).encode()
@@ -225,7 +220,7 @@ class LiveRings:
 
 
 def _switch_limit(counters: SampleCounters, plan: WaitPlan, options: RecordOptions, tell: Callable[[str], None]) -> SwitchLimit:
-    from perfpy.capture.off_cpu.limit import SwitchLimit  # rarely needed
+    from perfpy.capture.off_cpu import SwitchLimit  # rarely needed
 
     return SwitchLimit(counters, plan, options.off_cpu.limit, tell)
 
@@ -235,10 +230,10 @@ def _with_python(options: RecordOptions) -> tuple[RecordOptions, FrameCopier | N
 
     Without permission for BPF programs, frames are read the better the sooner.
     """
-    from perfpy.capture.python_frames.choices import complete_options  # rarely needed
-    from perfpy.capture.python_frames.sampled_frames import open_copier
+    from perfpy.capture.python_frames.kernel_frames import open_copier
+    from perfpy.capture.record_options import complete_python_options  # rarely needed
 
-    options = complete_options(options)
+    options = complete_python_options(options)
     copier = open_copier(options.sampling.clockid)
     if copier is None:
         options = options._replace(buffers=options.buffers._replace(no_buffering=True))

@@ -1,6 +1,6 @@
 """Read a perf.data file of any kind: header, events, features, side-band records and samples.
 
-Layout: perfpy.perfdata.container.header and tools/perf/Documentation/perf.data-file-format.txt.
+Layout: perfpy.perfdata.header and tools/perf/Documentation/perf.data-file-format.txt.
 The file is read once for the side-band (on first need) and once for
 each iteration over the samples, a chunk at a time.
 """
@@ -13,12 +13,11 @@ import time
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import cached_property
 from perfpy.errors import BadPerfDataError
-from perfpy.perfdata.container.events import FileEvent, make_events
-from perfpy.perfdata.container.features import Feature, key_of
-from perfpy.perfdata.container.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
-from perfpy.perfdata.container.source import ByteSource, Origin, open_source
-from perfpy.perfdata.file_preamble import read_preamble
-from perfpy.perfdata.recording_folder import MAIN_FILE, main_file
+from perfpy.perfdata.events import FileEvent, make_events
+from perfpy.perfdata.features import Feature, key_of
+from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
+from perfpy.perfdata.preamble import MAIN_FILE, main_file, read_preamble
+from perfpy.perfdata.source import ByteSource, Origin, open_source
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -31,18 +30,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
-    from perfpy.abi.samples.decoding import SampleLayout
-    from perfpy.perfdata.container.kept_files import KeptFiles
-    from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
-    from perfpy.perfdata.records.delivery.keys import KeyedSamples
-    from perfpy.perfdata.records.delivery.order import EqualTimes
-    from perfpy.perfdata.records.delivery.spans import Span
-    from perfpy.perfdata.records.raw_records import RawRecord
-    from perfpy.perfdata.records.record_index import RecordIndex
+    from perfpy.abi.sample_decoding import SampleLayout
+    from perfpy.perfdata.event_format import Tracing
+    from perfpy.perfdata.kept_files import KeptFiles
+    from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, RecordIndex, StoredBatch
+    from perfpy.perfdata.records.delivery import EqualTimes, KeyedSamples, RawRecord, Span
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.thread_rates import ThreadRates
-    from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
 _THREAD_FILES = "data."  # followed by a number
 KERNEL_FOLDER = "kcore_dir"  #: in the folder of a recording with --kcore
@@ -57,7 +52,7 @@ class PerfData:
         header: FileHeader or PipeHeader.
         data: the section of its records.
         events: in the file's order.
-        features: name of the feature ("hostname", "build_id" ...) -> value (perfpy.perfdata.container.features).
+        features: name of the feature ("hostname", "build_id" ...) -> value (perfpy.perfdata.features).
         feature_sections: number -> section, unknown features included.
         attr_records: of a pipe, the HEADER_ATTR record of each event, header included.
         warnings: one line for each skipped part; grows while the file is read.
@@ -190,7 +185,7 @@ class PerfData:
         records = list(infos)
         if not records:
             return False
-        from perfpy.abi.perf_records.auxtrace_records import is_pmcu  # few recordings have any
+        from perfpy.abi.perf_records import is_pmcu  # few recordings have any
 
         names = {mapping.type: mapping.name for mapping in self.features.get(key_of(Feature.PMU_MAPPINGS), ())}
         return any(is_pmcu(raw.body, self.endian, names) for raw in records)
@@ -212,7 +207,7 @@ class PerfData:
         if section is None:
             return None
         # loaded here because only recordings of tracepoints need it
-        from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
+        from perfpy.perfdata.event_format import Tracing, decode_tracing
 
         try:
             return Tracing(decode_tracing(section), self._warn)
@@ -224,7 +219,7 @@ class PerfData:
     def kept_files(self) -> KeptFiles | None:
         """The files kept in the recording (record --jit); None if there are none."""
         # loaded here because only symbols need it
-        from perfpy.perfdata.container.kept_files import KEPT_FILES, KeptFiles
+        from perfpy.perfdata.kept_files import KEPT_FILES, KeptFiles
 
         section = self.feature_sections.get(KEPT_FILES)
         if section is None or not section.size or section.end > self._source.size:
@@ -300,7 +295,7 @@ class PerfData:
     def equal_times(self) -> EqualTimes:
         """The order of samples and side-band records of the same time."""
         # loaded here because headers need no numpy
-        from perfpy.perfdata.records.delivery.order import EqualTimes
+        from perfpy.perfdata.records.delivery import EqualTimes
 
         raw = self.record_index.raw.rows
         return EqualTimes(raw["key"], raw["time"], raw["offset"])
@@ -319,7 +314,7 @@ class PerfData:
         the others. Memory is bounded by the disorder of the file, not by its size.
 
         Args:
-            fields: names of columns (perfpy.abi.samples.decoding); None for all.
+            fields: names of columns (perfpy.abi.sample_decoding); None for all.
             more: computes further columns, from fields that need not be among `fields`.
         """
         return self.records.batches(self._read(fields, more), self._change(fields, more))

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
-    from perfpy.abi.samples.decoding import SampleLayout
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.abi.sample_decoding import SampleLayout
+    from perfpy.perfdata.event_format import Tracing
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns, StoredBatch
-    from perfpy.perfdata.records.delivery.keys import KeyedSamples
+    from perfpy.perfdata.records.delivery import KeyedSamples
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.thread_rates import ThreadRates
-    from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
 
 class SourceHeader(Protocol):
@@ -34,7 +34,7 @@ class SourceHeader(Protocol):
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """The header's features of the machine and the recorder, by name (perfpy.perfdata.container.features)."""
+        """The header's features of the machine and the recorder, by name (perfpy.perfdata.features)."""
 
     @property
     def tracing(self) -> Tracing | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -14,21 +15,25 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
-from perfpy.abi.samples.rows import encode_rows, written_attr
+from perfpy.abi.sample_encoding import encode_rows, written_attr
 from perfpy.errors import BadPerfDataError, PerfError
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
-from perfpy.perfdata.copied_features import features_of
+from perfpy.perfdata.features import FEATURE_NAMES, Feature, encode_feature, key_of
+from perfpy.perfdata.kept_files import KEPT_FILES
 from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.writer import FileWriter, WrittenEvent
 from perfpy.untrusted.destinations import create_new
+from perfpy.untrusted.expansion import ExpansionError, column_chunks, memory_of
+from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.columns import Columns
+    from perfpy.abi.framing import HeaderBuildId
+
 
 _NOT_KEPT: Final = Feature.AUXTRACE
 _LEFT_OUT: Final = frozenset((
@@ -130,3 +135,93 @@ def _in_order(parts: list[Ragged], rows: list[Any]) -> Ragged:
     position = np.empty(sum(map(len, rows)), np.int64)
     position[np.concatenate(rows)] = np.arange(len(position))
     return Ragged.concat(parts).take(position)
+
+
+# Open Parquet files of untrusted origin, if their contents fit a memory limit. Needs pyarrow.
+
+
+_NUMBER: Final = 8
+#: bytes in memory for each byte of the file; recordings reach 14, symbols as rows of objects 80
+_RATIO: Final = 500
+_SMALL: Final = 64 << 20
+_FOOTER: Final = 16 << 20  # bytes of a string, and elements of a list, in the footer
+
+
+@contextmanager
+def open_table(path: str, columns: Collection[str] | None = None, *, width: int = _NUMBER, most: int | None = None) -> Iterator[Any]:
+    """Open a Parquet file for reading.
+
+    Strings and bytes come dictionary-encoded; the caller bounds what their repetition costs.
+
+    Args:
+        path: of the file.
+        columns: to be read; None for all.
+        width: bytes in memory per value.
+        most: limit of bytes in memory, below the limit that the file's size gives.
+
+    Raises ExpansionError if the columns would exceed the limit.
+    """
+    import pyarrow.parquet
+
+    with open_regular(path) as file:
+        limits = {"thrift_string_size_limit": _FOOTER, "thrift_container_size_limit": _FOOTER}
+        footer = pyarrow.parquet.ParquetFile(file, **limits).metadata
+        allowed = max(_SMALL, os.fstat(file.fileno()).st_size * _RATIO)
+        needed = _needed_size(file, footer, columns, width)
+        if needed > (allowed if most is None else min(allowed, most)):
+            raise ExpansionError(f"{path} would become {needed:,} bytes")
+        repeated = [one.name for one in footer.schema.to_arrow_schema() if _is_repeated(one.type)]
+        with pyarrow.parquet.ParquetFile(file, metadata=footer, read_dictionary=repeated, **limits) as table:
+            yield table
+
+
+def damage_of_tables() -> tuple[type[Exception], ...]:
+    """Return what reading a damaged table raises: pyarrow believes much of what a file says."""
+    import pyarrow
+
+    return (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError, TypeError, AttributeError)
+
+
+def damaged_table(path: str, error: Exception) -> BadPerfDataError:
+    """Return the error for a table that perfpy cannot read."""
+    reason = (str(error).splitlines() or ["damaged"])[0]
+    return BadPerfDataError(path, f"not a table exported by perfpy: {reason}", remedy="export the recordings again")
+
+
+def _is_repeated(kind: Any) -> bool:
+    import pyarrow
+
+    return bool(pyarrow.types.is_binary(kind) or pyarrow.types.is_string(kind))
+
+
+def _needed_size(file: BinaryIO, footer: Any, columns: Collection[str] | None, width: int) -> int:
+    total = 0
+    for chunk in column_chunks(file, footer.num_columns):
+        if chunk.values and (columns is None or chunk.name in columns):  # pages of other columns are never read
+            total += memory_of(file, chunk.start, chunk.size, max(width, footer.schema.column(chunk.number).length))
+    return total
+
+
+# Encode the features of a recording as sections of another file derived from it.
+
+
+_OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # encoded separately; not true of the new file
+
+
+def features_of(data: PerfData, build_ids: Collection[HeaderBuildId] | None = None) -> dict[int, bytes]:
+    """Return the sections of all known features, by number.
+
+    build_ids: replace the recording's own, if given.
+    """
+    features: dict[int, bytes] = {
+        feature: encode_feature(feature, data.features[key_of(feature)], data.endian)
+        for feature in FEATURE_NAMES
+        if key_of(feature) in data.features and feature not in _OWN_FEATURES
+    }
+    if key_of(Feature.TRACING_DATA) in data.features:
+        features[Feature.TRACING_DATA] = data.features[key_of(Feature.TRACING_DATA)]
+    if KEPT_FILES in data.feature_sections:
+        features[KEPT_FILES] = data.section(KEPT_FILES)
+    if build_ids is not None:
+        features[Feature.BUILD_ID] = encode_feature(Feature.BUILD_ID, tuple(build_ids), data.endian)
+    return features

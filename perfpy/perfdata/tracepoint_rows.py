@@ -7,29 +7,32 @@ at the end. Rows come in order of delivery; `order` is the position among all sa
 
 from __future__ import annotations
 
+import itertools
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, Slices, rows_where
+from perfpy.abi.columns import Columns, Ragged, Slices, rows_where, slices_index
 from perfpy.abi.flags import PerfType
-from perfpy.perfdata.records.delivery.sample_order import OrderCollector
-from perfpy.perfdata.records.raw_data import raw_in_place, raw_of_column
-from perfpy.perfdata.tracepoints.field_columns import bytes_at, field_column
+from perfpy.errors import UsageError
+from perfpy.perfdata.records.batches import StoredBatch
+from perfpy.perfdata.records.delivery import delivery_order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.abi.samples.decoding import SampleLayout
-    from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.records.chunk import Chunk
-    from perfpy.perfdata.records.delivery.keys import KeyedSamples
-    from perfpy.perfdata.records.delivery.sample_order import SampleOrder
-    from perfpy.perfdata.records.raw_data import RawData
+    from perfpy.abi.sample_decoding import SampleLayout
+    from perfpy.perfdata.event_format import EventFormat, TraceField
+    from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.delivery import KeyedSamples
+    from perfpy.perfdata.records.stream import Chunk
     from perfpy.perfdata.sample_source import SampleSource
-    from perfpy.perfdata.tracepoints.event_format import TraceField
+
 
 TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
@@ -308,3 +311,296 @@ def _taken(column: Any, rows: NDArray[np.integer[Any]]) -> Any:
     if isinstance(column, Ragged):
         return column.take(rows)
     return _zeros(len(rows)) if column.ndim == 1 and column.strides == (0,) else column[rows]
+
+
+# Decode tracepoints' raw data into a column per field.
+#
+# Layout: the format's field lines; a dynamic field
+# holds { u16 offset, u16 length } of its data, counted from the record's start
+# (__data_loc) or from the field's own end (__rel_loc).
+
+
+_NUMBERS: Final = (1, 2, 4, 8)
+
+
+def trace_columns(form: EventFormat, raw: Ragged, endian: str = "<") -> dict[str, Any]:
+    """Return field name -> column, common fields ("common_pid" ...) included.
+
+    Numbers come as integers of the field's size and sign, arrays of numbers as two dimensions, strings
+    as an object array of str, other dynamic data as a Ragged of bytes. Values
+    beyond a row's end are 0 or empty.
+
+    Args:
+        form: the tracepoint's format.
+        raw: uint8 rows.
+        endian: the recorded machine's.
+    """
+    return {field.name: field_column(field, raw, endian) for field in (*form.common_fields, *form.fields)}
+
+
+def field_column(field: TraceField, raw: Ragged, endian: str) -> Any:
+    """Return the column of one field; see trace_columns."""
+    if field.is_dynamic:
+        data = _dynamic(field, raw, endian)
+        return _texts(data) if "char" in field.type else data
+    if field.is_array:
+        size = field.element_size or 1
+        if field.is_string or size not in _NUMBERS:
+            return _texts(_fixed_bytes(field, raw)) if field.is_string else _fixed_bytes(field, raw)
+        count = max(field.size // size, 0)
+        return bytes_at(raw, field.offset, count * size).view(_dtype(field, size, endian)).astype(_dtype(field, size, "="))
+    if field.size in _NUMBERS:
+        return (
+            bytes_at(raw, field.offset, field.size).view(_dtype(field, field.size, endian)).ravel().astype(_dtype(field, field.size, "="))
+        )
+    return _fixed_bytes(field, raw)
+
+
+def _dtype(field: TraceField, size: int, endian: str) -> np.dtype[Any]:
+    return np.dtype(f"{endian}{'i' if field.is_signed else 'u'}{size}")
+
+
+def bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
+    """Return (rows, size) bytes from `offset` on in each row; 0 beyond its end."""
+    positions = (raw.offsets[:-1] + offset)[:, None] + np.arange(size)
+    inside = positions < raw.offsets[1:, None]
+    if not len(raw.values):
+        return np.zeros(positions.shape, np.uint8)
+    return np.where(inside, raw.values[np.where(inside, positions, 0)], np.uint8(0))
+
+
+def _fixed_bytes(field: TraceField, raw: Ragged) -> Ragged:
+    """Return the bytes of a field at a fixed offset; size 0 means the rest of the row."""
+    starts = np.minimum(raw.offsets[:-1] + field.offset, raw.offsets[1:])
+    ends = np.minimum(starts + field.size, raw.offsets[1:]) if field.size else raw.offsets[1:]
+    return _rows(raw, starts, ends)
+
+
+def _dynamic(field: TraceField, raw: Ragged, endian: str) -> Ragged:
+    """Return the bytes that a dynamic field refers to."""
+    word = bytes_at(raw, field.offset, 4).view(endian + "u4").ravel().astype(np.int64)
+    base = raw.offsets[:-1] + (field.offset + field.size if field.is_relative else 0)
+    starts = np.minimum(base + (word & 0xFFFF), raw.offsets[1:])
+    return _rows(raw, starts, np.minimum(starts + (word >> 16), raw.offsets[1:]))
+
+
+def _rows(raw: Ragged, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Ragged:
+    index, offsets = slices_index(starts, ends - starts)
+    return Ragged(raw.values[index], offsets)
+
+
+def _texts(data: Ragged) -> NDArray[Any]:
+    """Return each row up to its first NUL, as str."""
+    whole, offsets = data.values.tobytes(), data.offsets.tolist()
+    rows = (whole[start:end].split(b"\0", 1)[0] for start, end in itertools.pairwise(offsets))
+    texts = np.empty(len(data), object)
+    texts[:] = [row.decode("utf-8", "surrogateescape") for row in rows]
+    return texts
+
+
+# The order of delivery of all samples of a source, collected chunk by chunk while they are read.
+
+
+_WORD_BITS: Final = 64
+_FEW_RUNS: Final = 256  # of ascending keys; up to this number merging the runs is faster than sorting
+
+
+class SampleOrder(NamedTuple):
+    """The samples of a source in order of delivery.
+
+    Attributes:
+        arrival: the position of each sample in the order of the source; None if both orders are the same.
+        key: uint64[n], settled delivery keys.
+        time: int64[n], nanoseconds.
+    """
+
+    arrival: NDArray[np.integer[Any]] | None
+    key: NDArray[np.uint64]
+    time: NDArray[np.int64]
+
+
+class OrderCollector:
+    """The keys and times of the samples read so far."""
+
+    def __init__(self) -> None:
+        self._keys: list[NDArray[np.uint64]] = []
+        self._late: dict[int, NDArray[np.uint64]] = {}  # the times of chunks whose keys differ from them
+        self._offsets: list[tuple[NDArray[np.integer[Any]], int | NDArray[np.int64]]] = []
+        self.count = 0
+
+    def add(self, samples: KeyedSamples) -> None:
+        """Add the samples of the next chunk."""
+        chunk = samples.chunk
+        if samples.keys is not samples.times and not np.array_equal(samples.keys, samples.times):
+            self._late[len(self._keys)] = samples.times
+        self._keys.append(samples.keys)
+        self._offsets.append((chunk.starts.astype(np.uint32), chunk.shift))  # a chunk has less than 4 GB
+        self.count += len(samples.keys)
+
+    def order(self, settle: Callable[[StoredBatch], NDArray[np.uint64]]) -> SampleOrder:
+        """Return the order of all samples, and forget them. settle: returns the settled keys of a batch."""
+        keys = self._keys
+        times = [self._late.get(number, key) for number, key in enumerate(keys)]
+        settled = [
+            settle(StoredBatch(Columns(len(key)), np.zeros(0, np.int32), key, time, starts.astype(np.int64) + shift))
+            for key, time, (starts, shift) in zip(keys, times, self._offsets, strict=True)
+        ]
+        self._offsets.clear()
+        if keys and not self._late and all(new is old for new, old in zip(settled, keys, strict=True)):
+            times.clear()
+            settled.clear()
+            return _order_by_time(keys)
+        key, time, final = _joined_order(keys), _joined_order(times), _joined_order(settled)
+        rows = delivery_order(key, time)
+        if rows is None:
+            return SampleOrder(None, final, time.view(np.int64))
+        return SampleOrder(rows, final[rows], time[rows].view(np.int64))
+
+
+def _joined_order(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.uint64)])
+
+
+def _order_by_time(parts: list[NDArray[np.uint64]]) -> SampleOrder:
+    """Return the order of samples whose keys are their times; empties `parts`. Sorting numbers is faster than sorting indexes."""
+    descents = sum(int(np.count_nonzero(part[1:] < part[:-1])) for part in parts)
+    filled = [part for part in parts if len(part)]
+    descents += sum(int(after[0] < before[-1]) for before, after in pairwise(filled))
+    count = sum(map(len, filled))
+    lowest = min((int(part.min()) for part in filled), default=0)
+    highest = max((int(part.max()) for part in filled), default=0)
+    bits = count.bit_length()
+    is_narrow = (highest - lowest).bit_length() + bits <= _WORD_BITS
+    if not descents or not is_narrow:
+        key = _joined_order(parts)
+        rows = np.argsort(key, kind="stable") if descents else None
+        key = key if rows is None else key[rows]
+        return SampleOrder(rows, key, key.view(np.int64))
+    packed = np.empty(count, np.uint64)
+    begin = 0
+    for part in filled:
+        rows_of_part = packed[begin : begin + len(part)]
+        np.subtract(part, np.uint64(lowest), out=rows_of_part)
+        rows_of_part <<= np.uint64(bits)
+        rows_of_part |= np.arange(begin, begin + len(part), dtype=np.uint64)
+        begin += len(part)
+    parts.clear()
+    filled.clear()
+    packed.sort(kind="stable" if descents < _FEW_RUNS else None)
+    arrival: NDArray[np.integer[Any]] = (packed & np.uint64((1 << bits) - 1)).astype(np.int32 if count < _INT32_END else np.int64)
+    packed >>= np.uint64(bits)
+    packed += np.uint64(lowest)
+    return SampleOrder(arrival, packed, packed.view(np.int64))
+
+
+# The raw data of a chunk's samples where they lie in the buffer.
+#
+# Layout: u32 size; char data[size] in a SAMPLE record (perfpy.abi.sample_decoding). Raw data begin 4 bytes after a multiple of 8, so the
+# buffer is read as 32-bit words.
+
+
+class RawData(NamedTuple):
+    """Raw data of samples as 32-bit words, valid as long as the buffer.
+
+    Attributes:
+        words: uint32, the buffer, in the recording's byte order.
+        begins: int64[n], the first word of each sample's raw data.
+        shortest: the number of bytes that all samples have at least.
+        lengths: int64[n], bytes.
+    """
+
+    words: NDArray[np.uint32]
+    begins: NDArray[np.int64]
+    shortest: int
+    lengths: NDArray[np.int64]
+
+    def has(self, field: TraceField) -> bool:
+        """Whether `numbers` can read the field."""
+        is_number = not field.is_array and not field.is_dynamic and field.size in (_HALF, 2 * _HALF)
+        return is_number and not field.offset % _HALF
+
+    def numbers(self, field: TraceField) -> NDArray[Any]:
+        """Return the field of each sample: int32[n], int64[n] for unsigned and longer ones, uint64[n]; 0 where the data are too short."""
+        if field.offset + field.size > self.shortest:
+            return self._numbers_inside(field)
+        index = self.begins + (field.offset >> 2)
+        low = self.words.take(index)
+        if field.size == _HALF:
+            return _signed(low, is_signed=field.is_signed)
+        index += 1
+        return self._joined(low, self.words.take(index), is_signed=field.is_signed)
+
+    def _numbers_inside(self, field: TraceField) -> NDArray[Any]:
+        """Read the samples whose data are long enough."""
+        is_inside = self.lengths >= field.offset + field.size
+        some = self._replace(begins=self.begins[is_inside], shortest=field.offset + field.size).numbers(field)
+        column = np.zeros(len(self.begins), some.dtype)
+        column[is_inside] = some
+        return column
+
+    def _joined(self, first: NDArray[np.uint32], second: NDArray[np.uint32], *, is_signed: bool) -> NDArray[Any]:
+        """Return 64-bit numbers from their halves in memory order."""
+        low, high = (first, second) if self.words.dtype.newbyteorder("<") == self.words.dtype else (second, first)
+        numbers: NDArray[np.uint64] = high.astype(np.uint64)
+        numbers <<= np.uint64(32)
+        numbers |= low
+        return numbers.view(np.int64) if is_signed else numbers
+
+    def gather(self) -> Ragged:
+        """Return a copy of the raw data."""
+        return Slices(self.words.view(np.uint8), self.begins << 2, self.lengths).gather()
+
+
+def _signed(column: NDArray[np.uint32], *, is_signed: bool) -> NDArray[Any]:
+    native = column.astype(np.uint32, copy=False)
+    return native.view(np.int32) if is_signed else native.astype(np.int64)
+
+
+def raw_in_place(samples: Chunk, layout: SampleLayout) -> RawData | None:
+    """Return the raw data of samples of one layout; None if their position varies, or if a sample is too short for them."""
+    word = layout.raw_word
+    if word is None or not len(samples) or samples.data.ctypes.data & 7:
+        return None
+    words = samples.data[: len(samples.data) & ~7].view(samples.endian + "u4")
+    sizes = samples.sizes
+    if (word + 1) << 3 > int(sizes.min()):
+        return None
+    begins = (samples.starts >> 2) + 2 * word
+    lengths = words.take(begins).astype(np.int64)
+    begins += 1
+    shortest, before = int(lengths.min()), (word << 3) + _HALF
+    if before + int(lengths.max()) > int(sizes.min()) and bool((before + lengths > sizes).any()):
+        return None
+    return RawData(words, begins, shortest, lengths)
+
+
+def raw_of_column(raw: Ragged | Slices, endian: str) -> RawData | None:
+    """Return the raw data of a decoded column; None if they are not aligned to 32-bit words."""
+    if isinstance(raw, Slices):
+        data, begins, lengths = raw.words, raw.starts, raw.lengths
+    else:
+        data, begins, lengths = raw.values, raw.offsets[:-1], raw.lengths
+    if data.itemsize != 1 or int(np.bitwise_or.reduce(begins, initial=0)) & (_HALF - 1):
+        return None
+    shortest = int(lengths.min()) if len(lengths) else 0
+    return RawData(data[: len(data) & -_HALF].view(endian + "u4"), begins >> 2, shortest, lengths)
+
+
+# All samples of one tracepoint: their columns, and one column per field of the tracepoint.
+
+
+def tracepoint_samples(data: PerfData, name: str, batches: Iterable[Batch]) -> tuple[Columns, dict[str, Any]]:
+    """Return the samples' columns without the raw one, and the tracepoint's fields as columns.
+
+    Raises UsageError if the recording has no format of the tracepoint.
+    """
+    event = next((event for event in data.events if event.name == name and event.attr.type == PerfType.TRACEPOINT), None)
+    if event is None or data.tracing is None or event.attr.config not in data.tracing.formats:
+        names = ", ".join(event.name for event in data.events if event.tracepoint) or "none"
+        raise UsageError(f"no tracepoint {name!r} with known fields in {data.path}; its tracepoints: {names}")
+    parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in batches]
+    samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.records.no_samples()])
+    raw = samples.pop("raw", None)
+    if raw is None:
+        raise UsageError(f"the samples of {name!r} in {data.path} have no raw data, and so no fields")
+    return samples, trace_columns(data.tracing.formats[event.attr.config], raw, data.tracing.endian)

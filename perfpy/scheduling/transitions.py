@@ -15,13 +15,13 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, NATIVE_ENDIAN, RecordType
-from perfpy.abi.waits import READY, STATE_BITS, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
+from perfpy.abi.recorded_marks import READY, STATE_BITS, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
-    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.perfdata.records.stream import Chunk
 
 # Kinds of transitions. Rows of one thread and time are sorted by kind.
 STACK: Final = 0  #: a sample of the callchain of a thread that leaves its CPU
@@ -38,7 +38,10 @@ TRANSITION: Final = np.dtype(
         ("time", "u8"),  # nanoseconds, on the clock of the recording
         ("kind", "u1"),  # STACK, OUT, WOKEN, IN or END
         ("cpu", "i4"),  # where the record was written
-        ("detail", "u8"),  # of STACK and OUT the letter of the state; of WOKEN: waker's tid | note << NOTE_SHIFT (perfpy.abi.waits)
+        (
+            "detail",
+            "u8",
+        ),  # of STACK and OUT the letter of the state; of WOKEN: waker's tid | note << NOTE_SHIFT (perfpy.abi.recorded_marks)
         ("stack", "i8"),  # index of its callchain in Transitions.stacks; -1: none
     ]
 )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfpy.symbols.files.debug_files import DsoFiles, SymbolOptions
-from perfpy.symbols.frame_table import FrameTable, SymbolNames
-from perfpy.symbols.providers.missing_symbols import MissingSymbols, advice
-from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.symbols.quality_notes import MissingSymbols, advice
+from perfpy.symbols.symbolizer import FrameTable, Symbolizer, SymbolNames
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.frame_table import Ids, LineColumns
     from perfpy.symbols.loader import SymbolLoader
+    from perfpy.symbols.symbolizer import Ids, LineColumns
 
 
 class SymbolColumns(NamedTuple):

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from perfpy.perfdata.container.kept_files import DEBUG_FILE
-from perfpy.symbols.caches import column_files, elf_cache
-from perfpy.symbols.caches.symbol_cache import SymbolCache
+from perfpy.perfdata.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import debug_files, elf_symbols
-from perfpy.symbols.files.compressed_files import read_mini_debug_info
-from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
+from perfpy.symbols.files import debug_files, elf_symbols, symbol_cache
+from perfpy.symbols.files.elf import DAMAGE, ElfFile, read_mini_debug_info, reason_of
+from perfpy.symbols.files.symbol_cache import SymbolCache
+from perfpy.symbols.kernel_symbols import KernelSymbols
 from perfpy.symbols.mapped_names import KERNEL_NAME
-from perfpy.symbols.providers.kernel_symbols import KernelSymbols
-from perfpy.symbols.providers.missing_symbols import RefusedFile, UnreadableFile
+from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
 from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owners
@@ -25,10 +23,9 @@ from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owne
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files import debuginfod
-    from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.symbols.files.shared_files import SharedFiles
-    from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.symbols.files.debug_files import SharedFiles, SymbolOptions
 
 _LARGE_MAP: Final = 4 << 20  # bytes
 
@@ -85,7 +82,7 @@ class SymbolLoader:
         self._kernel_dsos = 0  # dsos that follow() has checked
         self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
         self._module_code: dict[int, tuple[ElfFile, int] | None] = {}
-        self._cache = SymbolCache(column_files.folder("symbols")) if options.cache else None
+        self._cache = SymbolCache(symbol_cache.folder("symbols")) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
         self.demangle: Demangle = demangle if options.demangle else plain
 
@@ -121,7 +118,7 @@ class SymbolLoader:
     def module_image(self, number: int) -> tuple[ElfFile, int] | None:
         """Return the file with a module's debug information and the offset of its frames, None if missing."""
         if number not in self._module_images:
-            from perfpy.symbols.files.module_files import find_debug_module  # few recordings need it
+            from perfpy.symbols.files.debug_files import find_debug_module  # few recordings need it
 
             self._module_images[number] = find_debug_module(self._dsos[number], self._options.root)
         return self._module_images[number]
@@ -129,7 +126,7 @@ class SymbolLoader:
     def module_code(self, number: int) -> tuple[ElfFile, int] | None:
         """Return the file with a module's code and the offset of its frames, None if missing."""
         if number not in self._module_code:
-            from perfpy.symbols.files.module_files import find_module_code  # few recordings need it
+            from perfpy.symbols.files.debug_files import find_module_code  # few recordings need it
 
             self._module_code[number] = find_module_code(self._dsos[number], self._options.root)
         return self._module_code[number]
@@ -200,7 +197,7 @@ class SymbolLoader:
         return files
 
     def _crc_of(self, file: ElfFile) -> int:
-        return elf_cache.crc_of(file, self._cache)
+        return symbol_cache.crc_of(file, self._cache)
 
     def found_files(self) -> dict[int, debug_files.DsoFiles]:
         """Return the results of files() so far, by Dso."""
@@ -267,11 +264,11 @@ class SymbolLoader:
         assert files.runtime is not None
         mini = None if elf_symbols.has_symtab(files.symbols) else read_mini_debug_info(files.runtime)
         cache = None if files.origin == debug_files.KEPT else self._cache  # the cache identifies files by their paths
-        symbols = elf_cache.symbols_of(files.symbols, files.runtime, cache)
+        symbols = symbol_cache.symbols_of(files.symbols, files.runtime, cache)
         return elf_symbols.table_of(symbols, files.runtime, self.demangle, mini)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
-        from perfpy.symbols.providers import perf_map
+        from perfpy.symbols import perf_map
 
         self._looked[number] = looked = []
         room = perf_map.MOST_FUNCTIONS - sum(len(table) for table in self._tables.values() if isinstance(table, perf_map.MapTable))
@@ -300,12 +297,12 @@ class SymbolLoader:
 
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None, int]]:
         """Yield possible perf maps: (path, allowed owners, pid). Anyone can write to /tmp, but not to symfs."""
-        from perfpy.symbols.files import live_process
+        from perfpy.symbols import mapped_names
 
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted_file_owners() if pid is None else process_files.trusted_owners(pid)
         with contextlib.suppress(paths.UnsafeNameError):
-            map_paths = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
+            map_paths = [paths.below("", dso.name)] if pid is None else mapped_names.perf_map_paths(pid)
             yield from ((path, owners, pid or 0) for path in map_paths)
             if self._options.root:
                 yield paths.below(self._options.root, dso.name), None, 0

@@ -6,10 +6,20 @@ the kernel.
 
 from __future__ import annotations
 
-from typing import Final
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_KERNEL
+from perfpy.untrusted import paths
+from perfpy.untrusted.files import is_file
+from perfpy.untrusted.identified_file import root_of
 from perfpy.untrusted.paths import perf_map
+from perfpy.untrusted.process_files import is_younger, map_lines, status_numbers, status_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 
 KERNEL_NAME: Final = "[kernel.kallsyms]"
 GUEST_KERNEL_NAME: Final = "[guest.kernel.kallsyms]"
@@ -57,3 +67,89 @@ def is_move_target(path: str) -> bool:
 def shown_name(name: str, pid: int, flags: int, *, executable: bool) -> str:
     """Return the name of a mapping: its file, or for generated code the perf map of its process."""
     return perf_map(pid) if executable and is_memory(name, flags) else name
+
+
+# Paths below /proc to files of running processes: deleted programs, memfds, files of containers.
+#
+# Empty without /proc, or if the process has ended.
+
+
+DELETED: Final = " (deleted)"
+
+
+def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
+    """Yield paths through which running processes reach a file that they mapped by this name: their root, or their mappings."""
+    for pid in sorted(pids):
+        mapping = _first_mapping(pid, path)
+        if not mapping:
+            continue  # ended, or another process with the same pid
+        if not path.endswith(DELETED):
+            with contextlib.suppress(paths.UnsafeNameError):
+                yield paths.in_process(pid, path)
+        yield from _mapped_file(pid, mapping, (root_of(pid) or "") + path)
+
+
+def perf_map_paths(pid: int) -> Iterator[str]:
+    """Yield possible paths of a process's perf map: in its /tmp, by the pid in its namespace, or in ours."""
+    inner = innermost_pid(pid)
+    if inner and (other_root(pid) or (inner != pid and is_younger(paths.perf_map(inner), pid))):
+        yield paths.in_process(pid, paths.perf_map(inner))
+    yield paths.perf_map(pid)
+
+
+def seen_by(pid: int, path: str) -> str:
+    """Return the path of a file that a process knows by `path`: below its root if it has another one.
+
+    If there is no such file, the pid may belong to another process.
+    """
+    if other_root(pid):
+        with contextlib.suppress(paths.UnsafeNameError):
+            inside = paths.in_process(pid, path)
+            return inside if is_file(inside) else path
+    return path
+
+
+def _first_mapping(pid: int, path: str) -> str:
+    """Return the first mapping of a file by its name in map_files, "" if there is none. maps has paths below our root.
+
+    Listing map_files takes seconds if a process has tens of thousands of mappings, which maps does not.
+    """
+    needle = os.fsencode(f" {root_of(pid) or ''}{path}")
+    try:
+        line = next((line for line in map_lines(pid) if line.endswith(needle)), b"")
+        return "-".join(f"{int(address, 16):x}" for address in line.split(b" ", 1)[0].split(b"-")) if line else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _mapped_file(pid: int, mapping: str, path: str) -> Iterator[str]:
+    for link in (f"/proc/{pid}/exe", f"/proc/{pid}/map_files/{mapping}"):
+        try:
+            if os.readlink(link) == path:
+                yield link
+                return
+        except OSError:
+            continue
+
+
+def innermost_pid(pid: int) -> int:
+    """Return a process's pid in its innermost namespace, 0 if it has ended."""
+    numbers = status_numbers(pid, "NStgid:")
+    return int(numbers[-1]) if numbers else 0
+
+
+def innermost_tid(pid: int, tid: int) -> int:
+    """Return a thread's id in its innermost namespace, 0 if it has ended."""
+    numbers = status_numbers(pid, "NSpid:", tid)
+    return int(numbers[-1]) if numbers else 0
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a running process has a handler for a signal."""
+    words = status_words(pid, "SigCgt:")
+    return bool(words) and bool(int(words[0], 16) >> (number - 1) & 1)
+
+
+def other_root(pid: int) -> bool:
+    """Whether a process runs among other mounts, as in a container, or below chroot."""
+    return root_of(pid) != ""

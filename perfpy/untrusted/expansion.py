@@ -6,12 +6,15 @@ that exceeds the limit. Formats: RFC 1950, 1952 and 8878, and the .xz file forma
 
 from __future__ import annotations
 
+import os
+import struct
 import sys
-from typing import TYPE_CHECKING
+import tarfile
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, BinaryIO, Final, Protocol
+    from typing import Protocol
 
     class _Decompressor(Protocol):
         """The common interface of the decompressors of lzma, zstd and (wrapped) zlib."""
@@ -163,3 +166,285 @@ def _decompressor(kind: str, limit: int) -> tuple[_Decompressor, type[Exception]
     least, most = _ZSTD_WINDOW_LOG
     window_log = min(max(limit.bit_length(), least), most)
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log}), zstd.ZstdError
+
+
+# The memory that a Parquet file's columns need, computed before any page is expanded.
+#
+# Raises ExpansionError for invalid footers and pages. Column totals in the file are ignored, because libraries use the header of each
+# page,
+# with its size and number of values, where one run can stand for a billion values. Layout: parquet.thrift of the Apache Parquet format
+# 2.11
+# (FileMetaData, PageHeader), in Thrift's compact protocol; { footer; u32 length; "PAR1" } ends the file. pyarrow parses footers, too, but
+# ends the process when it describes a column chunk whose statistics are damaged.
+
+
+# fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData
+_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
+_PATH, _COUNT, _SIZE, _DATA_AT, _DICTIONARY_AT = 3, 5, 7, 9, 11
+_TAIL: Final = struct.Struct("<I4s")
+_MAGIC: Final = b"PAR1"
+_FOOTER_MOST: Final = 8 << 20  # of 25,000 column chunks
+_FOOTER_DEPTH: Final = 8
+# fields of PageHeader, and of the three kinds of headers in it
+_UNCOMPRESSED, _COMPRESSED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
+_VALUES: Final = 1
+_ENCODING: Final = {_DATA: 2, _DICTIONARY: 2, _DATA_2: 4}
+#: Encodings whose values cannot be longer than their encoded bytes: plain, dictionaries, runs, packed bits, differences, split bytes.
+_ENCODINGS: Final = frozenset((0, 2, 3, 4, 5, 6, 8, 9))
+# A page's header may have the page's least and largest values, which writers keep below 4 kB.
+_HEADER: Final = 1 << 16
+_DEPTH: Final = 4
+_LONG_LIST: Final = 15
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+
+
+class ColumnChunk(NamedTuple):
+    """One column of one row group. `start` and `size` are of its pages in the file; `number` counts the group's columns."""
+
+    number: int
+    name: str
+    values: int
+    start: int
+    size: int
+
+
+def column_chunks(file: BinaryIO, columns: int) -> Iterator[ColumnChunk]:
+    """Yield the column chunks that the footer describes. columns: their number in each row group. Raises ExpansionError."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(end - _TAIL.size, 0))
+    tail = file.read(_TAIL.size)
+    length, magic = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (0, b"")
+    if magic != _MAGIC or length > min(end - _TAIL.size, _FOOTER_MOST):
+        raise ExpansionError("the footer is damaged, or too large")
+    file.seek(end - _TAIL.size - length)
+    groups = _CompactFields(file.read(length)).struct(_FOOTER_DEPTH).get(_ROW_GROUPS)
+    for group in groups if isinstance(groups, list) else ():
+        chunks = group.get(_COLUMNS) if isinstance(group, dict) else None
+        if not isinstance(chunks, list) or len(chunks) != columns:
+            raise ExpansionError("the footer is damaged")
+        yield from (_chunk(number, chunk) for number, chunk in enumerate(chunks))
+
+
+def _chunk(number: int, chunk: Any) -> ColumnChunk:
+    about = chunk.get(_META_DATA) if isinstance(chunk, dict) else None
+    if not isinstance(about, dict):
+        raise ExpansionError("the footer is damaged")
+    names = about.get(_PATH)
+    if not isinstance(names, list) or not names or not isinstance(names[0], bytes):
+        raise ExpansionError("the footer is damaged")
+    start, dictionary = _number(about, _DATA_AT), about.get(_DICTIONARY_AT)
+    if isinstance(dictionary, int) and 0 < dictionary < start:
+        start = dictionary
+    return ColumnChunk(number, names[0].decode(errors="replace"), _number(about, _COUNT), start, _number(about, _SIZE))
+
+
+def memory_of(file: BinaryIO, start: int, size: int, width: int) -> int:
+    """Return the bytes of an expanded column chunk. Raises ExpansionError for damaged pages.
+
+    Args:
+        file: the Parquet file.
+        start, size: of the chunk in the file.
+        width: bytes of a value.
+    """
+    position, total = start, 0
+    while position < start + size:
+        file.seek(position)
+        header = _CompactFields(file.read(_HEADER))
+        page = header.struct(_DEPTH)
+        uncompressed, compressed = _number(page, _UNCOMPRESSED), _number(page, _COMPRESSED)
+        for kind, field in _ENCODING.items():
+            if kind in page:
+                about = page[kind]
+                if _number(about, field) not in _ENCODINGS:
+                    raise ExpansionError(f"the values of a page have an encoding ({_number(about, field)}) that perfpy does not write")
+                total += _number(about, _VALUES) * width
+        total += uncompressed
+        position += header.position + compressed
+    return total
+
+
+def _number(fields: Any, field: int) -> int:
+    value = fields.get(field) if isinstance(fields, dict) else None
+    if not isinstance(value, int) or value < 0:
+        raise ExpansionError("the footer or the header of a page is damaged")
+    return value
+
+
+class _CompactFields:
+    """Structs in Thrift's compact protocol: fields by number; booleans and fractions are None."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.position = 0
+
+    def struct(self, depth: int) -> dict[int, Any]:
+        """Read the struct at the position."""
+        fields: dict[int, Any] = {}
+        field = 0
+        while (head := self._byte()) != _STOP:
+            field = field + (head >> 4) if head >> 4 else self._integer()
+            fields[field] = self._value(head & 15, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (_TRUE, _FALSE):
+            return None
+        if kind in (_I16, _I32, _I64):
+            return self._integer()
+        if kind == _STRUCT and depth:
+            return self.struct(depth - 1)
+        if kind == _BINARY:
+            length = self._varint()
+            self.position += length
+            return self._data[self.position - length : self.position]
+        if kind in (_LIST, _SET) and depth:
+            return self._list(depth - 1)
+        if kind == _BYTE:
+            self.position += 1
+        elif kind == _DOUBLE:
+            self.position += 8
+        else:  # no header has others
+            raise ExpansionError("the header of a page is damaged")
+        return None
+
+    def _list(self, depth: int) -> list[Any]:
+        head = self._byte()
+        kind, count = head & 15, head >> 4
+        if count == _LONG_LIST:
+            count = self._varint()
+        if count > len(self._data) - self.position:
+            raise ExpansionError("a list is longer than the rest of the file")
+        if kind in (_TRUE, _FALSE, _BYTE):
+            self.position += count
+            return []
+        return [self._value(kind, depth) for _ in range(count)]
+
+    def _byte(self) -> int:
+        if self.position >= len(self._data):
+            raise ExpansionError("the header of a page is cut off, or too large")
+        self.position += 1
+        return self._data[self.position - 1]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > 63:
+                raise ExpansionError("the header of a page is damaged")
+
+    def _integer(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+
+# Read the files of an untrusted tar archive in one pass.
+#
+# Yields a TarMember with its content in pieces for each regular file. Raises TarError for a damaged archive. Extended headers and the
+# number of members are limited; Python's tarfile reads headers of any size into memory. Format: POSIX.1-2017, pax.
+
+
+_BLOCK: Final = tarfile.BLOCKSIZE
+_LARGEST_HEADER: Final = 1 << 16  # of an extended header: a path has 4 KB
+_MOST_MEMBERS: Final = 1 << 16
+_TAR_PIECE: Final = 1 << 20
+_GLOBAL_HEADER: Final = b"g"
+
+
+class TarMember(NamedTuple):
+    """A regular file of an archive. pieces: its content, `size` bytes; unread pieces are skipped."""
+
+    name: str
+    size: int
+    pieces: Iterator[bytes]
+
+
+def read_members(pieces: Iterator[bytes]) -> Iterator[TarMember]:
+    """Yield the regular files of an archive in order. Raises tarfile.TarError."""
+    stream = _Stream(pieces)
+    name = size = None
+    for _ in range(_MOST_MEMBERS):
+        header = stream.take(_BLOCK)
+        if not any(header):
+            return  # the end mark of tar
+        member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        if member.size < 0:
+            raise tarfile.ReadError(f"a member of {member.size} bytes")
+        if member.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, _GLOBAL_HEADER, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
+            if member.size > _LARGEST_HEADER:
+                raise tarfile.ReadError(f"an extended header of {member.size} bytes")
+            body = stream.take(member.size)
+            stream.skip(-member.size % _BLOCK)
+            if member.type == tarfile.GNUTYPE_LONGNAME:
+                name = body.rstrip(b"\0").decode("utf-8", "surrogateescape")
+            elif member.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE):
+                fields = _pax_fields(body)
+                name, size = fields.get("path", name), _tar_number(fields["size"]) if "size" in fields else size
+            continue
+        if member.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("a sparse file")
+        has_content = member.isreg() or member.type not in tarfile.SUPPORTED_TYPES
+        length = (member.size if size is None else size) if has_content else 0
+        content = stream.pieces(length)
+        if member.isreg():
+            yield TarMember(member.name if name is None else name, length, content)
+        for _piece in content:
+            pass
+        stream.skip(-length % _BLOCK)
+        name = size = None
+    raise tarfile.ReadError(f"more than {_MOST_MEMBERS} members")
+
+
+def _pax_fields(body: bytes) -> dict[str, str]:
+    """Return the fields of an extended header: lines "LENGTH KEYWORD=VALUE"."""
+    fields: dict[str, str] = {}
+    start = 0
+    while start < len(body) and body[start]:
+        digits, _, _ = body[start : start + 8].partition(b" ")
+        length = _tar_number(digits.decode("latin-1"))
+        keyword, equals, value = body[start + len(digits) + 1 : start + length - 1].partition(b"=")
+        if not equals or start + length > len(body):
+            raise tarfile.ReadError("a damaged extended header")
+        fields[keyword.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
+        start += length
+    return fields
+
+
+def _tar_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise tarfile.ReadError("a damaged extended header")
+    return int(text)
+
+
+class _Stream:
+    """Bytes from pieces. Raises tarfile.ReadError at the end."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def take(self, size: int) -> bytes:
+        """Return the next few bytes."""
+        return b"".join(self.pieces(size))
+
+    def skip(self, size: int) -> None:
+        """Skip bytes."""
+        for _ in self.pieces(size):
+            pass
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """Yield the next bytes in pieces."""
+        while size:
+            if not self._rest:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    raise tarfile.ReadError("the archive ends too early")
+                self._rest = memoryview(piece)
+            part = self._rest[: min(size, _TAR_PIECE)]
+            self._rest = self._rest[len(part) :]
+            size -= len(part)
+            if part:
+                yield bytes(part)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
-from perfpy.abi.python_code import PYTHON_MARK
+from perfpy.abi.recorded_marks import PYTHON_MARK
 from perfpy.symbols.dso import DsoKind, perf_map_pid
 from perfpy.symbols.files.debug_files import KEPT
-from perfpy.unwind.call_frame_info.call_frames import CallFrames
+from perfpy.unwind.call_frames import CallFrames
 from perfpy.unwind.rules import END, OFFSET, SIGNAL, FrameRules, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
 
 if TYPE_CHECKING:

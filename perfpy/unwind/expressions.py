@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from perfpy.unwind.call_frame_info.encoded import ByteReader
+from perfpy.unwind.frame_entries import ByteReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

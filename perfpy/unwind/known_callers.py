@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.interning import IdTable
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.uint64]
     States = NDArray[np.int32]
+    Rows = NDArray[np.int64]
+
 
 #: Instead of a state: the next one is unknown; none follows.
 UNKNOWN: Final = -1
@@ -139,3 +142,208 @@ def _mix(key: Values, values: Values) -> Values:
     mixed = (key * _FACTORS[0]) ^ values
     hashes: Values = (mixed ^ mixed >> _HALF) * _FACTORS[1]
     return hashes
+
+
+# Callchains of a batch that continue as earlier ones did.
+#
+# A sample whose chain reaches a state that an earlier chain was in (see known_callers) is compared with that chain: it continues the same
+# way
+# while its stack has the same words. All chains step together, because the places of the words are known in advance. Samples with other
+# words
+# continue in the stepper.
+
+
+class Waiting(NamedTuple):
+    """Chains in states that earlier chains were in.
+
+    Attributes:
+        locations: the address of each saved register (SAMPLED: not on the stack).
+    """
+
+    samples: Rows
+    states: States
+    depth: Rows
+    locations: list[Values]
+
+    def take(self, rows: Rows) -> Waiting:
+        """Select rows."""
+        return Waiting(self.samples[rows], self.states[rows], self.depth[rows], [values[rows] for values in self.locations])
+
+    def and_others(self, others: Waiting) -> Waiting:
+        """Return these chains and others."""
+        if not len(self.samples):
+            return others
+        samples, states = np.concatenate([self.samples, others.samples]), np.concatenate([self.states, others.states])
+        locations = [np.concatenate(both) for both in zip(self.locations, others.locations, strict=True)]
+        return Waiting(samples, states, np.concatenate([self.depth, others.depth]), locations)
+
+
+class Went(NamedTuple):
+    """One frame for each sample that continues, and the chains that do not."""
+
+    samples: Rows
+    frames: NDArray[np.int32]
+    strayed: Waiting
+
+
+class Followed:
+    """Compares stacks with earlier ones.
+
+    Args:
+        callers: the callers of earlier chains.
+        memory: the stacks.
+        sampled: values of the saved registers at the samples.
+        rank: of the samples.
+        most: the most frames of a chain.
+    """
+
+    def __init__(self, callers: KnownCallers, memory: StackMemory, sampled: list[Values], rank: NDArray[np.int32], most: int) -> None:
+        self._known_callers = callers
+        self._memory = memory
+        self._sampled = sampled
+        self._rank = rank
+        self._lowest = int(rank.min()) if len(rank) else 0
+        self._most = most
+        none = np.zeros(0, np.int64)
+        self._chains = Waiting(none, np.zeros(0, np.int32), none, [np.zeros(0, np.uint64) for _ in sampled])
+
+    def __len__(self) -> int:
+        return len(self._chains.samples)
+
+    def add(self, chains: Waiting) -> None:
+        """Add chains that have reached known states."""
+        self._chains = self._chains.and_others(chains)
+
+    def step(self, last_born: int) -> Went:
+        """Move all chains to the states that followed earlier. last_born: the newest record that any address depends on."""
+        callers, chains = self._known_callers, self._chains
+        following, frames = callers.following.take(chains.states), callers.frame.take(chains.states)
+        right = self._have_same_words(chains, following, last_born)
+        going = right & (chains.depth < self._most - 1)
+        self._chains = self._advance(chains, following, going)
+        right |= following == NOTHING
+        if right.all():
+            return Went(chains.samples, frames, chains.take(rows_where(~right)))
+        return Went(chains.samples[right], frames[right], chains.take(rows_where(~right)))
+
+    def _advance(self, chains: Waiting, following: States, going: NDArray[np.bool_]) -> Waiting:
+        """Return the chains that continue, in their new states."""
+        saved, states = self._known_callers.saved, chains.states
+        if not going.all():
+            rows = rows_where(going)
+            chains, following = chains.take(rows), following[rows]
+            states = chains.states
+        return Waiting(chains.samples, following, chains.depth + 1, _relocate([values.take(states) for values in saved], chains.locations))
+
+    def _have_same_words(self, chains: Waiting, following: States, last_born: int) -> NDArray[np.bool_]:
+        """Return which stacks have the words that lead to the next state."""
+        callers, (samples, states, _, locations) = self._known_callers, chains
+        values, right = self._memory.load(samples, callers.word_address.take(states))
+        right &= values == callers.word.take(states)
+        right &= following >= 0
+        register = callers.base_register.take(states)
+        if register.any():
+            for number, sampled in enumerate(self._sampled, 1):
+                rows = rows_where(register == number)
+                if len(rows):
+                    values, there = self._register_values(sampled, locations[number - 1][rows], samples[rows])
+                    right[rows] &= there & (values == callers.base[states[rows]])
+        if last_born > self._lowest:
+            right &= self._rank[samples] >= callers.born[following]
+        return right
+
+    def _register_values(self, sampled: Values, locations: Values, samples: Rows) -> tuple[Values, NDArray[np.bool_]]:
+        """Return the values of a saved register at some locations, and which are known."""
+        values, there = self._memory.load(samples, locations)
+        still = locations == SAMPLED
+        if still.any():
+            values, there = np.where(still, sampled[samples], values), there | still
+        return values, there
+
+
+def _relocate(moved: list[Values], before: list[Values]) -> list[Values]:
+    """Return the places of registers after a step."""
+    return [np.where(after == KEPT, values, after) for after, values in zip(moved, before, strict=True)]
+
+
+# The known memory of a process: the copies of its stack in samples.
+
+
+_SEVEN: Final = np.uint64(7)
+_LOG_OF_WORD: Final = np.uint64(3)
+_BITS: Final = np.uint64(64)
+
+
+class StackMemory:
+    """The stacks of some samples, one in each row.
+
+    A copy's last word is used, as perf does with libdw; with libunwind perf ignores it, and loses its callers.
+
+    Args:
+        data: bytes of all copies, each at a multiple of 8.
+        starts: of each copy in `data`.
+        sizes: of each copy, in bytes.
+        base: the address of each copy's first byte.
+        word: bytes of an address.
+        endian: of the copies.
+    """
+
+    def __init__(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        base: NDArray[np.uint64],
+        *,
+        word: int,
+        endian: str,
+    ) -> None:
+        self._words: NDArray[Any] = data[: len(data) & ~7].view(endian + "u8")
+        self._starts = starts.astype(np.uint64)
+        fits = sizes >= word
+        self._base = base
+        # The last offset of a word.
+        self._last = np.where(fits, sizes - word, 0).astype(np.uint64)
+        self._none = None if bool(fits.all()) else ~fits
+        self._word = word
+        self._is_big = endian == ">"
+
+    def load(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Return the word at each row's address (0 if it is unknown), and whether it is known."""
+        offset = addresses - self._base[rows]
+        is_readable = offset <= self._last[rows]
+        if self._none is not None:
+            is_readable &= ~self._none[rows]
+        if is_readable.all():
+            return self._copied_words(self._starts[rows] + offset), is_readable
+        if self._none is None:  # stands in for words outside the copies
+            offset *= is_readable
+            return self._copied_words(self._starts[rows] + offset) * is_readable, is_readable
+        values = np.zeros(len(rows), np.uint64)
+        values[is_readable] = self._copied_words((self._starts[rows] + offset)[is_readable])
+        return values, is_readable
+
+    def is_above(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether a word at each address would be beyond the end of the row's copy, not before its beginning."""
+        above: NDArray[np.bool_] = (addresses >= self._base[rows]) & (addresses - self._base[rows] > self._last[rows])
+        return above
+
+    def _copied_words(self, position: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the words at positions of the buffer."""
+        index = (position >> _LOG_OF_WORD).view(np.int64)
+        shift = position & _SEVEN
+        if self._word == 8 and not shift.any():
+            whole: NDArray[np.uint64] = self._words.take(index).astype(np.uint64, copy=False)
+            return whole
+        first = self._words.take(index).astype(np.uint64, copy=False)
+        after = self._words.take(np.minimum(index + 1, len(self._words) - 1)).astype(np.uint64, copy=False)
+        return self._shifted_words(first, after, shift * np.uint64(8))
+
+    def _shifted_words(self, first: NDArray[np.uint64], after: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the words that begin in one word and may end in the next."""
+        rest = np.where(bits == 0, np.uint64(0), _BITS - bits)
+        if self._is_big:
+            joined = np.where(bits == 0, first, first << bits | after >> rest)
+            return joined >> np.uint64(64 - 8 * self._word)
+        joined = np.where(bits == 0, first, first >> bits | after << rest)
+        return joined & np.uint64((1 << 8 * self._word) - 1)

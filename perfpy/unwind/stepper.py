@@ -16,10 +16,19 @@ from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
-from perfpy.unwind.continued_callchains import Followed, Waiting
 from perfpy.unwind.expressions import evaluate
-from perfpy.unwind.known_callers import ELSEWHERE, KEPT, UNKNOWN, CallerWords, ChainState, KnownCallers
-from perfpy.unwind.memory import StackMemory
+from perfpy.unwind.known_callers import (
+    ELSEWHERE,
+    KEPT,
+    SAMPLED,
+    UNKNOWN,
+    CallerWords,
+    ChainState,
+    Followed,
+    KnownCallers,
+    StackMemory,
+    Waiting,
+)
 from perfpy.unwind.rules import (
     CFA_EXPRESSION,
     END,
@@ -35,9 +44,10 @@ from perfpy.unwind.rules import (
     UNDEFINED,
     VAL_OFFSET,
 )
-from perfpy.unwind.saved_registers import SavedRegisters
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from perfpy.symbols.symbolizer import Symbolizer
@@ -47,6 +57,8 @@ if TYPE_CHECKING:
     Frames = NDArray[np.int32]
     Values = NDArray[np.uint64]
     Rows = NDArray[np.int64]
+    Load = Callable[[Rows, Values], tuple[Values, NDArray[np.bool_]]]
+
 
 _ONE = np.uint64(1)
 #: Instead of an unknown frame.
@@ -560,3 +572,68 @@ class _StepperRun:
             ids = self._symbolizer.frames_in(self._scenes, addresses[missing], samples[missing])
             values[missing], is_known[missing] = self._code.words(ids, self.word)
         return values, is_known
+
+
+# The callers' registers, besides the stack pointer and the return address.
+#
+# Each step records where callees saved them. Values are read only when a frame depends on them, which most never do.
+
+
+class SavedRegisters:
+    """The registers of chains, one chain in each row.
+
+    Args:
+        sampled: each register's values at the samples.
+
+    Attributes:
+        locations: the address of each register, or SAMPLED, or ELSEWHERE: then the value is known from a rare rule.
+    """
+
+    def __init__(self, sampled: list[Values], rows: int) -> None:
+        self._sampled = sampled
+        self.locations = [np.full(rows, SAMPLED) for _ in sampled]
+        self._values: list[Values] = [np.zeros(rows, np.uint64) for _ in sampled]
+
+    def keep(self, rows: Rows) -> None:
+        """Keep only these rows."""
+        self.locations = [values[rows] for values in self.locations]
+        self._values = [values[rows] for values in self._values]
+
+    def add(self, locations: list[Values]) -> None:
+        """Add rows, in which no register is ELSEWHERE."""
+        self.locations = [np.concatenate(both) for both in zip(self.locations, locations, strict=True)]
+        none = np.zeros(len(locations[0]) if locations else 0, np.uint64)
+        self._values = [np.concatenate([values, none]) for values in self._values]
+
+    def values(self, number: int, rows: Rows, samples: Rows, load: Load) -> Values:
+        """Return a register of some rows; 0 for unreadable values.
+
+        Args:
+            number: of the register.
+            rows: the chains.
+            samples: the samples of these chains.
+            load: reads words at addresses of samples.
+        """
+        locations = self.locations[number][rows]
+        values = np.where(locations == SAMPLED, self._sampled[number][samples], self._values[number][rows])
+        saved = rows_where(locations < KEPT)
+        if len(saved):
+            values[saved] = load(samples[saved], locations[saved])[0]
+        return values
+
+    def move(self, moved: list[tuple[Values, Values | None]]) -> None:
+        """Move to the callers: the new place of each register (KEPT: unchanged), and the values of those that are ELSEWHERE."""
+        for number, (locations, values) in enumerate(moved):
+            self.locations[number] = np.where(locations == KEPT, self.locations[number], locations)
+            if values is not None:
+                self._values[number] = np.where(locations == ELSEWHERE, values, self._values[number])
+
+    @property
+    def are_saved(self) -> NDArray[np.bool_] | None:
+        """Return which rows have all registers in places that other chains can use; None for all."""
+        mask: NDArray[np.bool_] | None = None
+        for locations in self.locations:
+            lost = locations == ELSEWHERE
+            if lost.any():
+                mask = ~lost if mask is None else mask & ~lost
+        return mask

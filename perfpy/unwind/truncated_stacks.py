@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.plurals import plural
+from perfpy.errors import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,10 +2,6 @@
 
 Modules:
 
-recorded     Recorded: the part of a recording that views need
-readable     names of functions in readable form
-cursor_list  lists with a cursor, for browsers in the terminal
-
 Packages: report, diff, annotate, script, stat, list, top, trace (one per command), verdict (the sentences that views begin with), page (the
 HTML page), stacks, parquet and convert (exports), scripting (programs for script -s), dump, metadata, records and tracepoints (texts of
 records), pmcu (HiSilicon PMCU), sched (tables of the scheduler), latency (durations of calls),

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from perfpy.abi.python_code import PYTHON_MARK
-from perfpy.symbols.demangling.managed_names import without_tier
+from perfpy.abi.recorded_marks import PYTHON_MARK
+from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.demangling.short_names import shorten_name
 
 #: a function's qualified name, and the file of its code; C++ may have a namespace py, too

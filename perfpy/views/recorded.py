@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from perfpy.analysis.filters.time_ranges import RecordedTimes
-    from perfpy.auxtrace.recorded_pmcu import PmcuTrace
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.analysis.filters import RecordedTimes
+    from perfpy.auxtrace.pmcu import PmcuTrace
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
-    from perfpy.perfdata.records.delivery.spans import Span
+    from perfpy.perfdata.records.delivery import Span
     from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
 class Recorded(Protocol):

@@ -17,8 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from perfpy.analysis.differences.host_differences import ShareChanges, Units, share_changes
-from perfpy.analysis.differences.proportions import LEVEL, chance, correct_for_many_tests
+from perfpy.analysis.differences import LEVEL, chance, correct_for_many_tests
+from perfpy.analysis.group_differences import ShareChanges, Units, share_changes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

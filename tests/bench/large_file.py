@@ -21,9 +21,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.samples.decoding import SampleLayout
-from perfpy.perfdata.container.header import FileHeader, FileSection, decode_attr_table, decode_header
-from perfpy.perfdata.records.walk import walk
+from perfpy.abi.sample_decoding import SampleLayout
+from perfpy.perfdata.header import FileHeader, FileSection, decode_attr_table, decode_header
+from perfpy.perfdata.records.stream import walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from perfpy.perfdata.container.header import FileHeader, decode_header
+from perfpy.perfdata.header import FileHeader, decode_header
 from tests.bench.large_file import Drawing, Seed, read_seed, write
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
-from perfpy.abi.sample_id import SampleId
-from perfpy.debuginfo.units import dwarf
+from perfpy.abi.records import SampleId
+from perfpy.debuginfo import dwarf
 from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.elf import ALLOC, EXEC, Elf
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, set_file

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Mapping, Sequence  # noqa: TC003  # for the annotations of a NamedTuple
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+from perfpy.interpreters.objects import UnreadableMemoryError
 
 if TYPE_CHECKING:
-    from perfpy.interpreters.cpython.memory import Memory
+    from perfpy.interpreters.objects import Memory
 
 MASK = (1 << 64) - 1
 CONTEXT, STACK, SCRATCH, ENTRY = 0x1000, 0x20000, 0x100000, 0x300000

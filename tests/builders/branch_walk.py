@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi import records
 from perfpy.abi.flags import BranchSample, SampleType
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.features import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

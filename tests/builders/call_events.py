@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.tracing.events import ENTER, EXIT, MOST_ARGUMENTS, OTHER, CallEvents
+from perfpy.tools.trace.calls import ENTER, EXIT, MOST_ARGUMENTS, OTHER, CallEvents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

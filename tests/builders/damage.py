@@ -10,12 +10,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
-from perfpy.abi.perf_records import auxtrace_records
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.features import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.builders.specimens import every_kind
 
@@ -41,7 +39,7 @@ def everything(endian: str) -> PerfDataBuilder:
         if number % 4 == 3:
             built.round()
     built.record(records.Fork(0, 8, 7, 8, 7, 105, SampleId(time=105, identifier=1)))
-    built.record(auxtrace_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
+    built.record(perf_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
     built.feature(Feature.HOSTNAME, "vm").feature(Feature.CMDLINE, ("perf", "record"))
     return built.feature(Feature.EVENT_DESC, (EventDesc(attr, "cycles", (1, 2)), EventDesc(built.attrs[1], "dummy", (3,))))
 

@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perfpy.debuginfo.units import dwarf
+from perfpy.debuginfo import dwarf
 from tests.builders.elf import ALLOC, EXEC, Elf
 from tests.builders.line_programs import signed, unsigned
 

@@ -11,11 +11,9 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.records import Comm
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.tracepoints.tracing_data import TracingData
+from perfpy.abi.records import Comm, SampleId
+from perfpy.perfdata.event_format import TracingData
+from perfpy.perfdata.features import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

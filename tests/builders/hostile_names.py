@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
-from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import EventDesc, PmuMapping
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.tracepoints.tracing_data import TracingData
+from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.event_format import TracingData
+from perfpy.perfdata.features import EventDesc, Feature, PmuMapping
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.abi.records import Comm
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.records import Comm, SampleId
+from perfpy.perfdata.features import Feature
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:

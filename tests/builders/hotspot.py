@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
+from perfpy.capture.process_memory import ProcessMemory
 
 Scopes = list[tuple[int, list[tuple[int, int]]]]  # (offset of the pc, [(method, bytecode), innermost first])
 

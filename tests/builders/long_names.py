@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.records import Mmap2
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import Mmap2, SampleId
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

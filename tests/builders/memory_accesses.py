@@ -12,9 +12,8 @@ from typing import Any, Final
 from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import CpuCount, EventDesc, MemNode, MemTopology, NumaNode
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.features import CpuCount, EventDesc, Feature, MemNode, MemTopology, NumaNode
 from tests.builders.perfdata import PerfDataBuilder
 
 LOAD, STORE = 0x2, 0x4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from perfpy.analysis.entries.options import ReportOptions
+from perfpy.analysis.report.options import ReportOptions
 from perfpy.capture.record_options import RecordOptions
 
 _GROUPS = "target", "sampling", "side_band", "buffers", "output", "off_cpu", "chains", "rows", "names", "times"

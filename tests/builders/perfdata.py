@@ -10,15 +10,14 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
-from perfpy.abi.perf_records import auxtrace_records, user_records
-from perfpy.abi.perf_records.newer_records import NewerRecord
-from perfpy.abi.sample_id import IdLayout, SampleId
-from perfpy.abi.samples.encoding import encode_sample
-from perfpy.perfdata.container.features import encode_feature
-from perfpy.perfdata.container.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
+from perfpy.abi.newer_records import NewerRecord
+from perfpy.abi.records import IdLayout, SampleId
+from perfpy.abi.sample_encoding import encode_sample
+from perfpy.perfdata.features import encode_feature
+from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
 from perfpy.untrusted.expansion import zstd_library
 
 if TYPE_CHECKING:
@@ -55,14 +54,14 @@ class PerfDataBuilder:
 
     def record(self, record: Any, event: int = 0) -> PerfDataBuilder:
         """A value of perfpy.abi.records or user_records."""
-        if isinstance(record, user_records.UserRecord | NewerRecord) and not isinstance(record, records.Unknown):
-            return self.raw(user_records.encode(record, self.endian))
+        if isinstance(record, perf_records.UserRecord | NewerRecord) and not isinstance(record, records.Unknown):
+            return self.raw(perf_records.encode(record, self.endian))
         attr = self.attrs[event]
         return self.raw(records.encode(record, IdLayout.of(attr, self.endian), self.endian))
 
     def round(self) -> PerfDataBuilder:
         """A FINISHED_ROUND."""
-        return self.record(user_records.FinishedRound(0))
+        return self.record(perf_records.FinishedRound(0))
 
     def raw(self, data: bytes) -> PerfDataBuilder:
         """Bytes as they are."""
@@ -76,7 +75,7 @@ class PerfDataBuilder:
         size = -(-len(plain) // pieces)
         for start in range(0, len(plain), size):
             data = zstd.compress(plain[start : start + size], zstd.FLUSH_BLOCK)
-            kind = user_records.Compressed2 if second_form else user_records.Compressed
+            kind = perf_records.Compressed2 if second_form else perf_records.Compressed
             self.record(kind(0, data))
         return self
 
@@ -115,9 +114,9 @@ class PerfDataBuilder:
         ids = self.ids or [()] * len(self.attrs)
         front = PipeHeader(self.endian).encode()
         for attr, group in zip(self.attrs, ids, strict=True):
-            front += user_records.encode(user_records.HeaderAttr(0, attr, group), self.endian)
+            front += perf_records.encode(perf_records.HeaderAttr(0, attr, group), self.endian)
         for number, data in sorted(self.features.items()):
-            front += user_records.encode(user_records.HeaderFeature(0, number, data), self.endian)
+            front += perf_records.encode(perf_records.HeaderFeature(0, number, data), self.endian)
         return front + bytes(self.body)
 
 
@@ -162,6 +161,6 @@ def traced(kind: int, words: tuple[int, ...], trace: bytes) -> PerfDataBuilder:
     """A recording of a hardware tracer: AUXTRACE_INFO of a kind with its words, and one piece of AUX data, padded to 8 bytes."""
     fields = USUAL | SampleType.CPU | SampleType.IDENTIFIER
     built = PerfDataBuilder([usual_attr(fields, type=9, freq=0, sample_period=1)], [(1,)])
-    built.record(auxtrace_records.AuxtraceInfo(0, kind, words))
+    built.record(perf_records.AuxtraceInfo(0, kind, words))
     padded = trace + bytes(-len(trace) % 8)
-    return built.record(auxtrace_records.Auxtrace(0, len(padded), 0, 0, 0, 0xFFFFFFFF, 0)).raw(padded)
+    return built.record(perf_records.Auxtrace(0, len(padded), 0, 0, 0, 0xFFFFFFFF, 0)).raw(padded)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import struct
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.perf_records.auxtrace_records import HISI_PMCU, Auxtrace, AuxtraceInfo
-from perfpy.abi.records import Aux
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import PmuMapping
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.perf_records import HISI_PMCU, Auxtrace, AuxtraceInfo
+from perfpy.abi.records import Aux, SampleId
+from perfpy.perfdata.features import Feature, PmuMapping
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 PADDING_EVENT = 0xC000

@@ -1,6 +1,6 @@
 """The memory of a CPython process, made by hand: thread states, frames and code objects of any layout.
 
-A Heap gives out addresses and holds what is written there; it is a perfpy.interpreters.cpython.memory.Memory.
+A Heap gives out addresses and holds what is written there; it is a perfpy.interpreters.objects.Memory.
 """
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from perfpy.interpreters.cpython.debug_offsets import COOKIE, decode
-from perfpy.interpreters.cpython.debug_offsets import SIZE as DESCRIPTION_SIZE
-from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
-from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+from perfpy.interpreters.layouts import COOKIE, LAYOUTS, NONE, decode
+from perfpy.interpreters.layouts import SIZE as DESCRIPTION_SIZE
+from perfpy.interpreters.objects import UnreadableMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.interpreters.cpython.layouts import PythonLayout
+    from perfpy.interpreters.layouts import PythonLayout
 
 #: what CPython 3.13.0 on x86-64 says of itself
 OF_3_13 = (

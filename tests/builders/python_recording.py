@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
-from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.recorded_marks import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
+from perfpy.abi.records import SampleId
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions
-from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
+from perfpy.capture.python_frames.recorded_frames import IMAGE_OFFSET, PlacedFunction, PythonFunctions
+from perfpy.perfdata.kept_files import KEPT_FILES, encode
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfpy.capture.runtimes.cpython import STARTUP
+from perfpy.capture.runtimes.cpython_attach import STARTUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

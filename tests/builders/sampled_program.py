@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, PerfType, SampleType, SoftwareId
-from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
-from perfpy.abi.sample_id import SampleId
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.recorded_marks import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
+from perfpy.abi.records import Comm, Fork, Mmap, Mmap2, SampleId
+from perfpy.perfdata.features import EventDesc, Feature
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.perf_records.newer_records import SchedstatCpu, SchedstatDomain
-from perfpy.perfdata.container.feature_values import CpuCount, CpuDomains, DomainInfo, SchedDomain
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.newer_records import SchedstatCpu, SchedstatDomain
+from perfpy.perfdata.features import CpuCount, CpuDomains, DomainInfo, Feature, SchedDomain
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from perfpy.abi import perf_records
+from perfpy.abi import perf_records as u
 from perfpy.abi import records as r
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, SampleType
-from perfpy.abi.perf_records import auxtrace_records
-from perfpy.abi.perf_records import user_records as u
-from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
-from perfpy.abi.perf_records.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import (
+from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.features import (
     AuxtraceIndexEntry,
     BpfProgram,
     BpfTypes,
@@ -31,6 +31,7 @@ from perfpy.perfdata.container.feature_values import (
     ElfMachine,
     EventDesc,
     EventGroup,
+    Feature,
     HybridPmu,
     MemNode,
     MemTopology,
@@ -40,7 +41,6 @@ from perfpy.perfdata.container.feature_values import (
     SampleTime,
     SchedDomain,
 )
-from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 ALL_IDS = SampleType.TID | SampleType.TIME | SampleType.ID | SampleType.STREAM_ID | SampleType.CPU | SampleType.IDENTIFIER
@@ -82,9 +82,9 @@ USER = [
     u.FinishedInit(0),
     u.IdIndex(0, (u.IdIndexEntry(1, 2, 3, 4), u.IdIndexEntry(5, 6, 7, 8))),
     u.IdIndex(0, (u.IdIndexEntry(1, 2, 3, 4, 0, 0), u.IdIndexEntry(5, 6, 7, 8, 9, 10))),
-    auxtrace_records.AuxtraceInfo(0, 1, (1, 2, 3)),
-    auxtrace_records.Auxtrace(0, 4096, 1, 2, 3, 4, 5),
-    auxtrace_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, 7, "overflow", 8, 9),
+    perf_records.AuxtraceInfo(0, 1, (1, 2, 3)),
+    perf_records.Auxtrace(0, 4096, 1, 2, 3, 4, 5),
+    perf_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, 7, "overflow", 8, 9),
     u.ThreadMap(0, ((1, "init"), (2, "kthreadd"))),
     u.CpuMap(0, (0, 1, 2, 3)),
     u.CpuMap(0, (0, 2, 5)),
@@ -149,7 +149,7 @@ FEATURES: dict[int, Any] = {
     Feature.CLN_SIZE: 64,
 }
 #: what does not stand by itself: events and features have their own places in a file, the others say that data follows
-_ELSEWHERE = (u.HeaderAttr, u.HeaderFeature, u.HeaderTracingData, auxtrace_records.Auxtrace, u.Compressed, u.Compressed2)
+_ELSEWHERE = (u.HeaderAttr, u.HeaderFeature, u.HeaderTracingData, perf_records.Auxtrace, u.Compressed, u.Compressed2)
 
 
 def every_kind(endian: str = "<") -> PerfDataBuilder:
@@ -162,7 +162,7 @@ def every_kind(endian: str = "<") -> PerfDataBuilder:
             built.record(own)
     for number in range(12):
         built.sample(ip=0x400000 + number, pid=1, tid=2, cpu=1, time=(3 << 40) + number, period=1, misc=2)
-    built.record(auxtrace_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
+    built.record(perf_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
     for feature, value in FEATURES.items():
         if feature not in (Feature.TRACING_DATA, Feature.COMPRESSED, Feature.DIR_FORMAT):
             built.feature(feature, value)

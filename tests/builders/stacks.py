@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
+from perfpy.analysis.stacks import Function, Stacks, TimedSamples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.events.machine import Machine
-from perfpy.events.vendor.event_files import EventFiles
+from perfpy.events.vendor import EventFiles
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.kernel.tracefs import Tracefs
 

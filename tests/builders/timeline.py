@@ -9,11 +9,11 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER
 from perfpy.abi.framing import HEADER, pad_to_words
-from perfpy.abi.sample_id import NO_ID, IdLayout
+from perfpy.abi.records import NO_ID, IdLayout
 from perfpy.abi.task_columns import RawColumns, TaskRecords, decode_tasks
+from perfpy.symbols.address_spaces import TaskTimeline
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.symbolizer import Symbolizer
-from perfpy.symbols.tasks.address_space import TaskTimeline
 
 if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions

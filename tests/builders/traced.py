@@ -9,11 +9,9 @@ from __future__ import annotations
 import struct
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm, Mmap2, Switch
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.tracepoints.tracing_data import TracingData
+from perfpy.abi.records import Comm, Mmap2, SampleId, Switch
+from perfpy.perfdata.event_format import TracingData
+from perfpy.perfdata.features import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 _COMMON = (

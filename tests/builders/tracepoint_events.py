@@ -9,11 +9,9 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm, Mmap
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import CpuCount, EventDesc
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.tracepoints.tracing_data import TracingData
+from perfpy.abi.records import Comm, Mmap, SampleId
+from perfpy.perfdata.event_format import TracingData
+from perfpy.perfdata.features import CpuCount, EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.traced import format_text
 

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.analysis.verdict import waits as reasons
-from perfpy.analysis.why.activities import Activities, RunningSamples
-from perfpy.analysis.why.explanation import Explanation
-from perfpy.analysis.why.kinds import RUNNING
-from perfpy.analysis.why.stacks import Meaning
-from perfpy.analysis.why.tasks import RecordedTasks
-from perfpy.scheduling.segments import BLOCKED, READY, Segments
-from perfpy.scheduling.segments import RUNNING as RUNS
+from perfpy.tools.why.activities import Activities, Meaning, RunningSamples
+from perfpy.tools.why.explanation import Explanation
+from perfpy.tools.why.segments import BLOCKED, READY, Segments
+from perfpy.tools.why.segments import RUNNING as RUNS
+from perfpy.tools.why.tasks import RUNNING, RecordedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfpy.interpreters.cpython.code_objects import CodeObject
-    from perfpy.interpreters.cpython.frames import ThreadFrames
-    from perfpy.interpreters.cpython.process import PythonProcess
+    from perfpy.interpreters.frames import CodeObject, ThreadFrames
+    from perfpy.interpreters.process import PythonProcess
 
 
 def _samples() -> None:
@@ -57,9 +56,9 @@ def _tracepoints() -> None:
 def _python_frames() -> None:
     import contextlib
 
-    from perfpy.interpreters.cpython.line_tables import decode_lines
-    from perfpy.interpreters.cpython.memory import UnreadableMemoryError
-    from perfpy.interpreters.cpython.process import PythonProcess
+    from perfpy.interpreters.frames import decode_lines
+    from perfpy.interpreters.objects import UnreadableMemoryError
+    from perfpy.interpreters.process import PythonProcess
     from tests.fuzz.memory_images import HEAD, THREADS, ImageMemory
 
     with open("python.image", "rb") as file:
@@ -79,7 +78,7 @@ def _python_frames() -> None:
 
 
 def _frames_of(process: PythonProcess, thread: int, stack_pointer: int) -> ThreadFrames | None:
-    from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+    from perfpy.interpreters.objects import UnreadableMemoryError
 
     try:
         return process.frames(thread, stack_pointer)
@@ -89,7 +88,7 @@ def _frames_of(process: PythonProcess, thread: int, stack_pointer: int) -> Threa
 
 def _copied_frames(process: PythonProcess, data: bytes, thread: int, codes: list[CodeObject]) -> ThreadFrames:
     """What the kernel's program would do with a thread: an entry of its map, and frames of known code with words from memory."""
-    from perfpy.capture.python_frames.sampled_frames import entry_of
+    from perfpy.capture.python_frames.kernel_frames import entry_of
 
     if (entry := entry_of(process, thread)) is not None:
         entry.pack()

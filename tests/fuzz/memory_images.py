@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+from perfpy.interpreters.objects import UnreadableMemoryError
 from tests.builders.python_memory import BASE, memory_of
 from tests.fuzz.mutation import damaged, with_fields
 

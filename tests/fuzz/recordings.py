@@ -12,9 +12,9 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfpy.abi.perf_records import user_records
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.tracepoints.tracing_data import TracingData, decode_tracing
+from perfpy.abi import perf_records
+from perfpy.perfdata.event_format import TracingData, decode_tracing
+from perfpy.perfdata.features import Feature
 from perfpy.untrusted.expansion import zstd_library
 from tests.fuzz.mutation import EVIL, boundary, damaged, damaged_text, with_fields
 
@@ -272,15 +272,15 @@ def _compress(parts: Parts, rng: random.Random) -> None:
     keep = max((at + 1 for at, record in enumerate(parts.records) if parts.is_pipe and record[:4] == attr), default=0)
     plain = b"".join(parts.records[keep:])
     zstd = zstd_library().ZstdCompressor()
-    kind = rng.choice((user_records.Compressed, user_records.Compressed2))
+    kind = rng.choice((perf_records.Compressed, perf_records.Compressed2))
     packed = []
     for start in range(0, len(plain), _COMPRESSED_AT_ONCE):
         data = zstd.compress(plain[start : start + _COMPRESSED_AT_ONCE], zstd.FLUSH_BLOCK)
         if rng.random() < 0.3:
             data = damaged(data, rng)[:60_000]
-        packed.append(user_records.encode(kind(0, data), parts.endian))
+        packed.append(perf_records.encode(kind(0, data), parts.endian))
     if rng.random() < 0.05:
-        packed[:0] = [user_records.encode(kind(0, piece), parts.endian) for piece in bomb(rng.choice(_BOMBS))]
+        packed[:0] = [perf_records.encode(kind(0, piece), parts.endian) for piece in bomb(rng.choice(_BOMBS))]
     parts.records[keep:] = packed or [bytes(8)]
 
 

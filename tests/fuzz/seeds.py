@@ -12,15 +12,14 @@ import lzma
 import struct
 from pathlib import Path
 
+from perfpy.abi import perf_records as u
 from perfpy.abi import records as r
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import BranchSample, SampleType
-from perfpy.abi.perf_records import user_records as u
-from perfpy.abi.perf_records.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.tracepoints.tracing_data import TracingData
+from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.event_format import TracingData
+from perfpy.perfdata.features import EventDesc, Feature
 from tests.builders.damage import recordings
 from tests.builders.kernel_events import recording_of_allocations, recording_of_locks, recording_of_work
 from tests.builders.many_threads import recording_of_switches

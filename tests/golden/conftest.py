@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.symbols.files import build_id_notes
+from perfpy.symbols.files import build_ids
 from perfpy.symbols.files.debug_files import SymbolOptions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _no_vdso(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide this kernel's vdso: on a machine with the kernel of a recording, perfpy names functions that perf did not."""
-    monkeypatch.setattr(build_id_notes, "vdso_image", lambda: b"")
+    monkeypatch.setattr(build_ids, "vdso_image", lambda: b"")
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy import cli
-from perfpy.cli.output.machine_names import MachineNames
-from perfpy.symbols.files import live_process
+from perfpy.cli.output.header import MachineNames
+from perfpy.symbols import mapped_names
 from tests.builders import own_corpus as corpus
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def printed(folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.C
     time.tzset()
     monkeypatch.setattr(MachineNames, "_pmus", {4: "cpu"})
     monkeypatch.setattr(MachineNames, "_tracepoints", {})
-    monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(corpus.HERE / "maps" / f"perf-{pid}.map")]))
+    monkeypatch.setattr(mapped_names, "perf_map_paths", lambda pid: iter([str(corpus.HERE / "maps" / f"perf-{pid}.map")]))
 
     def run(row: corpus.Row, kind: str) -> tuple[int, bytes, bytes]:
         status = cli.run(corpus.command_line(row, kind))

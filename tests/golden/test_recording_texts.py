@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfpy.recording import Recording
-from perfpy.views.metadata.attr import FileNames
-from perfpy.views.metadata.evlist import evlist_lines
-from perfpy.views.metadata.header import header_lines
-from perfpy.views.metadata.record_counts import record_count_lines
+from perfpy.views.metadata import FileNames, evlist_lines, header_lines
+from perfpy.views.record_counts import record_count_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

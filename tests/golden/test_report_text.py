@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
-from perfpy.analysis.sortkeys.sort_key import Mode
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
+from perfpy.analysis.sort_key import Mode
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.text import HEADER_HINT, report_lines
+from perfpy.views.report.text import HEADER_HINT, TextOptions, report_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

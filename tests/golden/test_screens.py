@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.report.screens.screen import ScreenOptions, show_report
+from perfpy.views.report.screen import ScreenOptions, show_report
 from perfpy.views.verdict.profile import profile_verdict
 from tests.builders.own_corpus import unpack
 

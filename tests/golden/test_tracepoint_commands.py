@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from perfpy.cli import run
-from perfpy.cli.dispatch.commands import COMMANDS
+from perfpy.cli.commands import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.errors import PerfError
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions

@@ -17,7 +17,7 @@ from tests.builders import pmcu
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfpy.auxtrace.recorded_pmcu import PmcuTrace
+    from perfpy.auxtrace.pmcu import PmcuTrace
     from tests.builders.guests import Guest
 
 STANDIN = Path(__file__).with_name("pmcu_standin")

@@ -9,9 +9,8 @@ import pytest
 
 import perfpy
 from perfpy.events import parse_events
-from perfpy.events.catalog import SOFTWARE
-from perfpy.events.listing.availability import Checker
-from perfpy.events.listing.list_filter import Selector
+from perfpy.events.event import SOFTWARE
+from perfpy.events.listing import Checker, Selector
 from perfpy.events.machine import this_machine
 from perfpy.kernel import this_kernel
 

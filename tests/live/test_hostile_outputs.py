@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.control import Control
-from perfpy.capture.output.folder_output import FolderOutput
-from perfpy.capture.output.output import RecordOutput
-from perfpy.capture.output.ring_files import RingFilesOutput
 from perfpy.capture.runtimes.keeping import store_names
 from perfpy.capture.runtimes.rewriting import append_section
+from perfpy.capture.session.output import RecordOutput
+from perfpy.capture.session.threaded_output import FolderOutput, RingFilesOutput
 from perfpy.cli.output.output_files import whole_file, write_text
 from perfpy.errors import BadPerfDataError, OutputFailedError
-from perfpy.perfdata.container.kept_files import KEPT_FILES
-from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+from perfpy.perfdata.kept_files import KEPT_FILES
 from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.writer import FileWriter, WrittenEvent
 from perfpy.untrusted import folders, result_files
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
@@ -172,7 +171,7 @@ def test_a_folder_that_is_exchanged_gets_no_files(theirs: Path, victim: Path, mo
             link(path / part, victim)
         return folder
 
-    monkeypatch.setattr("perfpy.capture.output.folder_output.new_folder", exchanged)
+    monkeypatch.setattr("perfpy.capture.session.threaded_output.new_folder", exchanged)
     output = RingFilesOutput(str(path))
     output.open_files(1)
     output.begin([WrittenEvent(usual_attr(), ())], {})

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.capture.memory_growth.allocators import find_allocators, probes
-from perfpy.capture.memory_growth.growth import _open_maps
-from perfpy.capture.memory_growth.programs import INTERVAL
-from perfpy.cli import run
-from perfpy.cli.probe import adding, temporary_probes
-from perfpy.cli.probe.temporary_probes import TemporaryProbes
+from perfpy.cli import run, temporary_probes
+from perfpy.cli.temporary_probes import TemporaryProbes
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.tools.leaks import INTERVAL, _open_maps, find_allocators, probes
+from perfpy.tools.probe import adding
 from perfpy.untrusted import pinned_files
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.probed import compiled

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi import records
-from perfpy.capture.runtimes import java_attach
-from perfpy.capture.runtimes.cpython import attach
-from perfpy.capture.runtimes.cpython.script_folder import ScriptFolder
+from perfpy.capture.runtimes import attaching, cpython_attach
+from perfpy.capture.runtimes.cpython_attach import ScriptFolder
 from perfpy.capture.runtimes.keeping import PerfMaps
 from perfpy.errors import PerfError
-from perfpy.symbols.files import live_process
-from perfpy.symbols.providers import perf_map
-from perfpy.symbols.providers.mapped_dump import read_dump
+from perfpy.symbols import mapped_names, perf_map
+from perfpy.symbols.jitdump import read_dump
 from perfpy.untrusted import process_files
 from tests.builders.other_users import GID, UID, child, needs_root
 
@@ -87,8 +85,8 @@ def test_attaching_gives_no_file_to_the_user(open_folder: Path, secret: Path, tm
             attempts(open_folder, secret, theirs / "moved")
 
     with child(work=work) as pid, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attach, "_PATIENCE", 0.3)
-        switch = attach.Trampolines(pid, str(asker))
+        patched.setattr(cpython_attach, "_PATIENCE", 0.3)
+        switch = cpython_attach.Trampolines(pid, str(asker))
         switch.on()
         assert switch.late
         (folder,) = open_folder.iterdir()
@@ -118,11 +116,11 @@ def test_an_answer_of_another_user_is_read_up_to_a_length(open_folder: Path):
 def test_lines_that_a_process_cannot_find_are_not_sent(open_folder: Path, tmp_path: Path):
     container = tmp_path / "root"
     (container / "tmp").mkdir(parents=True)
-    with child(container) as pid, pytest.raises(attach.NoNamesError, match="in a container with other files"):
-        attach.Trampolines(pid, "/bin/false").on()
+    with child(container) as pid, pytest.raises(cpython_attach.NoNamesError, match="in a container with other files"):
+        cpython_attach.Trampolines(pid, "/bin/false").on()
     os.chmod(open_folder, 0o700)
-    with child() as pid, pytest.raises(attach.NoNamesError, match="set TMPDIR to a folder that all users can enter"):
-        attach.Trampolines(pid, "/bin/false").on()
+    with child() as pid, pytest.raises(cpython_attach.NoNamesError, match="set TMPDIR to a folder that all users can enter"):
+        cpython_attach.Trampolines(pid, "/bin/false").on()
 
 
 def test_an_interpreter_in_a_folder_of_the_process_is_not_run(tmp_path: Path):
@@ -132,8 +130,8 @@ def test_an_interpreter_in_a_folder_of_the_process_is_not_run(tmp_path: Path):
     (theirs / "python3.14").write_bytes(b"#!/bin/sh\n")
     (theirs / "python3.14").chmod(0o755)
     os.chown(theirs, UID, GID)
-    with pytest.raises(attach.NoNamesError, match=rf"does not belong to root or you \({theirs} belongs to user {UID}"):
-        attach._program(os.getpid(), attach.RunningPython((3, 14), str(theirs / "python3.14"), is_program=True))
+    with pytest.raises(cpython_attach.NoNamesError, match=rf"does not belong to root or you \({theirs} belongs to user {UID}"):
+        cpython_attach._program(os.getpid(), cpython_attach.RunningPython((3, 14), str(theirs / "python3.14"), is_program=True))
 
 
 @pytest.fixture
@@ -252,10 +250,10 @@ def test_a_jvm_is_attached_in_its_root_only(container: Path, tmp_path: Path, mon
         results.append(str(path))
         return real(path, *rest, **more)
 
-    monkeypatch.setattr(live_process, "catches", lambda pid, number: True)
+    monkeypatch.setattr(mapped_names, "catches", lambda pid, number: True)
     monkeypatch.setattr(os, "open", noted)
     with child(container) as pid, pytest.raises(OSError, match=NOT_A_FOLDER):
-        java_attach.write_perf_map(pid)
+        attaching.write_perf_map(pid)
     assert not [path for path in results if ".attach" in path]
     assert [*(tmp_path / "host").iterdir()] == []
 
@@ -282,9 +280,9 @@ def jvm() -> None:
 def test_a_jvm_of_another_user_in_a_container_is_attached_as_that_user(tmp_path: Path, open_folder: Path):
     with child(tmp_path, work=jvm) as pid:
         end = time.monotonic() + 5
-        while not live_process.catches(pid, signal.SIGQUIT) and time.monotonic() < end:
+        while not mapped_names.catches(pid, signal.SIGQUIT) and time.monotonic() < end:
             time.sleep(0.01)
-        java_attach.write_perf_map(pid)
+        attaching.write_perf_map(pid)
         assert [path.name for path in open_folder.iterdir()] == [f".java_pid{pid}"]
 
 
@@ -293,7 +291,7 @@ def test_a_socket_is_not_exchanged_for_a_link(tmp_path: Path, open_folder: Path)
         roots.bind(str(tmp_path / "roots"))
         (open_folder / f".java_pid{pid}").symlink_to("/roots")
         with pytest.raises(PermissionError, match="another user's"):
-            java_attach.write_perf_map(pid)
+            attaching.write_perf_map(pid)
 
 
 def test_dumps_of_containers_are_read_in_their_root_with_the_rights_of_their_user(container: Path, secret: Path):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.capture.output.output import RecordOutput
+from perfpy.capture.session.output import RecordOutput
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.errors import OutputFailedError
-from perfpy.perfdata.container.writer import FileWriter
+from perfpy.perfdata.writer import FileWriter
 from perfpy.untrusted.destinations import open_named
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.perfdata import simple_recording

@@ -87,7 +87,7 @@ def test_a_failure_of_the_block_is_the_one_that_is_reported() -> None:
 
 
 def test_modules_of_the_current_folder_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from perfpy.cli.script import programs
+    from perfpy.cli import script_programs
 
     for name in ("perfpy.py", "os.py", "subprocess.py"):
         (tmp_path / name).write_text("open('ran', 'w')\n")
@@ -97,7 +97,7 @@ def test_modules_of_the_current_folder_are_not_run(tmp_path: Path, monkeypatch: 
     with perfpy.profile(events="cpu-clock:u") as profile:
         busy(0.05)
     assert profile.report(by="comm").samples > 0
-    command = programs._shell("./some-record", [])
+    command = script_programs._shell("./some-record", [])
     assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.startswith("perfpy version")
     assert not (tmp_path / "ran").exists()
 

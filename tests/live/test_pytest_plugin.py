@@ -109,7 +109,7 @@ OUTCOMES = {
 def session(folder: Path, *options: str, pages: int = 1000) -> str:
     """What pytest says of the tests above."""
     (folder / "test_costs.py").write_text(SESSION)
-    line = [sys.executable, "-m", "pytest", "-p", "perfpy.testing.pytest_plugin", "-p", "no:cacheprovider", "-vrs", *options]
+    line = [sys.executable, "-m", "pytest", "-p", "perfpy.pytest_plugin", "-p", "no:cacheprovider", "-vrs", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PERFPY", "CI"))}
     process = subprocess.run(
         line, cwd=folder, env={**environment, "PAGES": str(pages)}, capture_output=True, text=True, timeout=300, check=False

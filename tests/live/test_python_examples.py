@@ -60,9 +60,9 @@ def test_the_examples_run(page: str, block: str, folder: Path) -> None:
 @pytest.mark.parametrize("block", [block for _, block in EXAMPLES if "perf_budget" in block])
 def test_the_budgets_are_accepted(block: str, folder: Path) -> None:
     (folder / "test_budgets.py").write_text(block)
-    update = run(folder, "-m", "pytest", "-q", "-p", "perfpy.testing.pytest_plugin", "-p", "no:cacheprovider", "--perf-update")
+    update = run(folder, "-m", "pytest", "-q", "-p", "perfpy.pytest_plugin", "-p", "no:cacheprovider", "--perf-update")
     assert update.returncode == 0, update.stdout  # without the counter, budgets skip with the reason
-    check = run(folder, "-m", "pytest", "-q", "-p", "perfpy.testing.pytest_plugin", "-p", "no:cacheprovider")
+    check = run(folder, "-m", "pytest", "-q", "-p", "perfpy.pytest_plugin", "-p", "no:cacheprovider")
     assert check.returncode == 0, check.stdout
     assert re.search(r"\b[1-3] passed", check.stdout)
     assert "error" not in check.stdout

@@ -17,7 +17,7 @@ import pytest
 import perfpy
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import LostSamples, Namespaces, Switch
-from perfpy.perfdata.container.header import FileHeader
+from perfpy.perfdata.header import FileHeader
 from perfpy.perfdata.reader import PerfData
 from tests.builders.terminals import on_terminal
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import perfpy
-from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
+from perfpy.capture.runtimes.attaching import is_java, write_perf_map
 from perfpy.recording import Recording
 from tests.builders.prepared_start import PERFPY, output_of
 

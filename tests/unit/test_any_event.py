@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from perfpy.errors import EventSyntaxError, UnknownEventError
 from perfpy.events import parse_events
-from perfpy.events.catalog import TOOL, cache_configs, cache_event_name, generic_names
+from perfpy.events.event import TOOL, cache_configs, cache_event_name, generic_names
+from perfpy.events.fallback import attr_name, event_text
 from perfpy.events.grammar import parse
-from perfpy.events.naming import attr_name, event_text
 from tests.builders.sysfs_tree import intel_skylake
 
 if TYPE_CHECKING:

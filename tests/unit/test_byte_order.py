@@ -9,10 +9,10 @@ RECORDER = """
 import sys
 sys.byteorder = "big"
 from perfpy.abi.records import Comm
-from perfpy.capture.metadata.event_records import FINISHED_INIT
-from perfpy.capture.metadata.synthesis import id_layout
-from perfpy.perfdata.container.writer import FINISHED_ROUND
-from perfpy.abi.sample_id import SampleId
+from perfpy.capture.metadata import FINISHED_INIT
+from perfpy.capture.metadata import id_layout
+from perfpy.perfdata.writer import FINISHED_ROUND
+from perfpy.abi.records import SampleId
 print(FINISHED_ROUND.hex(), FINISHED_INIT.hex(), id_layout(0x6).encode(SampleId(pid=1, tid=2, time=3)).hex())
 """
 

@@ -11,7 +11,7 @@ from perfpy.abi import records
 from perfpy.abi.flags import ReadFormat
 from perfpy.recording import Recording
 from perfpy.views.dump.recording import write_dump
-from perfpy.views.report.thread_counts import thread_count_lines
+from perfpy.views.report.text import thread_count_lines
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

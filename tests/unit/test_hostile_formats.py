@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import perfpy
-from perfpy.perfdata.tracepoints.event_format import parse_format
-from perfpy.perfdata.tracepoints.print_format import PrintFormatLimitError, parse_print_fmt
+from perfpy.perfdata.event_format import parse_format
+from perfpy.perfdata.print_format import PrintFormatLimitError, parse_print_fmt
 from perfpy.views.tracepoints.event_text import TraceText
 from perfpy.views.tracepoints.values import Runtime
 from tests.builders.syntax import nodes_of

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy import cli
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.perf_records import cpu_map, user_records
 from perfpy.errors import BadPerfDataError
-from perfpy.perfdata.container.feature_values import Compression, EventGroup
-from perfpy.perfdata.container.features import Feature, decode_feature, encode_feature
+from perfpy.perfdata.features import Compression, EventGroup, Feature, decode_feature, encode_feature
 from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import PerfDataBuilder, header_of, simple_recording, usual_attr
 
@@ -57,7 +55,7 @@ def bomb(size: int) -> bytes:
     """A COMPRESSED record of `size` bytes of small records."""
     one = header_of(RecordType.FINISHED_INIT, 8)
     zstd = ZstdCompressor()
-    return user_records.encode(user_records.Compressed(0, zstd.compress(one * (size // len(one)), zstd.FLUSH_BLOCK)), "<")
+    return perf_records.encode(perf_records.Compressed(0, zstd.compress(one * (size // len(one)), zstd.FLUSH_BLOCK)), "<")
 
 
 def test_a_record_unpacks_to_its_stated_size_at_most(tmp_path: Path) -> None:
@@ -89,7 +87,7 @@ def test_a_bomb_of_large_records_ends_too(tmp_path: Path) -> None:
     packed = b"".join(zstd.compress(one) for _ in range(8192)) + zstd.flush()  # half a gigabyte
     assert len(packed) < 0xFFF0
     path = tmp_path / "perf.data"
-    path.write_bytes(simple_recording(3).record(user_records.Compressed(0, packed)).file())
+    path.write_bytes(simple_recording(3).record(perf_records.Compressed(0, packed)).file())
     result = run("script", "-i", str(path))
     assert result.returncode == 0
     assert len(result.stdout.splitlines()) == 3
@@ -115,7 +113,7 @@ def test_stacks_that_hardly_change_are_no_bomb(tmp_path: Path) -> None:
 def test_very_many_zstd_frames_in_a_record_are_no_recording(tmp_path: Path) -> None:
     frame = ZstdCompressor().flush()
     path = tmp_path / "perf.data"
-    path.write_bytes(simple_recording(3).record(user_records.Compressed(0, frame * 5000)).file())
+    path.write_bytes(simple_recording(3).record(perf_records.Compressed(0, frame * 5000)).file())
     with PerfData(path) as data:
         assert sum(len(batch) for batch in data.batches()) == 3
         assert any("zstd frames" in warning for warning in data.warnings)
@@ -194,8 +192,8 @@ def test_groups_that_cannot_be_are_omitted(groups: tuple[EventGroup, ...]) -> No
 @pytest.mark.thorough
 def test_updates_of_events_are_kept_within_bounds(tmp_path: Path) -> None:
     update = struct.pack("<QQ", 2, 1)
-    update = update.replace(struct.pack("<Q", 2), struct.pack("<Q", user_records.EVENT_UPDATE_CPUS), 1)
-    body = update + struct.pack("<HBxHH", cpu_map.RANGE, 0, 0, 65535)
+    update = update.replace(struct.pack("<Q", 2), struct.pack("<Q", perf_records.EVENT_UPDATE_CPUS), 1)
+    body = update + struct.pack("<HBxHH", perf_records.RANGE, 0, 0, 65535)
     builder = PerfDataBuilder(ids=[(1,)])
     for _ in range(2000):
         builder.raw(header_of(RecordType.EVENT_UPDATE, 8 + len(body)) + body)

@@ -62,13 +62,13 @@ def test_ctrl_c_while_libraries_are_loaded(command, tmp_path):
         ("perfpy.cli", "stat -- true"),
         ("perfpy.cli.line.options", "record -- true"),
         ("perfpy.cli.stat.command", "stat -- true"),
-        ("perfpy.capture.counting.measurement", "stat -- true"),
-        ("perfpy.cli.record.command", "record -- true"),
+        ("perfpy.capture.measurement", "stat -- true"),
+        ("perfpy.cli.record", "record -- true"),
         ("perfpy.capture.session.recorder", "record -- true"),
         ("perfpy.kernel.ring", "record -- true"),
         ("perfpy.events.machine", "list"),
         ("click", "--help"),
-        ("perfpy.cli.dispatch.group", "nosuch"),
+        ("perfpy.cli.group", "nosuch"),
     ],
 )
 @pytest.mark.parametrize("way", [SCRIPT, "-m"])

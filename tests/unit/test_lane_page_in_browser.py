@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.tracing.events import ENTER, EXIT, CallEvents
-from perfpy.tracing.lanes import LaneCalls, Lanes
-from perfpy.tracing.pairing import Pairing
-from perfpy.tracing.totals import Totals
-from perfpy.views.trace.lane_page import lane_page
+from perfpy.tools.trace.calls import ENTER, EXIT, CallEvents, Pairing
+from perfpy.tools.trace.lane_page import lane_page
+from perfpy.tools.trace.lanes import LaneCalls, Lanes
+from perfpy.tools.trace.totals import Totals
 from tests.builders.browser import Browser
 
 if TYPE_CHECKING:

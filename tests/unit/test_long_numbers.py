@@ -10,12 +10,12 @@ from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.errors import UsageError
-from perfpy.events.vendor.event_files import _number, entries_of
-from perfpy.perfdata.container.feature_values import PmuCaps
-from perfpy.probing.sites.markers import fetch_operand
+from perfpy.events.vendor import _number, entries_of
+from perfpy.perfdata.features import PmuCaps
+from perfpy.probing.requests import fetch_operand
 from perfpy.symbols.dso import perf_map_pid
 from perfpy.untrusted.paths import split_process
-from perfpy.views.script.code.branch_counters import _widths
+from perfpy.views.script.code import _widths
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

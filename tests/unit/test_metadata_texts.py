@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
+from perfpy.abi.attr import Reading
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, NATIVE_ENDIAN, ReadFormat, RecordType, SampleType
-from perfpy.abi.perf_records import user_records
-from perfpy.abi.readings import Reading
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.feature_values import (
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.features import (
     BpfProgram,
     BpfTypes,
     ClockData,
@@ -26,6 +25,7 @@ from perfpy.perfdata.container.feature_values import (
     ElfMachine,
     EventDesc,
     EventGroup,
+    Feature,
     MemNode,
     MemTopology,
     NumaNode,
@@ -33,13 +33,11 @@ from perfpy.perfdata.container.feature_values import (
     SampleTime,
     SchedDomain,
 )
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.container.header import PipeHeader
+from perfpy.perfdata.header import PipeHeader
 from perfpy.recording import Recording
-from perfpy.views.metadata.evlist import evlist_lines
-from perfpy.views.metadata.header import header_lines
-from perfpy.views.metadata.record_counts import record_count_lines
-from perfpy.views.metadata.tasks import task_lines
+from perfpy.views.metadata import evlist_lines, header_lines
+from perfpy.views.record_counts import record_count_lines
+from perfpy.views.task_tree import task_lines
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
@@ -217,7 +215,7 @@ def test_evlist_of_a_pipe_takes_an_attr_shorter_than_any_perf_had(recorded: Open
 
 def test_evlist_of_a_pipe_has_the_events_before_the_features(recorded: Opener) -> None:
     built = grouped()
-    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_NAME, 2, "mine"))
+    built.record(perf_records.EventUpdate(0, perf_records.EVENT_UPDATE_NAME, 2, "mine"))
     assert list(evlist_lines(recorded(built.pipe()))) == ["cpu-clock:u", "page-faults:u"]
 
 

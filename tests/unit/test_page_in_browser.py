@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from perfpy.analysis.stacks.stacks import Function
-from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN
-from perfpy.views.page import profile_data, sample_rows
-from perfpy.views.page.marks import Mark, Marks
+from perfpy.analysis.stacks import Function
+from perfpy.analysis.verdict.functions import KERNEL, LIBRARY, OWN
+from perfpy.views.page import profile_data
+from perfpy.views.page import profile_data as sample_rows
+from perfpy.views.page.marks import Mark, Marks, WaitLane
 from perfpy.views.page.page import PageText, render
-from perfpy.views.page.wait_lanes import WaitLane
 from tests.builders.browser import Browser
 from tests.builders.stacks import At, stacks, timed_stacks
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.stacks.stacks import Stacks
-    from perfpy.views.page.page_sites import PageSites
+    from perfpy.analysis.stacks import Stacks
+    from perfpy.views.page.profile_data import PageSites
 
 MS = 1_000_000
 RAN = [

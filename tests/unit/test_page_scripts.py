@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import perfpy.views.page
-from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
+from perfpy.views.page.marks import WaitLane
 from perfpy.views.page.profile_data import profile_data
-from perfpy.views.page.wait_lanes import WaitLane
 from tests.builders.stacks import At, stacks, timed_stacks
 
 FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"

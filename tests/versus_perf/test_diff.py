@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.dispatch.commands import load
-from perfpy.symbols.files import build_id_notes
+from perfpy.cli.commands import load_command
+from perfpy.symbols.files import build_ids
 from tests.builders.kernel_symbols import few_symbols
 from tests.builders.prepared_start import PERFPY, run
 from tests.builders.report_lines import at_fixed_addresses
@@ -100,11 +100,11 @@ def test_recordings_made_elsewhere_give_perfs_text(
     corpus: Path, perf: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """perf has no vdso with --symfs; perfpy has this kernel's, if the recording is one of the same kernel."""
-    monkeypatch.setattr(build_id_notes, "vdso_image", lambda: b"")
+    monkeypatch.setattr(build_ids, "vdso_image", lambda: b"")
     for first, second in (("mt-a", "wide-a"), ("group-S-a", "terms-a"), ("switch-a", "z-a")):
         paths = [corpus / "recorded" / f"{name}.data" for name in (first, second)]
         arguments = ["-f", "--symfs", "/nonexistent", *map(str, paths)]
-        assert load("diff").run("diff", arguments) == 0
+        assert load_command("diff").run("diff", arguments) == 0
         assert capfd.readouterr().out == answer(perf, "diff", *arguments)
 
 

@@ -11,11 +11,10 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import SampleId
 from perfpy.capture.runtimes.keeping import store_names
-from perfpy.perfdata.container.feature_values import CpuCount
-from perfpy.perfdata.container.features import Feature, encode_feature
-from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
+from perfpy.perfdata.features import CpuCount, Feature, encode_feature
+from perfpy.perfdata.kept_files import KEPT_FILES, encode
 from tests.builders.jitdump import PID, header, load, unwinding
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from perfpy.cli.dispatch.commands import COMMANDS, load
+from perfpy.cli.commands import COMMANDS, load_command
 
 pytestmark = pytest.mark.versus_perf
 
@@ -29,7 +29,7 @@ def options_of_perf(perf: str, command: str) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
 def test_every_option_of_perf_is_known(name, perf):
-    spellings = {spelling for option in load(name).options for spelling in option.spellings}
+    spellings = {spelling for option in load_command(name).options for spelling in option.spellings}
     theirs = options_of_perf(perf, name)
     assert theirs
     assert sorted(theirs - spellings) == []
@@ -39,7 +39,7 @@ def test_every_option_of_perf_is_known(name, perf):
 def test_prefixes_of_perfs_options_mean_the_same_as_in_perf(name, perf):
     """--ev is --event, although perfpy has --event-files."""
     theirs = [spelling[2:] for spelling in options_of_perf(perf, name) if spelling.startswith("--")]
-    parser = load(name).parser([])
+    parser = load_command(name).parser([])
     wrong = []
     for word in theirs:
         for begun in (word[:size] for size in range(2, len(word))):
@@ -55,6 +55,6 @@ def test_prefixes_of_perfs_options_mean_the_same_as_in_perf(name, perf):
 def test_letters_have_perfs_meaning(name, perf):
     errors = subprocess.run([perf, name, "-h"], capture_output=True, text=True, check=False).stderr
     pairs = {match["word"]: match["letter"] for match in _OPTION.finditer(errors)}
-    ours = {word: option.letters for option in load(name).options for word in option.words}
+    ours = {word: option.letters for option in load_command(name).options for word in option.words}
     differing = {word: (letter, ours[word]) for word, letter in pairs.items() if letter and word in ours and letter not in ours[word]}
     assert differing == {}

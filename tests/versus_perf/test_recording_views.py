@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.output.machine_names import MachineNames
+from perfpy.cli.output.header import MachineNames
 from perfpy.recording import Recording
-from perfpy.views.metadata.evlist import evlist_lines
-from perfpy.views.metadata.record_counts import record_count_lines
-from perfpy.views.metadata.tasks import task_lines
+from perfpy.views.metadata import evlist_lines
+from perfpy.views.record_counts import record_count_lines
+from perfpy.views.task_tree import task_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perfpy.abi.flags import SampleType
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.tracepoints.tracing_data import TracingData
+from perfpy.perfdata.event_format import TracingData
+from perfpy.perfdata.features import Feature
 from tests.builders.perfdata import PerfDataBuilder, out_of_order, usual_attr
 from tests.builders.prepared_start import PERFPY, run
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.debuginfo.lines.source_lines import SourceLines
-from perfpy.debuginfo.units.index import UnitIndex
-from perfpy.debuginfo.units.sections import DebugSections
+from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.source_lines import SourceLines
+from perfpy.debuginfo.unit_index import UnitIndex
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.patient_perf import patient
 from tests.builders.prepared_start import PERFPY, run

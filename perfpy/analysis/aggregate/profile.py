@@ -8,31 +8,30 @@ Memory grows with the distinct rows, not with the number of samples.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from perfpy.abi.columns import Growing, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.startup import NamedTuple, dataclass, replace
-from perfpy.analysis.aggregate.chain_numbers import parts_of_chains
-from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
-from perfpy.analysis.aggregate.first_delivery import FirstDelivery
-from perfpy.analysis.aggregate.partial import LearntNames, NameMaps, PartialProfile
-from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.callchains.functions import Functions
-from perfpy.analysis.samples.callchains import ChainTable, frames_of
-from perfpy.analysis.samples.dimensions import DIMENSIONS, PayloadTable
-from perfpy.analysis.samples.fingerprints import kind_numbers
+from perfpy.analysis.aggregate.sums import GroupSums, TupleTable, sum_by
+from perfpy.analysis.callchains import ChainTable, Functions, frames_of
+from perfpy.analysis.dimensions import DIMENSIONS, PayloadTable, kind_numbers
+from perfpy.analysis.sample_view import DeliveryOrder
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.chain_numbers import ChainNumbers
-    from perfpy.analysis.aggregate.runs import FoldedRuns
-    from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.analysis.aggregate.overflow import FoldedRuns
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.sample_view import SampleView
+    from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.symbolizer import FrameOrigins, Symbolizer
+
 
 _MODES = {
     "period_sys": MISC_KERNEL,
@@ -40,7 +39,7 @@ _MODES = {
     "period_guest_sys": MISC_GUEST_KERNEL,
     "period_guest_us": MISC_GUEST_USER,
 }
-#: the sum of samples' shares of the wall clock (perfpy.analysis.samples.parallelism)
+#: the sum of samples' shares of the wall clock (perfpy.analysis.dimensions)
 LATENCY = "latency"
 _WEIGHTS = {"weight1": "weight", "weight2": "ins_lat", "weight3": "retire_lat"}
 
@@ -156,7 +155,7 @@ class FoldingPlan(NamedTuple):
 
     @property
     def fingerprints(self) -> list[str]:
-        """The columns that distinguish samples (perfpy.analysis.samples.fingerprints)."""
+        """The columns that distinguish samples (perfpy.analysis.dimensions)."""
         names = self.sample_filter.mark_fingerprints
         for name in self.dimensions:
             names += ["raw"] if name == "raw" else DIMENSIONS[name].fingerprints
@@ -229,7 +228,7 @@ class Profile:
         """Write the rows to a file if they exceed the limit."""
         if self._memory is not None and self.nbytes > self._memory:
             if self._runs is None:
-                from perfpy.analysis.aggregate.runs import FoldedRuns  # few recordings are so large
+                from perfpy.analysis.aggregate.overflow import FoldedRuns  # few recordings are so large
 
                 self._runs = FoldedRuns()
             self._to_file(self._runs)
@@ -408,3 +407,232 @@ def samples_of_frames(folded: Folded) -> NDArray[np.int64]:
 
 # groups of samples to remember, so that memory does not grow with the file
 _KINDS_KEPT = 1 << 18
+
+
+# Find the first delivered sample of each row, from batches in the order of the file.
+#
+# So rows can be sorted into the order in which perf creates them, although the samples are never sorted.
+
+
+_NEVER: Final = ~np.uint64(0)
+
+
+class FirstDelivery:
+    """The first sample of each row: its delivery order and its thread."""
+
+    def __init__(self) -> None:
+        self._rows_with_sample = 0  # all rows below have had a sample
+        self._latest = np.uint64(0)  # the highest key of all samples
+        self._size = 0  # rows; there is room for more
+        self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
+        self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory used, in bytes."""
+        return self._key.nbytes + self._time.nbytes + self._ordinal.nbytes + self._tid.nbytes
+
+    def add(self, ids: NDArray[np.int32], size: int, samples: SampleView) -> None:
+        """Add a batch: the row of each sample, `size` rows so far. Its ordinals follow those of earlier batches."""
+        self.add_moments(ids, size, samples.delivery, samples.column("tid"))
+
+    def add_moments(self, ids: NDArray[np.int32], size: int, when: DeliveryOrder, tid: NDArray[Any]) -> None:
+        """Add a batch by its delivery order and the thread of each sample."""
+        if size > self._size:
+            self._grow(size)
+        key, time, ordinal = when
+        rows = rows_where(ids >= self._rows_with_sample) if self._follow(key) else rows_where(key <= self._key[ids])
+        rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
+        if not len(rows):
+            return
+        rows = rows[np.lexsort((time[rows], key[rows]))[::-1]]  # backwards, so that the first one is written last
+        updated = ids[rows]
+        self._key[updated], self._time[updated], self._ordinal[updated] = key[rows], time[rows], ordinal[rows]
+        self._tid[updated] = tid[rows]
+        without = rows_where(self._key[self._rows_with_sample : size] == _NEVER)
+        self._rows_with_sample = self._rows_with_sample + int(without[0]) if len(without) else size
+
+    def _follow(self, key: NDArray[np.uint64]) -> bool:
+        """Whether these samples follow all others, in order: then only samples of new rows can be first ones."""
+        if not len(key):
+            return False
+        before, self._latest = self._latest, max(self._latest, key.max())
+        return bool(key[0] > before) and bool((key[1:] > key[:-1]).all())
+
+    def _grow(self, size: int) -> None:
+        """Extend the arrays to `size` rows."""
+        if size > len(self._key):
+            room, old = max(size, 2 * len(self._key)), slice(self._size)
+            self._key, self._time, self._ordinal, self._tid = (
+                _enlarge(values[old], room) for values in (self._key, self._time, self._ordinal, self._tid)
+            )
+        added = slice(self._size, size)
+        self._key[added], self._time[added], self._ordinal[added], self._tid[added] = _NEVER, _NEVER, 0, 0
+        self._size = size
+
+    def first_samples(self, size: int) -> tuple[DeliveryOrder, NDArray[np.int64]]:
+        """Return the delivery order and the thread of the first `size` rows."""
+        return DeliveryOrder(self._key[:size], self._time[:size], self._ordinal[:size]), self._tid[:size]
+
+
+def _enlarge(values: NDArray[Any], room: int) -> NDArray[Any]:
+    """Copy the values into a larger array, whose unused pages take no memory."""
+    grown = np.empty(room, values.dtype)
+    grown[: len(values)] = values
+    return grown
+
+
+# Number the callchains of samples for several profiles that fold the same samples.
+
+
+_FRAMES_AT_ONCE: Final = 1 << 16
+_FINGERPRINTS: Final = ("space", "callchain")
+
+
+class ChainNumbers:
+    """Distinct callchains, with their number for each sample.
+
+    Attributes:
+        chains: the distinct callchains.
+    """
+
+    def __init__(self, *, by_function: bool, by_address: ChainNumbers | None = None) -> None:
+        """Begin.
+
+        Args:
+            by_function: whether locations in one function are the same.
+            by_address: the numbers of the same samples' callchains by address, if another profile needs them; those by function derive.
+        """
+        self.chains = ChainTable()
+        self._functions = Functions() if by_function else None
+        self._by_address = by_address
+        self._number_of_chain = Growing(np.int32)  # of each callchain by address
+        self._kinds, self._chain_of_kind = IdTable(), Growing(np.int32)
+        self._last: tuple[SampleView | None, NDArray[np.int32]] = (None, np.zeros(0, np.int32))
+
+    def forget(self) -> None:
+        """Release the memory of recorded callchains. Later callchains are looked up again."""
+        self._kinds, self._chain_of_kind = IdTable(), Growing(np.int32)
+        self._last = (None, np.zeros(0, np.int32))
+
+    def ids(self, samples: SampleView) -> NDArray[np.int32]:
+        """Return the number of each sample's callchain. The last samples' numbers are kept for the next profile."""
+        if samples is not self._last[0]:
+            self._last = samples, self._ids(samples) if self._by_address is None else self._derived_ids(samples, self._by_address)
+        return self._last[1]
+
+    def _ids(self, samples: SampleView) -> NDArray[np.int32]:
+        kinds, new = self._kinds.ids_and_new(kind_numbers(samples, _FINGERPRINTS))
+        for part in parts_of_chains(new, samples.chains().lengths):
+            chosen = samples.take(part)
+            chains = frames_of(chosen.chains().gather(), chosen.column("pid"), chosen.key, chosen.symbolizer)
+            self._chain_of_kind.append(self._add(*chains, chosen.symbolizer))
+        ids: NDArray[np.int32] = self._chain_of_kind.values[kinds]
+        return ids
+
+    def _derived_ids(self, samples: SampleView, by_address: ChainNumbers) -> NDArray[np.int32]:
+        chains = by_address.ids(samples)
+        for frames, counts in by_address.chains.since(len(self._number_of_chain.values)):
+            self._number_of_chain.append(self._add(frames, counts, samples.symbolizer))
+        ids: NDArray[np.int32] = self._number_of_chain.values[chains]
+        return ids
+
+    def _add(self, frames: NDArray[np.int32], counts: NDArray[np.int64], symbolizer: Symbolizer) -> NDArray[np.int32]:
+        return self.chains.add(frames if self._functions is None else self._functions.first_frames(frames, symbolizer), counts)
+
+
+def parts_of_chains(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Split the rows into parts of a limited number of frames; lengths: of the chains of all rows."""
+    if not len(rows):
+        return
+    reach = np.cumsum(lengths[rows])
+    begin, total = 0, int(reach[-1])
+    while begin < len(rows):
+        frames_before = int(reach[begin - 1]) if begin else 0
+        end = (
+            len(rows)
+            if total - frames_before <= _FRAMES_AT_ONCE
+            else max(begin + 1, int(np.searchsorted(reach, frames_before + _FRAMES_AT_ONCE)))
+        )
+        yield rows[begin:end]
+        begin = end
+
+
+# Rows that another process folded, in numbers that any process with the same recording can interpret.
+#
+# Merged into the Profile of the samples before, they leave it as if it had folded all samples itself: same rows, same numbers, same
+# order.
+
+
+class PartialProfile(NamedTuple):
+    """The folded rows of a part of a recording.
+
+    Attributes:
+        columns: the rows' identity, in the order of the Profile.
+        chain_frames, chain_lengths: the distinct callchains.
+        payloads: the distinct raw data.
+        names: frames and comms beyond those of the recording's side-band.
+        when, tid: of the first sample of each row.
+        period, samples, measures: sums.
+        warnings: one line for each skipped part.
+    """
+
+    columns: list[NDArray[np.int64]]
+    chain_frames: NDArray[np.int32]
+    chain_lengths: NDArray[np.int64]
+    payloads: list[bytes]
+    names: LearntNames
+    when: DeliveryOrder
+    tid: NDArray[np.int64]
+    period: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    measures: dict[str, NDArray[np.int64]]
+    warnings: list[str] = []  # noqa: RUF012  # never changed
+
+
+class LearntNames(NamedTuple):
+    """The frames and comms that a process added to the frames_known and comms_known that existed when it began."""
+
+    frames_known: int
+    frames: FrameOrigins
+    comms_known: int
+    comms: list[str]
+
+
+class NameMaps(NamedTuple):
+    """Maps from the numbers of frames and comms of another process to those of this one."""
+
+    frame: NDArray[np.int32]
+    comm: NDArray[np.int32]
+
+    def translate(self, dimension: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """Translate the numbers of a dimension."""
+        table = DIMENSIONS[dimension].table
+        return numbers if not table else (self.frame if table == "frame" else self.comm)[numbers]
+
+
+class KnownNames:
+    """The number of frames and comms before a part is folded."""
+
+    def __init__(self, symbolizer: Symbolizer, timeline: TaskTimeline) -> None:
+        self._symbolizer, self._timeline = symbolizer, timeline
+        self._frames, self._comms = len(symbolizer.frames), len(timeline.comms)
+
+    def none(self) -> LearntNames:
+        """Return no new names; a later call returns them all."""
+        return LearntNames(self._frames, self._symbolizer.origins_since(len(self._symbolizer.frames)), self._comms, [])
+
+    def learnt(self) -> LearntNames:
+        """Return the frames and comms added since."""
+        comms = self._timeline.comms[self._comms :]
+        return LearntNames(self._frames, self._symbolizer.origins_since(self._frames), self._comms, comms)
+
+
+def name_maps(names: LearntNames, symbolizer: Symbolizer, timeline: TaskTimeline) -> NameMaps:
+    """Add the frames and comms of another process to this one's, in the same order."""
+    frames = symbolizer.intern(names.frames)
+    comm_numbers = [timeline.comm_number(comm) for comm in names.comms]
+    return NameMaps(
+        np.concatenate([np.arange(names.frames_known, dtype=np.int32), frames]),
+        np.array([*range(names.comms_known), *comm_numbers], np.int32),
+    )

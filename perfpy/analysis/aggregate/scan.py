@@ -16,26 +16,24 @@ import numpy as np
 from perfpy.abi.flags import SampleType
 from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.analysis.aggregate.overflow import ScratchFile, memory_for
-from perfpy.analysis.aggregate.partial import KnownNames, name_maps
-from perfpy.analysis.aggregate.profile import Profile
-from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
-from perfpy.analysis.sortkeys.sort_key import Mode
-from perfpy.perfdata.records.group_reads import carries_readings, split_readings
-from perfpy.workers.forked import ForkedWorkers
-from perfpy.workers.jobs import SAMPLES_EACH, STACKS_EACH, jobs_for
+from perfpy.analysis.aggregate.profile import KnownNames, Profile, name_maps
+from perfpy.analysis.sample_view import DeliveryOrder, SampleView
+from perfpy.analysis.sort_key import Mode
+from perfpy.perfdata.records.batches import carries_readings, split_readings
+from perfpy.workers import SAMPLES_EACH, STACKS_EACH, ForkedWorkers, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.analysis.aggregate.partial import PartialProfile
-    from perfpy.analysis.aggregate.profile import FoldingPlan
-    from perfpy.analysis.callchains.lbr_callchains import CallStacks
+    from perfpy.analysis.aggregate.profile import FoldingPlan, PartialProfile
+    from perfpy.analysis.callchains import CallStacks
     from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.truncated_stacks import TruncatedStacks
+
 
 #: called with the share of the file that has been read (0 to 1)
 Progress: TypeAlias = "Callable[[float], None]"
@@ -181,7 +179,7 @@ class SampleScan:
         """The builder of chains from branch stacks; None if no chains are requested, or there are no branch stacks."""
         if not self.folding.chains:
             return None
-        from perfpy.analysis.callchains.lbr_callchains import CallStacks
+        from perfpy.analysis.callchains import CallStacks
 
         return CallStacks(self._attrs) or None
 
@@ -198,7 +196,7 @@ class SampleScan:
         if not (self.folding.chains or self._folds) or not self.data.has(SampleType.STACK_USER):
             return None
         # loaded here because most recordings have no copies of stacks
-        from perfpy.analysis.callchains.user_callchains import user_callchains
+        from perfpy.analysis.callchains import user_callchains
 
         return user_callchains(self.data, self.symbolizer, self.max_stack, callers_first=self.callers_first)
 
@@ -264,7 +262,7 @@ class SampleScan:
         if self._callstacks is not None:
             samples = self._callstacks.add_to(samples)
         if self._folds:
-            from perfpy.analysis.callchains.interpreter_folding import with_interpreters_folded
+            from perfpy.analysis.callchains import with_interpreters_folded
 
             samples = with_interpreters_folded(samples)
         for columns in self.more:
@@ -273,7 +271,7 @@ class SampleScan:
         if "time" in self.folding.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
-            from perfpy.analysis.samples.branches import branch_samples
+            from perfpy.analysis.dimensions import branch_samples
 
             samples = branch_samples(samples)
         elif self.mode is Mode.MEMORY:

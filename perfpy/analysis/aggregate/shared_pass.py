@@ -13,12 +13,10 @@ import numpy as np
 
 from perfpy.abi.columns import Growing
 from perfpy.abi.startup import replace
-from perfpy.analysis.aggregate.chain_numbers import ChainNumbers
-from perfpy.analysis.aggregate.exact_sums import GroupSums
-from perfpy.analysis.aggregate.first_delivery import FirstDelivery
-from perfpy.analysis.aggregate.profile import GroupTotals, Profile, summand
-from perfpy.analysis.samples.fingerprints import kind_numbers
-from perfpy.analysis.samples.sample_view import SampleView
+from perfpy.analysis.aggregate.profile import ChainNumbers, FirstDelivery, GroupTotals, Profile, summand
+from perfpy.analysis.aggregate.sums import GroupSums
+from perfpy.analysis.dimensions import kind_numbers
+from perfpy.analysis.sample_view import SampleView
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.scan import SampleScan
-    from perfpy.analysis.samples.sample_view import DeliveryOrder
+    from perfpy.analysis.sample_view import DeliveryOrder
     from perfpy.unwind.callchains import UserCallchains
 
 # groups of samples to remember, so that memory does not grow with the file

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, BranchSample
-from perfpy.abi.samples.branches import BRANCH_DTYPE
-from perfpy.analysis.samples.branches import branch_frames, branch_samples
-from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
+from perfpy.abi.sample_decoding import BRANCH_DTYPE
+from perfpy.analysis.dimensions import branch_frames, branch_samples
+from perfpy.analysis.sample_view import DeliveryOrder, SampleView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
+    from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 #: the sample columns to read
 COLUMNS: Final = frozenset({"branch_stack", "ip", "pid", "tid", "time", "cpumode"})

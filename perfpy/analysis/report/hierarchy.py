@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.entries.entries import Entries
-from perfpy.analysis.report.histogram import Histogram, JoinedEntries, KeyValues, sort_entries
+from perfpy.analysis.aggregate.sums import TupleTable, sum_by
+from perfpy.analysis.report.entries import Entries
+from perfpy.analysis.report.tables import Histogram, JoinedEntries, KeyValues, sort_entries
 
 if TYPE_CHECKING:
-    from perfpy.analysis.samples.locations import Int64
-    from perfpy.analysis.sortkeys.sort_key import SortKey
+    from perfpy.analysis.locations import Int64
+    from perfpy.analysis.sort_key import SortKey
 
 
 @dataclass(frozen=True)

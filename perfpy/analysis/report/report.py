@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
+import math
+import os
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
-from perfpy.abi.flags import RecordType
+import numpy as np
+
+from perfpy.abi.attr import is_sampled_each_time, option_for_fewer
+from perfpy.abi.flags import BranchSample, PerfType, RecordType, SampleType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.abi.startup import NamedTuple, dataclass
-from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
-from perfpy.analysis.entries.plan import plan_report
-from perfpy.analysis.entries.rows import drawn_chains
+from perfpy.analysis.locations import ROLE_BITS, Locations
+from perfpy.analysis.report.entries import drawn_chains
+from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.tables import make_tables
-from perfpy.analysis.report.values import histogram_values
-from perfpy.analysis.samples.locations import Locations
-from perfpy.analysis.samples.time_of_day import TimeOfDay
-from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, TimeOfDay, is_off_cpu, is_time
+from perfpy.analysis.sort_key import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
 from perfpy.data_frames import ConvertibleTable
+from perfpy.errors import plural
+from perfpy.perfdata.features import Feature, key_of
+from perfpy.symbols.quality_notes import ChainEnds
+from perfpy.symbols.symbolizer import USER_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples, Profile
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
-    from perfpy.analysis.entries.layout import Layout
-    from perfpy.analysis.entries.options import ReportOptions
-    from perfpy.analysis.entries.plan import ReportPlan
-    from perfpy.analysis.entries.rows import DrawnChains
-    from perfpy.analysis.report.histogram import Histogram, ReportRow
-    from perfpy.analysis.report.report_samples import ReportSamples
-    from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
-    from perfpy.analysis.samples.source_texts import SourceTexts
-    from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
+    from perfpy.analysis.dimensions import CgroupNamespaces
+    from perfpy.analysis.locations import SourceTexts
+    from perfpy.analysis.report.call_trees import CallNode
+    from perfpy.analysis.report.entries import DrawnChains
+    from perfpy.analysis.report.options import Layout, ReportOptions, ReportPlan
+    from perfpy.analysis.report.tables import Histogram, ReportRow
+    from perfpy.analysis.sort_key import MemoryWords, Payloads
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
-    from perfpy.symbols.providers.missing_symbols import MissingSymbols
+    from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.quality_notes import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.truncated_stacks import TruncatedStacks
+
 
 _SHARES: Final = {"period": "overhead", "children": "overhead_children", LATENCY: LATENCY, f"{LATENCY}_children": f"{LATENCY}_children"}
 _MEASURES: Final = ("period", "children", "samples")
@@ -271,7 +278,6 @@ class PlannedReport(NamedTuple):
         return report
 
     def _fold_addresses(self) -> ReportSamples:
-        from perfpy.analysis.report.report_samples import fold_addresses  # only verdicts need source lines
 
         return fold_addresses(self.plan, self.scan)
 
@@ -325,7 +331,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:
-    from perfpy.analysis.samples.source_texts import SourceTexts  # most reports show no source lines
+    from perfpy.analysis.locations import SourceTexts  # most reports show no source lines
 
     return SourceTexts(symbolizer, full_paths=options.names.full_source_path, as_addr2line=options.names.as_addr2line)
 
@@ -334,7 +340,6 @@ def _chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) ->
     """Return the note on callchains, if the report has them."""
     if profile.chains is None:
         return ""
-    from perfpy.analysis.report.short_callchain_note import chain_note
 
     return chain_note(data, profile, symbolizer)
 
@@ -342,13 +347,13 @@ def _chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) ->
 def _followed_switches(data: SampleSource, plan: ReportPlan) -> list[MoreColumns]:
     if not plan.follows_switches:
         return []
-    from perfpy.analysis.samples.parallelism import Parallelism
+    from perfpy.analysis.dimensions import Parallelism
 
     return [Parallelism.of(data)]
 
 
 def _cgroup_namespaces(data: SampleSource) -> CgroupNamespaces:
-    from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
+    from perfpy.analysis.dimensions import CgroupNamespaces
 
     return CgroupNamespaces(data.side_band([RecordType.NAMESPACES]))
 
@@ -396,3 +401,247 @@ def _socket_finder(data: SampleSource) -> Callable[[int], int]:
 def cgroup_names(data: SampleSource) -> dict[int, str]:
     """Return the paths of cgroups by their ids."""
     return {side.record.id: side.record.path for side in data.side_band([RecordType.CGROUP]) if isinstance(side.record, Cgroup)}
+
+
+# The samples of a report with the addresses of their callchains, which reports of functions merge.
+#
+# A verdict looks up the source lines of the few functions that it names. So samples are folded again, of long recordings an excerpt.
+
+
+_MOST: Final = 100_000  # samples that are folded again
+_MOST_STACKS: Final = 20_000  # if their stacks have to be unwound
+
+
+class ReportSamples(NamedTuple):
+    """Folded samples.
+
+    Attributes:
+        folded: their rows.
+        chains: frames and offsets of the distinct callchains, None without.
+        locations: of the frames; functions have the same numbers as in the report.
+        are_callers_first: whether callchains begin with the outermost frame.
+        is_unwound: whether user callchains come from copies of stacks, with addresses within calls.
+    """
+
+    folded: Folded
+    chains: DrawnChains | None
+    locations: Locations
+    are_callers_first: bool
+    is_unwound: bool = False
+
+
+def fold_addresses(plan: ReportPlan, scan: SampleScan) -> ReportSamples:
+    """Fold the samples of a report's scan again, by address."""
+    options, old = plan.options, scan.folding
+    waits = ("state", "waker") if scan.data.has(SampleType.WEIGHT_STRUCT) else ()
+    folding = FoldingPlan(("frame", "pid", "tid", *waits), old.sample_filter, chains=old.chains)
+    again = SampleScan(
+        scan.data, scan.timeline, scan.symbolizer, folding, scan.mode, scan.more, scan.grain, None, scan.max_stack, scan.callers_first
+    )
+    again.by_python = scan.by_python
+    profile = again.excerpt(_MOST if again.unwinding is None else _MOST_STACKS)
+    drawn = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
+    locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)
+    graph = options.chains.call_graph
+    are_callers_first = graph is not None and graph.order == "caller"
+    return ReportSamples(profile.folded, drawn, locations, are_callers_first, again.unwinding is not None)
+
+
+# A report as plain values: dicts, lists, strings and numbers. perfpy.views.report.json describes their form.
+
+
+def histogram_values(histogram: Histogram) -> dict[str, Any]:
+    """Return one table: its head and all rows."""
+    rows = [row_values(histogram, row) for row in histogram.rows()]
+    return head_values(histogram) | {"rows": rows}
+
+
+def head_values(histogram: Histogram) -> dict[str, Any]:
+    """Return a table's events and sort keys."""
+    events = [
+        {"name": total.event.name, "samples": total.samples, "period": total.period, **seconds_value(total.event, total.period)}
+        for total in histogram.events
+    ]
+    return {"events": events, "sort": [key.name for key in histogram.layout.keys]}
+
+
+def seconds_value(event: FileEvent, period: int) -> dict[str, float]:
+    """Return a period in seconds, for an event that measures time."""
+    return {"seconds": period / NANOSECONDS_A_SECOND} if is_time(event) else {}
+
+
+def row_values(histogram: Histogram, row: ReportRow) -> dict[str, Any]:
+    """Return one row."""
+    entry = row.entry
+    values: dict[str, Any] = {
+        "overhead": histogram.percent("period", entry),
+        "period": row.values["period"][0],
+        "samples": row.values["samples"][0],
+        **seconds_value(histogram.events[0].event, row.values["period"][0]),
+    }
+    if "children" in row.values:
+        values |= {"overhead_children": histogram.percent("children", entry), "children": row.values["children"][0]}
+    values |= {name: histogram.percent(name, entry) for name in (LATENCY, f"{LATENCY}_children") if name in row.values}
+    if len(histogram.events) > 1:
+        values["members"] = [
+            {"period": row.values["period"][m], "samples": row.values["samples"][m], "overhead": histogram.percent("period", entry, m)}
+            for m in range(len(histogram.events))
+        ]
+    values["keys"] = row.texts
+    if histogram.trees is not None:
+        values["calls"] = _nodes(histogram, histogram.calls(entry))
+    return values
+
+
+def _nodes(histogram: Histogram, nodes: list[CallNode]) -> list[dict[str, Any]]:
+    """Return call nodes without recursion: trees are as deep as stacks."""
+    top: list[dict[str, Any]] = []
+    work = [(nodes, top)]
+    while work:
+        siblings, values = work.pop()
+        for node in siblings:
+            below: list[dict[str, Any]] = []
+            values.append(_node(histogram, node, below))
+            work.append((node.children, below))
+    return top
+
+
+def _node(histogram: Histogram, node: CallNode, below: list[dict[str, Any]]) -> dict[str, Any]:
+    assert histogram.trees is not None
+    names = [histogram.trees.frame_name(frame) for frame in node.frames]
+    share = histogram.share(node.period)
+    return {"functions": names, "period": node.period, "samples": node.count, "overhead": share, "calls": below}
+
+
+# Notes on the accuracy of a profile.
+
+
+_FEW: Final = 400  # with fewer samples a share of 50 % is accurate to 5 points only
+_MUCH: Final = 5.0  # percent of the period that deserve a note
+_FEWER: Final = {"-F": "a lower frequency (-F)", "-c": "a higher count (-c)", "--filter": "a filter (--filter)", "": ""}
+
+
+def margin(percent: float, samples: int) -> float:
+    """Return half the width of a share's 95 % confidence interval, in points, from counting statistics alone."""
+    share = percent / 100
+    return 196 * math.sqrt(max(share * (1 - share), 0.0) / samples) if samples else 100.0
+
+
+def quality_notes(report: Report, *, few: bool = True) -> Iterator[str]:
+    """Yield the notes. few: including those on events with few samples."""
+    attrs = [histogram.leader.event.attr for histogram in report.histograms]
+    fewer = _FEWER[option_for_fewer(attrs)]
+    remedy = f"record with a larger buffer (-m) or {fewer}" if fewer else "record with a larger buffer (-m)"
+    if report.lost:
+        share = 100 * report.lost / (report.lost + report.samples)
+        yield f"{report.lost:,} {plural(report.lost, 'sample was', 'samples were')} lost ({share:.1f} %); {remedy}"
+    if report.dropped:
+        yield f"{report.dropped:,} {plural(report.dropped, 'record was', 'records were')} lost, the buffer was full; {remedy}"
+    if not any(attr.sample_type & SampleType.CALLCHAIN or attr.type == PerfType.TRACEPOINT for attr in attrs):
+        yield "no callchains recorded; record with -g to see callers"
+    sampled = [histogram for histogram in report.histograms if histogram.leader.samples]
+    has_one_event = sum(not is_off_cpu(histogram.leader.event) for histogram in sampled) == 1
+    for histogram in sampled:
+        if lacks_stacks(histogram):
+            yield f"{histogram.leader.event.name}: no stacks; record as root, or with sysctl kernel.perf_event_paranoid=1"
+        else:
+            yield from _notes_of(histogram, histogram.leader.samples, few=few, is_named=not has_one_event)
+
+
+def lacks_stacks(histogram: Histogram) -> bool:
+    """Whether the rows are waits without stacks: the kernel hides its code from ordinary users, and so where threads wait."""
+    if not is_off_cpu(histogram.leader.event) or not any(key.of_location for key in histogram.layout.keys):
+        return False
+    frames = histogram.entries.location[histogram.order] >> ROLE_BITS
+    return bool(len(frames) and not histogram.locations.ip[frames].any())
+
+
+def _notes_of(histogram: Histogram, samples: int, *, few: bool, is_named: bool) -> Iterator[str]:
+    """Yield the notes of one event. is_named: whether they begin with its name."""
+    event = histogram.leader.event
+    name = event.name
+    if few and samples < _FEW and not (is_sampled_each_time(event.attr) or event.has_waits):
+        points = margin(50, samples)
+        more = "raise -F" if event.attr.freq else "lower -c"
+        only = f"only {samples} {plural(samples, 'sample')}"
+        yield f"{f'{name}: ' if is_named else ''}{only}; shares are accurate to ±{points:.0f} points; record longer or {more}"
+    unnamed = _unnamed_percent(histogram)
+    if unnamed >= _MUCH:
+        yield f"{name}: {unnamed:.0f} % is in code without symbols"
+
+
+def _unnamed_percent(histogram: Histogram) -> float:
+    """Return the share of samples in code without symbols; 0 in reports without locations."""
+    if not any(key.of_location for key in histogram.layout.keys):
+        return 0.0
+    frames = histogram.entries.location[histogram.order] >> ROLE_BITS
+    unnamed = histogram.order[histogram.locations.symbol[frames] < 0]
+    return histogram.share(int(histogram.entries.measures["period"][unnamed, 0].sum()))
+
+
+def filtered_rows_notes(report: Report) -> Iterator[str]:
+    """Yield a note for each event if plain text filters rows by their first sample: the numbers of samples differ."""
+    for histogram in report.histograms:
+        for event in histogram.events:
+            if event.kept_samples != event.shown_samples:
+                words = plural(event.kept_samples, "sample passes", "samples pass")
+                yield (
+                    f"{event.event.name}: {event.kept_samples:,} {words} the filters, the rows have {event.shown_samples:,}: "
+                    f"plain text filters rows by their first sample, as perf does; --json filters samples"
+                )
+
+
+# How the callchains of a report end, for the note if most of them are useless.
+
+
+_ABI_32, _ABI_64 = 1, 2  # PERF_SAMPLE_REGS_ABI_*
+
+
+def chain_ends(profile: Profile, symbolizer: Symbolizer, *, of_stacks: bool) -> ChainEnds:
+    """Return how the user part of all callchains ends. of_stacks: it comes from copied stacks."""
+    if profile.chains is None:
+        return ChainEnds(0, {})
+    frames, offsets = profile.chains.chains()
+    weights = np.bincount(profile.folded.chain, weights=profile.folded.count, minlength=len(offsets) - 1).astype(np.int64)
+    table = symbolizer.frames
+    entries = np.flatnonzero(table.level[frames] == USER_LEVEL)
+    chain = np.searchsorted(offsets, entries, side="right") - 1
+    first = np.flatnonzero(np.diff(chain, prepend=-1))  # of each chain the innermost user frame
+    chain, entry = chain[first], entries[first]
+    following = np.minimum(entry + 1, max(len(frames) - 1, 0))
+    goes_on = (following < offsets[1:][chain]) & (following > entry) & (table.dso[frames[following]] >= 0)
+    ended = np.bincount(table.dso[frames[entry]][~goes_on] + 1, weights=weights[chain[~goes_on]], minlength=len(symbolizer.dsos) + 1)
+    alone = _without_chain(profile, symbolizer, chain) if of_stacks else np.zeros(len(ended), np.int64)
+    early = (ended + alone).astype(np.int64)
+    names = {symbolizer.dsos[number - 1].name if number else "": int(early[number]) for number in np.flatnonzero(early).tolist()}
+    return ChainEnds(int(weights[chain].sum() + alone.sum()), names)
+
+
+def _without_chain(profile: Profile, symbolizer: Symbolizer, chains_with_frames: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count the samples of user space without a user frame in their callchains, by dso + 1; known: the chains with user frames."""
+    folded, table = profile.folded, symbolizer.frames
+    frame = folded.dimensions.get("frame")
+    count = len(symbolizer.dsos) + 1
+    if frame is None:
+        return np.zeros(count, np.int64)
+    rows = np.flatnonzero((table.level[frame] == USER_LEVEL) & ~np.isin(folded.chain, chains_with_frames))
+    return np.bincount(table.dso[frame[rows]] + 1, weights=folded.count[rows], minlength=count).astype(np.int64)
+
+
+def chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
+    """Return the note on callchains; empty if they are useful, or not part of the report."""
+    if any(event.attr.branch_sample_type & BranchSample.CALL_STACK for event in data.events):
+        return ""
+    of_stacks = data.has(SampleType.STACK_USER)
+    ends = chain_ends(profile, symbolizer, of_stacks=of_stacks)
+    if not ends.matter:
+        return ""
+    if not of_stacks:
+        return ends.of_frame_pointers()
+    from perfpy.unwind.architectures import architecture  # few recordings have stacks
+
+    numbers = {dso.name: number for number, dso in enumerate(symbolizer.dsos)}
+    missing = [name for name in ends.files if symbolizer.files(numbers[name]).runtime is None]
+    machine = data.features.get(key_of(Feature.ARCH)) or os.uname().machine
+    can_unwind = any(architecture(machine, abi) for abi in (_ABI_32, _ABI_64))
+    return ends.of_stacks(missing, machine, can_unwind=can_unwind)

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from perfpy.abi.comms import LONGEST_COMM
-from perfpy.abi.flags import RecordType
-from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
-from perfpy.analysis.verdict.functions import sampled_functions
-from perfpy.analysis.verdict.processes import Processes
-from perfpy.analysis.verdict.statements import Statements
-from perfpy.analysis.verdict.waits import GIL, Waits
-from perfpy.analysis.verdict.wakers import RUNNING, find_waker, is_never_woken
+from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
+from perfpy.abi.framing import LONGEST_COMM, cut_comm
+from perfpy.abi.recorded_marks import BLOCKED_LOOP, PYTHON_MARK
+from perfpy.analysis.aggregate.sums import sum_by
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
+from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
+from perfpy.analysis.verdict.waits import GIL, RUNNING, Waits, find_waker, is_never_woken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.verdict.waits import Wait
-    from perfpy.analysis.verdict.wakers import Waker
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.analysis.report.tables import Histogram
+    from perfpy.analysis.verdict.functions import FunctionFrames
+    from perfpy.analysis.verdict.waits import Wait, Waker
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
+
+    SourceLine = tuple[str, int]
+
 
 IDLE_COMM: Final = "swapper"
 _SOME: Final = 0.02  # share of a process that counts as one of several
@@ -288,3 +293,279 @@ class Evidence:
     def is_program(self) -> bool:
         """Whether a command was started, and recorded from its beginning."""
         return any(event.attr.enable_on_exec for event in self._recording.data.events)
+
+
+# The processes of a recording: their parents, the programs that they execute, and the program that recorded.
+
+
+NEARLY_ALL: Final = 0.9  # of the started processes
+
+
+class Processes:
+    """The processes of a recording.
+
+    Args:
+        data: of the recording.
+    """
+
+    def __init__(self, data: SampleSource) -> None:
+        self._data = data
+
+    @cached_property
+    def _created(self) -> list[tuple[int, int, int]]:
+        """Each created process, its parent, and the delivery key of its record, in order."""
+        side_band = self._data.side_band([RecordType.FORK]).tasks()
+        tasks = side_band.tasks
+        new = (tasks.type == RecordType.FORK) & (tasks.pid != tasks.ppid) & (tasks.pid == tasks.tid)
+        keys = side_band.keys[tasks.rank[new] - 1]
+        return list(zip(tasks.pid[new].tolist(), tasks.ppid[new].tolist(), keys.tolist(), strict=True))
+
+    @cached_property
+    def _parents(self) -> dict[int, int]:
+        """Process -> the process that created it, in order."""
+        return {pid: parent for pid, parent, _ in self._created}
+
+    @cached_property
+    def started(self) -> list[int]:
+        """The processes that were created during the recording."""
+        first = self._data.sample_times[0]
+        return [pid for pid, _, key in self._created if key >= first]
+
+    @cached_property
+    def _names(self) -> tuple[dict[int, str], dict[int, str]]:
+        """The last name of each process, and the last program that it executed."""
+        names: dict[int, str] = {}
+        programs: dict[int, str] = {}
+        for side in self._data.side_band([RecordType.COMM]):
+            record = side.record
+            if record.pid == record.tid:
+                names[record.pid] = record.comm
+                if record.misc & MISC_COMM_EXEC:
+                    programs[record.pid] = record.comm
+        return names, programs
+
+    @property
+    def starter(self) -> str:
+        """The name of the program that created nearly all started processes, "" for several."""
+        names = self._names[0]
+        return self._common(names.get(self._parents[pid], "") for pid in self.started)
+
+    @property
+    def started_command(self) -> str:
+        """The name of the program that nearly all started processes executed, "" for several or none."""
+        programs = self._names[1]
+        return self._common(programs.get(pid, "") for pid in self.started)
+
+    def _common(self, names: Iterable[str]) -> str:
+        name, count = next(iter(Counter(names).most_common(1)), ("", 0))
+        return name if count >= NEARLY_ALL * len(self.started) else ""
+
+    def children_of(self, pid: int) -> list[int]:
+        """Return the processes that a process created."""
+        return [child for child, parent in self._parents.items() if parent == pid]
+
+    @cached_property
+    def recorder(self) -> str:
+        """The name of the program that recorded: that of the parent of the recorded command; "" if it is not known."""
+        words = [str(word) for word in self._data.features.get("cmdline") or ()]
+        command = cut_comm(os.path.basename(words[words.index("--") + 1])) if "--" in words[:-1] else ""
+        names, programs = self._names
+        pids = [pid for pid, name in programs.items() if name == command]
+        return names.get(self._parents.get(pids[0], -1), "") if pids and command else ""
+
+
+# Time for which callbacks blocked an event loop of asyncio: on the CPU for over 100 ms of a turn, or waiting.
+
+
+#: what stands in callchains below callbacks of long turns; and what runs every callback
+_LONG_TURN: Final = re.compile(re.escape(f"{PYTHON_MARK}{BLOCKED_LOOP}:") + ".*", re.DOTALL)
+_CALLBACK: Final = re.compile(PYTHON_MARK + r"(?:Handle\.)?_run:.*/asyncio/events\.py", re.DOTALL)
+_LONG_WAIT: Final = 100_000_000  # ns
+_NONE: Final = -1
+MOST: Final = 0.8  #: of the time, in the function that is named
+
+
+class BlockedTime(NamedTuple):
+    """Time in the callbacks of an event loop.
+
+    Attributes:
+        period: its sum.
+        function: the innermost function of own code with most of it, -1 for none.
+        in_function: the part in that function and its callees.
+    """
+
+    period: int
+    function: int = _NONE
+    in_function: int = 0
+
+
+def long_turns(functions: SampledFunctions) -> BlockedTime:
+    """Return the CPU time of turns that lasted over 100 ms, from then on."""
+    return _beneath(functions, _LONG_TURN, np.arange(len(functions.leaf)))
+
+
+def long_waits(functions: SampledFunctions) -> BlockedTime:
+    """Return the waits in callbacks of 100 ms and more; equal waits count by their mean."""
+    rows = functions.rows
+    return _beneath(functions, _CALLBACK, np.flatnonzero(rows.period >= _LONG_WAIT * np.maximum(rows.count, 1)))
+
+
+def _beneath(functions: SampledFunctions, pattern: re.Pattern[str], rows: Int64) -> BlockedTime:
+    """Return the time of rows whose callchains contain a function of this pattern."""
+    size = len(functions.category_of)
+    matches = np.zeros(size, np.bool_)
+    for number in functions.present.tolist():
+        matches[number] = pattern.fullmatch(functions.name(number)) is not None
+    if not matches.any():
+        return BlockedTime(0)
+    is_inside = np.zeros(len(functions.leaf), np.bool_)
+    depths: list[tuple[Int64, Int64, int]] = []  # own functions within callbacks: rows, numbers, frames from the leaf
+    for depth, (reached, callers) in enumerate(functions.outwards(rows)):
+        own = ~is_inside[reached] & (functions.category_of[callers] == OWN)
+        depths.append((reached[own], callers[own], depth))
+        is_inside[reached[matches[callers]]] = True
+        if is_inside[reached].all():
+            break
+    periods = np.where(is_inside, functions.rows.period, 0)
+    return _in_one_function(periods, depths, size)
+
+
+def _in_one_function(periods: Int64, depths: list[tuple[Int64, Int64, int]], size: int) -> BlockedTime:
+    """Return the time of rows, and the innermost function that has most of it; periods: of each row, 0 outside of callbacks."""
+    total = int(periods.sum())
+    if not total:
+        return BlockedTime(0)
+    columns = [(rows, numbers, np.full(len(rows), depth)) for rows, numbers, depth in depths]
+    row, function, depth = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*columns, strict=True))
+    # a function that calls itself counts once for a row
+    _, first = np.unique(row * size + function, return_index=True)
+    row, function, depth = row[first], function[first], depth[first]
+    totals = sum_by(function, periods[row], size)
+    most = np.flatnonzero(totals > MOST * total)
+    if not len(most):
+        return BlockedTime(total)
+    mean_depth = sum_by(function, periods[row] // 1000 * depth, size)[most] / totals[most]
+    best = int(most[np.argmin(mean_depth)])
+    return BlockedTime(total, best, int(totals[best]))
+
+
+# Find the source lines at which functions use CPUs, call other functions, or wait.
+
+
+class Statements:
+    """The lines of functions in the samples of one event.
+
+    Args:
+        report: with the samples, and the numbers of functions.
+        event: its index.
+        waits: only samples off the CPU, or only those on it; None for all.
+    """
+
+    def __init__(self, report: Report, event: int, *, waits: bool | None = None) -> None:
+        self._report, self._event, self._waits = report, event, waits
+
+    @cached_property
+    def functions(self) -> SampledFunctions | None:
+        """The samples with the addresses of their callchains; None if the report does not have them."""
+        if self._report.fold_addresses is None or self._report.find_lines is None:
+            return None
+        return SampledFunctions(self._report.fold_addresses(), self._event, waits=self._waits)
+
+    @cached_property
+    def waits(self) -> Waits | None:
+        """The same samples as waits, with their reasons."""
+        return None if self.functions is None else Waits(self.functions)
+
+    def line(self, function: int, *, callee: str = "", in_kernel: bool = False) -> SourceLine | None:
+        """Return the path and the line at which a function has most of the samples that are charged to it.
+
+        Args:
+            function: its number.
+            callee: count only samples in this function that it calls.
+            in_kernel: count only samples in the kernel.
+        """
+        functions = self.functions
+        if functions is None:
+            return None
+        rows = np.flatnonzero(functions.charged_functions == function)
+        leaf = functions.leaf[rows]
+        if in_kernel:
+            rows = rows[functions.category_of[leaf] == KERNEL]
+        elif callee:
+            callees = [number for number in np.unique(leaf).tolist() if functions.name(number) == callee]
+            rows = rows[np.isin(leaf, callees)]
+        return self._heaviest(function, functions.innermost_frames(function, rows))
+
+    def wait_line(self, function: int, reason: int) -> SourceLine | None:
+        """Return the path and the line at which a function waits longest for a reason."""
+        if self.functions is None or self.waits is None:
+            return None
+        rows = np.flatnonzero((self.functions.charged_functions == function) & (self.waits.reason == reason))
+        return self._heaviest(function, self.functions.innermost_frames(function, rows))
+
+    def line_with_callees(self, function: int) -> SourceLine | None:
+        """Return the path and the line at which a function has most samples, with all functions that it calls."""
+        functions = self.functions
+        return None if functions is None else self._heaviest(function, functions.innermost_frames(function, _all_rows(functions)))
+
+    def is_inlined(self, function: int, line: SourceLine) -> bool:
+        """Whether a line of a function's samples is not in the function: then code was inlined there."""
+        begin = self._begin(function)
+        return begin is not None and (begin[0] != line[0] or line[1] < begin[1])
+
+    def _begin(self, function: int) -> SourceLine | None:
+        find = self._report.find_begins
+        functions = self.functions
+        if find is None or functions is None or functions.is_generated(function) or functions.is_inlined(function):
+            return None
+        return find([function]).get(function)
+
+    def _heaviest(self, function: int, frames: FunctionFrames) -> SourceLine | None:
+        """Return the line with most of some samples, if possible one within the function."""
+        find_lines = self._report.find_lines
+        if find_lines is None or not len(frames.frames):
+            return None
+        states, number = np.unique(frames.frames << 1 | frames.are_callers, return_inverse=True)
+        periods = np.bincount(number.ravel(), frames.period, len(states))
+        totals: dict[SourceLine, float] = {}
+        for line, period in zip(find_lines(states >> 1, (states & 1).astype(np.bool_)), periods.tolist(), strict=True):
+            if line is not None and line[1]:
+                totals[line] = totals.get(line, 0.0) + period
+        inside = {line: period for line, period in totals.items() if not self.is_inlined(function, line)} or totals
+        return max(inside, key=lambda line: (inside[line], -line[1])) if inside else None
+
+
+def _all_rows(functions: SampledFunctions) -> Int64:
+    return np.arange(len(functions.leaf))
+
+
+# Intervals of confidence of shares of samples.
+
+
+_DEVIATIONS: Final = 2.576  # of a normal distribution: 99 % lie within
+
+
+class Interval(NamedTuple):
+    """The lowest and the highest share, from 0 to 1, that agree with the samples."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Half of the distance between both."""
+        return (self.high - self.low) / 2
+
+
+def interval(share: float, samples: float) -> Interval:
+    """Return the 99 % interval of Wilson (1927) of a share in independent samples.
+
+    >>> interval(0.5, 100)
+    Interval(low=0.3752..., high=0.6247...)
+    """
+    if samples <= 0:
+        return Interval(0.0, 1.0)
+    square = _DEVIATIONS**2 / samples
+    centre = (share + square / 2) / (1 + square)
+    reach = _DEVIATIONS / (1 + square) * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
+    return Interval(max(centre - reach, 0.0), min(centre + reach, 1.0))

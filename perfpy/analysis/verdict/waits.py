@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.waits import READY
-from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.verdict.categories import INTERPRETER
+from perfpy.abi.recorded_marks import READY, UNKNOWN_STATE, WOKEN_BY_THREAD
+from perfpy.analysis.aggregate.sums import sum_by
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
+from perfpy.analysis.verdict.functions import INTERPRETER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
-    from perfpy.analysis.samples.locations import Int64
+    from perfpy.analysis.locations import Int64
     from perfpy.analysis.verdict.functions import SampledFunctions
+
 
 #: reasons of waits, in the order in which a callchain with functions of several is decided
 (
@@ -186,3 +190,131 @@ class Waits:
             reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), processes,
             int(tids[longest]), int(of_thread[longest]) / 1e9, best, name, share, in_own,
         )  # fmt: skip
+
+
+# Find the threads that end waits, and what they do meanwhile.
+#
+# The samples of time off the CPU have the thread that ended the wait (perfpy.abi.recorded_marks).
+
+
+RUNNING: Final = -1  #: in place of a wait's reason
+ONE_WAKER: Final = 0.8  # of the time of waits, which one thread ended
+MOST_OF_IT: Final = 0.5  # of the wait: what the waker did
+MOST_CHILDREN: Final = 100  # of one process; where there are more, no single child is the cause
+_DEEPEST: Final = 8  # threads that wait for each other
+
+
+class Waker(NamedTuple):
+    """The thread that ends waits, and what it did for most of that time.
+
+    Attributes:
+        tid, pid: of the thread.
+        reason: of its longest waits; RUNNING: it used the CPU.
+        seconds: for which it did so.
+        number, function: own function with most of this time, -1 and "" for none.
+        in_queue: seconds of RUNNING in which it waited for a CPU.
+        depth: 1 for the thread that ended the waits itself, 2 for the one that ended its waits, and so on.
+    """
+
+    tid: int
+    pid: int
+    reason: int
+    seconds: float
+    number: int
+    function: str
+    depth: int = 1
+    in_queue: float = 0.0
+
+
+def find_waker(
+    wait: Wait, waits: Waits, running: SampledFunctions | None, children_of: Callable[[int], Sequence[int]], elapsed: float
+) -> Waker | None:
+    """Return the thread for which a wait's threads waited in the end; None if several or unrecorded ones did it, or an interrupt.
+
+    Args:
+        wait: the waits for one reason.
+        waits: all of them, with their wakers.
+        running: the samples on CPUs if they measure time, else None.
+        children_of: returns the processes that a process created.
+        elapsed: seconds. What the waker did is told only if most of the wait must have been at the same time.
+    """
+    if "waker" not in waits.rows.dimensions:
+        return None
+    rows = np.flatnonzero(waits.reason == wait.reason)
+    seen, best = {*np.unique(waits.rows.dimensions["tid"][rows]).tolist()}, None
+    of_thread = wait.seconds / max(wait.threads, 1)
+    least = MOST_OF_IT * of_thread
+    if wait.reason != CHILD:  # a child process lives while its parent waits; others might have done so at another time
+        least += max(elapsed - of_thread, 0.0)
+    for depth in range(1, _DEEPEST):
+        reason = wait.reason if best is None else best.reason
+        tid = _child(waits, running, rows, children_of, least) if reason == CHILD else _one_waker(waits, rows)
+        waker = _activity(tid, waits, running, depth) if tid > 0 and tid not in seen else None
+        if waker is None or waker.seconds < least:
+            break
+        best = waker
+        if waker.reason == RUNNING:
+            break
+        seen.add(tid)
+        rows = np.flatnonzero((waits.rows.dimensions["tid"] == tid) & (waits.reason == waker.reason))
+    return best
+
+
+def is_never_woken(wait: Wait, waits: Waits) -> bool:
+    """Whether no thread ended any of the waits for a reason; False if the recording does not have wakers.
+
+    Samples without a known state are of recordings without tracepoints, which have no wakers either.
+    """
+    if not {"waker", "state"} <= waits.rows.dimensions.keys():
+        return False
+    rows = np.flatnonzero(waits.reason == wait.reason)
+    has_state = waits.rows.dimensions["state"][rows] != UNKNOWN_STATE
+    return len(rows) > 0 and bool(has_state.all()) and not waits.rows.dimensions["waker"][rows].any()
+
+
+def _one_waker(waits: Waits, rows: Int64) -> int:
+    """Return the thread that ended most of some waits, 0 for none."""
+    wakers, periods = waits.rows.dimensions["waker"][rows], waits.rows.period[rows]
+    threads, number = np.unique(np.where(wakers >> NOTE_SHIFT == WOKEN_BY_THREAD, wakers & 0xFFFFFFFF, 0), return_inverse=True)
+    totals = sum_by(number.ravel(), periods, len(threads))
+    largest = int(np.argmax(totals))
+    return int(threads[largest]) if totals[largest] >= ONE_WAKER * totals.sum() else 0
+
+
+def _child(
+    all_waits: Waits, running: SampledFunctions | None, rows: Int64, children_of: Callable[[int], Sequence[int]], least: float
+) -> int:
+    """Return the child process that a process waits for: the only one that lives for most of this time; 0 for none.
+
+    The kernel does not record that an ended process wakes its parent.
+    """
+    pids = np.unique(all_waits.rows.dimensions["pid"][rows])
+    children = children_of(int(pids[0])) if len(pids) == 1 else []
+    times = {child: sum(one.seconds for one in _activities(child, all_waits, running, 0)) for child in children[:MOST_CHILDREN]}
+    long = [child for child, seconds in times.items() if seconds >= least]
+    return long[0] if len(long) == 1 and len(children) <= MOST_CHILDREN else 0
+
+
+def _activity(tid: int, waits: Waits, running: SampledFunctions | None, depth: int) -> Waker | None:
+    """Return what a thread did for most of the time."""
+    return max(_activities(tid, waits, running, depth), key=lambda one: one.seconds, default=None)
+
+
+def _activities(tid: int, waits: Waits, running: SampledFunctions | None, depth: int) -> list[Waker]:
+    """Return what a thread did: its waits by reason; the time on CPUs includes that in which it waited for one."""
+    rows = np.flatnonzero(waits.rows.dimensions["tid"] == tid)
+    reasons = waits.by_reason(rows)
+    pid = int(waits.rows.dimensions["pid"][rows[0]]) if len(rows) else 0
+    activities = [Waker(tid, pid, one.reason, one.seconds, one.number, one.function, depth) for one in reasons if one.reason != CPU]
+    in_queue = sum(one.seconds for one in reasons if one.reason == CPU)
+    rows = np.flatnonzero(running.rows.dimensions["tid"] == tid) if running is not None else rows[:0]
+    if running is not None and len(rows):
+        charged, periods = running.charged_functions[rows], running.rows.period[rows]
+        number, name = -1, ""
+        if (charged >= 0).any():
+            number = int(np.argmax(sum_by(charged[charged >= 0], periods[charged >= 0], len(running.category_of))))
+            name = running.name(number)
+        pid = int(running.rows.dimensions["pid"][rows[0]])
+        seconds = int(periods.sum()) / NANOSECONDS_A_SECOND
+        activities.append(Waker(tid, pid, RUNNING, seconds + in_queue, number, name, depth, in_queue))
+    return activities

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 _HEAD: Final = struct.Struct("=I")
 _OBJECT_SIZE: Final = 600  # bytes of a FoundCode without the contents of its names and line table
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.symbols.files import elf
-from perfpy.unwind.call_frame_info.frame_entries import FrameSection
+from perfpy.unwind.frame_entries import FrameSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

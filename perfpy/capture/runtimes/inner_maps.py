@@ -12,12 +12,11 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.kernel.thread_states import children_of
-from perfpy.symbols.files.live_process import innermost_pid
+from perfpy.kernel.procfs import children_of
+from perfpy.symbols.mapped_names import innermost_pid
 from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import require_dense, trusted_file_owners
-from perfpy.untrusted.other_user import Rights, run_as
-from perfpy.untrusted.process_root import ProcessRoot, open_regular_beneath
+from perfpy.untrusted.process_root import ProcessRoot, Rights, open_regular_beneath, run_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,7 +72,7 @@ class InnerMaps:
 
     def read(self, pid: int) -> bytes:
         """Return the map of an ended process, empty without one."""
-        from perfpy.symbols.providers.perf_map import LARGEST  # it needs numpy, which the recorder does not load before its end
+        from perfpy.symbols.perf_map import LARGEST  # it needs numpy, which the recorder does not load before its end
 
         if pid in self._texts:
             return self._texts[pid]

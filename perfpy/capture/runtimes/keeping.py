@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.capture.runtimes.attaching import ask
-from perfpy.capture.runtimes.jitted_code import JittedCode
-from perfpy.capture.runtimes.rewriting import append_section, rewrite
+from perfpy.capture.runtimes.rewriting import JittedCode, append_section, rewrite
 from perfpy.errors import OutputFailedError
-from perfpy.perfdata.container.kept_files import encode
+from perfpy.perfdata.kept_files import encode
 from perfpy.perfdata.reader import PerfData
-from perfpy.symbols.files import live_process
+from perfpy.symbols import mapped_names
 from perfpy.symbols.mapped_names import is_memory, is_user_map
-from perfpy.symbols.providers.perf_map import LARGEST
+from perfpy.symbols.perf_map import LARGEST
 from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import append_to_ours
 
@@ -163,7 +162,7 @@ class PerfMaps:
     def _read(self, pid: int) -> tuple[str, bytes]:
         if self._inner_maps is not None and (written := self._inner_maps.read(pid)):
             return "", written
-        for path in live_process.perf_map_paths(pid):
+        for path in mapped_names.perf_map_paths(pid):
             try:
                 with process_files.open_process_file(path, pid, owners=process_files.trusted_owners(pid), limit=LARGEST) as file:
                     if os.fstat(file.fileno()).st_mtime >= self._began_at(pid) - _SLACK:

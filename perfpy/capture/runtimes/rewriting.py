@@ -7,7 +7,9 @@ whole file in memory.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import glob
 import os
 import struct
 from collections import deque
@@ -18,21 +20,27 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.sample_id import NO_ID
-from perfpy.errors import OutputFailedError
-from perfpy.perfdata.container.compression import Packer
-from perfpy.perfdata.container.features import Feature, encode_feature, key_of
-from perfpy.perfdata.container.header import SECTION_SIZE
-from perfpy.perfdata.container.kept_files import KEPT_FILES
-from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
-from perfpy.untrusted.destinations import FileDestination, open_named
+from perfpy.abi.records import NO_ID, IdLayout, code_mapping
+from perfpy.capture.runtimes.table import V8_LOG
+from perfpy.errors import OutputFailedError, PerfError
+from perfpy.perfdata.features import Feature, encode_feature, key_of
+from perfpy.perfdata.header import SECTION_SIZE
+from perfpy.perfdata.kept_files import KEPT_FILES, encode
+from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.writer import FileWriter, Packer, WrittenEvent
+from perfpy.symbols.mapped_names import is_memory
+from perfpy.untrusted import paths, process_files
+from perfpy.untrusted.destinations import FileDestination, create_new, open_named
 from perfpy.untrusted.result_files import UnfinishedFile
 
 if TYPE_CHECKING:
-    from perfpy.capture.runtimes.jitted_code import JittedCode
-    from perfpy.perfdata.reader import PerfData
-    from perfpy.perfdata.records.chunk import Chunk
-    from perfpy.perfdata.records.delivery.keys import OrderedChunk
+    from collections.abc import Callable, Iterable, Mapping
+
+    from perfpy.perfdata.records.delivery import OrderedChunk
+    from perfpy.perfdata.records.stream import Chunk
+    from perfpy.symbols.jit_images import CodeMapping, V8Log
+    from perfpy.symbols.jitdump import CodeLoad, CodeMove, MapRecord
+
 
 _MAPS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _PIECE: Final = 1 << 18  # bytes that are compressed at once
@@ -49,13 +57,13 @@ def append_section(path: str, data: PerfData, section: bytes) -> None:
             if not data.is_file(file.fileno()):
                 raise OSError(errno.ESTALE, "another file has its name now")
             end = file.seek(0, os.SEEK_END)
-            _append(file.fileno(), section, end)
+            _append_records(file.fileno(), section, end)
             os.pwrite(file.fileno(), struct.pack("=2Q", end, len(section)), entry)
     except OSError as error:
         raise OutputFailedError(path, error.strerror or str(error)) from None
 
 
-def _append(fd: int, data: bytes, end: int) -> None:
+def _append_records(fd: int, data: bytes, end: int) -> None:
     view = memoryview(data)
     try:
         while view:
@@ -171,3 +179,187 @@ def _rows(chunk: Chunk, begin: int, end: int) -> list[bytes]:
     while last - cuts[-1] > _PIECE:
         cuts.append(int(starts[np.searchsorted(starts, cuts[-1] + _PIECE, side="right") - 1]))
     return [chunk.data[first:after].tobytes() for first, after in zip(cuts, [*cuts[1:], last], strict=True)]
+
+
+# The code of jitdumps for a finished recording: images, and the records that map them.
+#
+# Mappings that would hide these records are detected: memory that the process allocated, or made executable, later. The images are
+# named after a new folder below ~/.debug/jit, as `inject -j` writes them, and also written there for perf, which does not read
+# them from the recording, unless the user wants no copies of programs (record -N).
+
+
+_MOST_LOGS: Final = 16  # isolates of a process
+
+
+class JittedCode:
+    """The contents of a recording's dumps.
+
+    Args:
+        cache: the build-id cache ("": perf's default); None: write no images.
+
+    Attributes:
+        dumps: pid -> the mapping of its dump.
+        images: name -> bytes.
+        records: (time, MMAP2), sorted by time.
+        functions: their number.
+        failures: a line for each unusable dump.
+    """
+
+    def __init__(self, data: PerfData, cache: str | None = "") -> None:
+        self._data = data
+        self._cache = cache
+        self._event = data.events[0]
+        self._layout = IdLayout.of(self._event.attr, data.endian)
+        self._folder = ""
+        self._mappings: dict[int, list[CodeMapping]] = {}
+        self.dumps: dict[int, MapRecord] = {}
+        self.images: dict[str, bytes] = {}
+        self.records: list[tuple[int, bytes]] = []
+        self.functions = 0
+        self.failures: list[str] = []
+
+    def see(self, record: MapRecord) -> None:
+        """Read the dump if the mapping is one."""
+        from perfpy.symbols.jitdump import is_dump
+
+        if record.pid in self.dumps or not is_dump(record.filename):
+            return
+        self.dumps[record.pid] = record
+        try:
+            self._take(record)
+        except PerfError as error:
+            self.failures.append(str(error))
+        except OSError as error:
+            self.failures.append(f"{error.filename or record.filename}: {error.strerror}")
+
+    def sort(self) -> None:
+        """Sort the records, after all mappings."""
+        self.records.sort(key=lambda added: added[0])
+
+    def hides(self, record: MapRecord, time: int) -> bool:
+        """Whether a mapping replaces code of a dump that exists at its time."""
+        from perfpy.symbols.jitdump import is_dump
+
+        if record.pid not in self._mappings:
+            return False
+        if is_dump(record.filename):
+            return True
+        end = record.addr + record.len
+        return is_memory(record.filename) and any(
+            code.time <= time and code.address < end and record.addr < code.address + code.size for code in self._mappings[record.pid]
+        )
+
+    def remove_dumps(self) -> None:
+        """Remove the dumps of ended processes that are the user's, and still the mapped files."""
+        for pid, record in self.dumps.items():
+            if pid not in self._mappings or process_files.began(pid) is not None:
+                continue
+            try:
+                _remove(record)
+            except OSError:
+                continue
+
+    def _take(self, record: MapRecord) -> None:
+        from perfpy.symbols.jit_images import regions
+        from perfpy.symbols.jitdump import CodeLoad, read_dump
+
+        dump = read_dump(record)
+        dump = dump._replace(events=_with_positions(dump.events, _v8_logs(record, dump.pid)))
+        own_events = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program describes only its own code
+        self.functions += sum(isinstance(event, CodeLoad) for event in own_events)
+        mappings: list[CodeMapping] = []
+        for number, region in enumerate(regions(dump._replace(events=own_events)), 1):
+            name = self._name_of(paths.jit_image_name(record.pid, number), region.image)
+            self.images[name] = region.image
+            self.records += [(mapping.time, self._mapping(record.pid, name, mapping)) for mapping in region.mappings]
+            mappings += region.mappings
+        if mappings:
+            self._mappings[record.pid] = mappings
+
+    def _name_of(self, name: str, image: bytes) -> str:
+        from perfpy.symbols.jitdump import new_folder
+
+        if self._cache is None:
+            return paths.below(paths.below(paths.build_id_cache(), "jit"), name)
+        self._folder = self._folder or new_folder(self._cache or paths.build_id_cache())
+        path = paths.below(self._folder, name)
+        with open(create_new(path), "wb") as file:
+            file.write(image)
+        return path
+
+    def _mapping(self, pid: int, name: str, mapping: CodeMapping) -> bytes:
+        tid = mapping.tid if pid == mapping.pid else pid  # it has other ids in a container
+        identity = self._event.ids[0] if self._event.ids else 0
+        record = code_mapping((pid, tid), (mapping.address, mapping.size, mapping.offset), name, mapping.time, identity)
+        return records.encode(record, self._layout, self._data.endian)
+
+
+def _v8_logs(record: MapRecord, pid: int) -> list[V8Log]:
+    """Return the logs of code that V8 wrote beside a dump, one for each isolate. pid: in the process's own pid namespace."""
+    from perfpy.symbols.jit_images import LARGEST as LARGEST_LOG
+    from perfpy.symbols.jit_images import V8Log
+
+    folder = record.filename.rpartition("/")[0]
+    logs = []
+    for path in sorted(glob.glob(V8_LOG.format(pid=pid), root_dir=folder))[:_MOST_LOGS]:
+        with contextlib.suppress(OSError):
+            owners = process_files.trusted_owners(record.pid)
+            with process_files.open_process_file(paths.below(folder, path), record.pid, owners=owners, limit=LARGEST_LOG) as file:
+                logs.append(V8Log(file.read(LARGEST_LOG).decode("utf-8", "surrogateescape")))
+    return logs
+
+
+def _with_positions(events: list[CodeLoad | CodeMove], logs: list[V8Log]) -> list[CodeLoad | CodeMove]:
+    """Return a dump's events with lines and inlined functions from the logs, if there are some: those of V8's dump have damaged names."""
+    from perfpy.symbols.jitdump import CodeLoad
+
+    if not logs:
+        return events
+    changed: list[CodeLoad | CodeMove] = []
+    for event in events:
+        if isinstance(event, CodeLoad):
+            codes = (log.take(event.address, len(event.code), event.name) for log in logs)
+            code = next(filter(None, codes), None)
+            event = event._replace(lines=code.lines if code else (), inlined=code.inlined if code else ())  # noqa: PLW2901
+        changed.append(event)
+    return changed
+
+
+def _remove(record: MapRecord) -> None:
+    """Remove the user's own dump through one descriptor of its folder: others may replace folders of the path."""
+    from perfpy.symbols.jitdump import is_mapped_by
+
+    folder, _, name = record.filename.rpartition("/")
+    fd = os.open(folder or "/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        state = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if is_mapped_by(record, state) and state.st_uid == os.geteuid():
+            os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
+# The ELF image of Python functions: its file in the build-id cache, and its copy in finished recordings.
+
+
+def write_image(path: str, image: bytes) -> None:
+    """Create the image's file. Raises OSError."""
+    with open(create_new(path), "wb") as file:
+        file.write(image)
+
+
+def keep_images(files: Iterable[str], images: Mapping[str, bytes], tell: Callable[[str], None]) -> None:
+    """Add images to recordings (kept_files), and warn of recordings that cannot be extended.
+
+    Args:
+        files: paths of recordings, written a moment ago.
+        images: path -> bytes.
+        tell: prints a warning.
+    """
+    section = encode(images, NATIVE_ENDIAN)
+    for path in files:
+        try:
+            with PerfData(path, check_owner=True) as data:
+                append_section(path, data, section)
+        except PerfError as failure:
+            tell(f"warning: --python: {failure}; the lines of Python functions are not in the recording")

@@ -6,9 +6,19 @@ Each entry has the environment variables, the mode of callchains, the tested ver
 from __future__ import annotations
 
 import os
-from typing import Final, NamedTuple
+import re
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.capture.runtimes.cpython import STARTUP
+from perfpy.capture.record_options import DEFAULT_STACK_SIZE, Callchain
+from perfpy.capture.runtimes.cpython_attach import STARTUP
+from perfpy.untrusted.files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfpy.capture.record_options import RecordOptions
+
 
 V8_LOG: Final = "isolate-0x*-{pid}-v8.log"  #: V8's log of an isolate
 _HERE: Final = os.path.dirname(__file__)
@@ -60,7 +70,7 @@ class LanguageRuntime(NamedTuple):
     attach: str = ""
 
 
-#: 3.8 to 3.14 were tried; 3.8 to 3.11 get their names from the code on PYTHONPATH (perfpy.capture.runtimes.cpython). 3.13 also has
+#: 3.8 to 3.14 were tried; 3.8 to 3.11 get their names from the code on PYTHONPATH (perfpy.capture.runtimes.cpython_attach). 3.13 also has
 #: PYTHON_PERF_JIT_SUPPORT, for a jitdump with the unwind information of its trampolines (docs.python.org, "Python support for the
 #: Linux perf profiler"). It is not used, because perfpy knows that information, and because the dump loses the last functions of a
 #: process that is killed or ends by os._exit, as children of multiprocessing do (a perf map is written line by line).
@@ -76,7 +86,7 @@ RUNTIMES: Final = (
     PYTHON,
     # 20.20 and 24.21 were tried. Interpreted functions have their own names with the second variable's switch only. The switches of
     # the command itself, which NODE_OPTIONS does not permit, write a jitdump and a log of code to the current folder: names of files in
-    # the dump are damaged, but the log has the positions of the code, and of what is inlined (perfpy.symbols.providers.v8_log).
+    # the dump are damaged, but the log has the positions of the code, and of what is inlined (perfpy.symbols.jit_images).
     LanguageRuntime(
         "Node.js",
         ("node", "nodejs", "npm", "npx", "yarn"),
@@ -144,3 +154,136 @@ RUNTIMES: Final = (
     LanguageRuntime("LuaJIT", ("luajit",), (), attach="build it with -DLUAJIT_USE_PERFTOOLS"),
     LanguageRuntime("wasmtime", ("wasmtime",), (), attach="start it with wasmtime run --profile=perfmap"),
 )
+
+
+# Find the runtime of a command by the name of its program, or of the interpreter in its first line.
+#
+# A command that starts others (sh, make, env) has none, but its children inherit the environment.
+
+
+_VERSION: Final = re.compile(r"[-.\d]*(?:t|d|m)?(?:\.exe)?$")  # of python3.13t, ruby3.1, php8.2
+_LONGEST_LINE: Final = 256  # the kernel reads no more of a script (BINPRM_BUF_SIZE)
+
+
+def runtime_of(program: str, environ: Mapping[str, str] = os.environ) -> LanguageRuntime | None:
+    """Return the runtime that a program is, or that runs it."""
+    path = find_program(program, environ)
+    names = [program, os.path.realpath(path), *_interpreter(path)] if path else [program]
+    return next((runtime for name in names if (runtime := _find_runtime(os.path.basename(name)))), None)
+
+
+def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the path of a program by PATH; "" if there is none."""
+    if "/" in name:
+        return name if os.path.isfile(name) else ""
+    candidates = (os.path.join(folder, name) for folder in environ.get("PATH", os.defpath).split(os.pathsep))
+    return next((path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), "")
+
+
+def _find_runtime(name: str) -> LanguageRuntime | None:
+    """Return the runtime with a program of that name, in any version."""
+    plain = _VERSION.sub("", name)
+    return next((runtime for runtime in RUNTIMES if name in runtime.programs or plain in runtime.programs), None)
+
+
+def _interpreter(path: str) -> list[str]:
+    """Return the interpreter of a script's first line: python3 for `#!/usr/bin/env -S python3 -u`, /bin/sh for `#!/bin/sh`."""
+    try:
+        with open_regular(path) as file:
+            line = file.readline(_LONGEST_LINE)
+    except OSError:
+        return []
+    if not line.startswith(b"#!"):
+        return []
+    words = line[2:].decode("utf-8", "surrogateescape").split()
+    if words and os.path.basename(words[0]) == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return words[:1]
+
+
+# Choose the options that the user of `record --jit` left open: the clock, the callchains, the frequency.
+#
+# jitdumps have times of CLOCK_MONOTONIC, and names of functions are of little use without callers.
+
+
+_STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
+_DWARF_FREQUENCY: Final = 999  # Hz; stacks of that size are 32 MB a second for each CPU, which have to be copied at least
+_PACED: Final = 100  # a smaller count (-c) samples most page faults and system calls: hundreds of thousands a second
+_PROLOGUE: Final = b"\x55\x48\x89\xe5"  # push %rbp; mov %rsp,%rbp
+_PIECE: Final = 1 << 20  # bytes read at a time
+_ENOUGH: Final = 2000  # functions with this prologue: an interpreter has some ten thousand, without frame pointers a few hundred
+_SMALL: Final = 1 << 20  # bytes; smaller programs have their interpreter in a shared object
+
+
+def complete_options(
+    options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False
+) -> RecordOptions:
+    """Return the complete options.
+
+    Args:
+        program: the command, or the path of the running program; "" if there are several.
+        unwound_later: the unwind information of its code is available at the end only.
+    """
+    if options.sampling.clockid is None:
+        options = options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
+    if options.sampling.callchain is not None:
+        return options
+    if not options.sampling.unwind and not needs_stack_copies(runtime, program):
+        return options._replace(sampling=options.sampling._replace(callchain=Callchain("fp")))
+    excluded = (
+        unwound_later or options.sampling.user_regs or options.buffers.overwrite or options.side_band.tail_synthesize
+    )  # see RecordOptions.check
+    callchain = Callchain("dwarf", _stack_size(options))
+    options = options._replace(sampling=options.sampling._replace(callchain=callchain, unwind=options.sampling.unwind or not excluded))
+    return (
+        options._replace(sampling=options.sampling._replace(freq=_DWARF_FREQUENCY))
+        if options.sampling.freq is None and options.sampling.period is None
+        else options
+    )
+
+
+def _stack_size(options: RecordOptions) -> int:
+    """Return the size of stack copies, in bytes: a small one where samples come as fast as the events themselves."""
+    period = options.sampling.period
+    return DEFAULT_STACK_SIZE if period is not None and period < _PACED else _STACK_SIZE
+
+
+def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:
+    """Whether frame pointers do not lead from a runtime's frames to their callers."""
+    if not reads_frames():  # elsewhere compilers keep frame pointers by default
+        return False
+    return (runtime or PYTHON).stacks == "dwarf" and not _has_frame_pointers(find_program(program))
+
+
+def reads_frames() -> bool:
+    """Whether frames described by a runtime's memory can be read on this machine (perfpy.capture.runtimes.hotspot)."""
+    return os.uname().machine == "x86_64"
+
+
+def _has_frame_pointers(path: str) -> bool:
+    """Whether a program, or the interpreter's library beside it, was compiled with frame pointers."""
+    real = os.path.realpath(path) if path else ""
+    try:
+        if not real or os.path.getsize(real) >= _SMALL:
+            return _prologues(real) >= _ENOUGH if real else False
+        return any(_prologues(library) >= _ENOUGH for library in _libraries(real))
+    except (OSError, ValueError):
+        return False
+
+
+def _libraries(program: str) -> list[str]:
+    """Return the existing libraries of an interpreter, for example libpython3.12.so.1.0 of bin/python3.12."""
+    name, folder = os.path.basename(program), os.path.dirname(os.path.dirname(program))
+    candidates = [f"{folder}/{lib}/lib{name}.so.1.0" for lib in ("lib", "lib64", f"lib/{os.uname().machine}-linux-gnu")]
+    return [path for path in candidates if os.path.isfile(path)]
+
+
+def _prologues(path: str) -> int:
+    """Count prologues, up to the threshold. The file is read, not mapped, because its owner may truncate it meanwhile."""
+    count, tail = 0, b""
+    with open_regular(path) as file:
+        while count < _ENOUGH and (piece := file.read(_PIECE)):
+            data = tail + piece
+            count += data.count(_PROLOGUE)
+            tail = data[-len(_PROLOGUE) + 1 :]
+    return min(count, _ENOUGH)

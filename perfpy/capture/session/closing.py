@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import os
 import re
+import struct
+import sys
+from _thread import get_native_id
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.samples.pace import are_sampled_each_time, option_for_fewer
+from perfpy.abi.attr import are_sampled_each_time, option_for_fewer
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.capture.record_options import DEFAULT_FREQ
+from perfpy.capture.sample_counters import is_dummy
+from perfpy.capture.session.attention import FIRST_PATIENCE, Regularly
+from perfpy.errors import PerfError, plural
+from perfpy.events.event import change_events, combine_filters
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.ring import PAGE_SIZE
-from perfpy.plurals import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.output.data_file import DataFile
+    from perfpy.capture.counters import OpenEvent
     from perfpy.capture.record_options import RecordOptions
-    from perfpy.perfdata.container.compression import Packer
+    from perfpy.capture.sample_counters import SampleCounters
+    from perfpy.capture.session.attention import Alarm, SwitchEvent
+    from perfpy.capture.session.cost_limit import CostLimit
+    from perfpy.capture.session.output import DataFile, Held, RecordOutput
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+    from perfpy.perfdata.writer import Packer
+
 
 _MEGABYTE: Final = 1 << 20
 _FEW: Final = 400  # samples: a share of 10 % has an error of 3 points
@@ -135,3 +149,284 @@ def _fewer(lost: int, samples: int | None, options: RecordOptions, attrs: Sequen
 def _exactness(samples: int) -> str:
     """Return the precision of a share: the spread of a binomial distribution."""
     return f"a share of 10 % is accurate to {100 * _SURE * (0.1 * 0.9 / samples) ** 0.5:.1f} points"
+
+
+# Detect whether a recording feeds itself: most samples come from the recorder's own system calls.
+#
+# A recorder that records its own write() causes the next sample by writing the last one. If samples are large (a user stack of
+# 64 KiB), that alone fills the ring buffers faster than they are read, other samples find no room, and the file grows until the
+# disk is full. Neither waiting nor larger buffers help; perf has no remedy but --exclude-perf.
+#
+# The ring buffers are therefore inspected once in several megabytes. If most records are the recorder's own, several times in a
+# row, its samples are filtered out from then on. Otherwise the recorder is recorded, as in perf. Events other than tracepoints
+# have no filters, and need none: clocks and counters of the CPU do not run faster because of a write.
+
+
+_HEADER: Final = struct.Struct("=IHH")
+_TID: Final = struct.Struct("=I")
+_ENOUGH: Final = 256  # records of a ring buffer to inspect: feedback affects all
+_EVERY: Final = 8 << 20  # bytes written between two inspections
+_SURE_OF_ITSELF: Final = 3  # inspections in a row
+
+
+class OwnSamples:
+    """Looks for samples of the calling thread in some passes over the ring buffers.
+
+    others are processes that count as its own.
+    """
+
+    def __init__(self, events: Sequence[OpenEvent], others: Sequence[int] = ()) -> None:
+        kinds = [event.attr.sample_type for event in events]
+        first = kinds[0]
+        # Either all events have the id first, or none; IP and TID follow (the order of PERF_SAMPLE_* in perf_event_open(2)).
+        alike = all(kind & SampleType.TID and not (kind ^ first) & (SampleType.IDENTIFIER | SampleType.IP) for kind in kinds)
+        # The kernel accepts one filter for each counter, so events with a filter (--filter) keep that one.
+        self._events = [event for event in events if event.event.tracepoint and not event.filter] if alike else []
+        self._tid_at = 8 + sum(8 for kind in (SampleType.IDENTIFIER, SampleType.IP) if first & kind) + 4  # after the pid
+        self._sample = int(RecordType.SAMPLE)
+        self.tid = get_native_id()
+        self._tids = (self.tid, *others)
+        self._own = self._all = 0  # bytes of the inspected pass
+        self._looked_at = 0
+        self._dominated_passes = 0
+
+    def due(self, written: int) -> bool:
+        """Evaluate the last inspected pass, and return whether to inspect the next one. written is the bytes so far."""
+        if self._all:
+            self._dominated_passes = self._dominated_passes + 1 if self._own * 2 > self._all else 0
+            self._own = self._all = 0
+        if not self._events or 0 <= written - self._looked_at < _EVERY:
+            return False
+        self._looked_at = written
+        return True
+
+    def look(self, written: int, tell: Callable[[str], None]) -> bool:
+        """Like due(); if own samples dominate, filter them out from here on with a warning."""
+        is_due = self.due(written)
+        if self.prevail:
+            for event in self.leave_out():
+                event.set_filter()
+            tell(f"warning: most samples come from perfpy's own writes; excluding perfpy ({self.tid}) from here on (--exclude-perf)")
+        return is_due
+
+    @property
+    def prevail(self) -> bool:
+        """Whether most samples are the recorder's own, and a filter can remove them."""
+        return self._dominated_passes >= _SURE_OF_ITSELF
+
+    def inspect(self, slices: Sequence[memoryview]) -> None:
+        """Inspect the first records of a ring buffer."""
+        data = slices[0] if slices else memoryview(b"")
+        offset, looked, end = 0, 0, len(data)
+        while offset + self._tid_at + 4 <= end and looked < _ENOUGH:
+            kind, _, size = _HEADER.unpack_from(data, offset)
+            if size < 8:
+                return
+            self._all += size
+            if kind == self._sample and _TID.unpack_from(data, offset + self._tid_at)[0] in self._tids:
+                self._own += size
+            offset += size
+            looked += 1
+
+    def leave_out(self) -> list[OpenEvent]:
+        """Extend the filters, once; return the events whose counters need them."""
+        events, self._events, self._dominated_passes = self._events, [], 0
+        for event in events:
+            event.filter = _without(event.filter, self._tids)
+        return events
+
+
+def exclude_threads(events: Sequence[Event], tids: Sequence[int]) -> list[Event]:
+    """Return the events, with tracepoints filtered to exclude these threads."""
+    return change_events(events, lambda event: {"filter": _without(event.filter, tids)} if event.tracepoint else {})
+
+
+def _without(filter_expression: str, tids: Sequence[int]) -> str:
+    for tid in tids:
+        filter_expression = combine_filters(filter_expression, f"common_pid != {tid}")
+    return filter_expression
+
+
+# The progress of a recording, as one line on a terminal: time, samples, losses, the file's size, and the rate of each event.
+#
+# Samples are estimated from the bytes of the ring buffers and the size of one record in some thousands.
+
+
+_EVERY_LINE: Final = 1.0  # seconds
+_LOOKED_AT: Final = 64  # records of a ring buffer
+_CLOCKS: Final = ("cpu-clock", "task-clock")
+_EVENTS: Final = 3  # events in the line
+_WIDTH: Final = 80  # of a terminal that does not report it
+_UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def progress_line(command: Sequence[str], counters: SampleCounters, output: RecordOutput, start: float) -> ProgressLine | None:
+    """Return the line of a recording that begins at `start`; None if the command may write to the terminal (`sleep` does not)."""
+    is_silent = not command or os.path.basename(command[0]) == "sleep"
+    return ProgressLine(counters, output, start) if is_silent and os.environ.get("TERM", "dumb") != "dumb" else None
+
+
+class ProgressLine:
+    """The line of one recording; an alarm of Attention."""
+
+    def __init__(self, counters: SampleCounters, output: RecordOutput, start: float) -> None:
+        self._counters = counters
+        self._output = output
+        self._start = self._last = start
+        self._next = start + _EVERY_LINE
+        self._values: dict[str, int] = {}
+        self._samples = 0
+        self._looked_bytes = self._looked_samples = 0
+        self._last_bytes = output.bytes_read
+        self._is_visible = False
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until the line is due."""
+        return max(self._next - now, 0.0)
+
+    def ring(self, now: float) -> None:
+        """Update the line."""
+        if now < self._next:
+            return
+        self._next = now + _EVERY_LINE
+        rates, lost = self._measure(now - self._last)
+        self._last = now
+        self._show(self._line(now, rates, lost))
+
+    def inspect(self, held: Held) -> None:
+        """Inspect a few records of a ring buffer for the size of a sample."""
+        data = held[0]
+        offset = 0
+        for _ in range(_LOOKED_AT):
+            if offset + _HEADER.size > len(data):
+                break
+            kind, _, size = _HEADER.unpack_from(data, offset)
+            if size < _HEADER.size or offset + size > len(data):
+                break
+            self._looked_samples += kind == RecordType.SAMPLE
+            offset += size
+        self._looked_bytes += offset
+
+    def clear(self) -> None:
+        """Clear the line before other output."""
+        from perfpy.untrusted.terminal import control
+
+        if self._is_visible:
+            control(sys.stderr, "\r\x1b[K")
+            self._is_visible = False
+
+    def _measure(self, seconds: float) -> tuple[dict[str, float], int]:
+        """Return the events per second since the last line, and the total of lost samples."""
+        values: dict[str, int] = {}
+        attrs: dict[str, EventAttr] = {}
+        lost = 0
+        for one in self._counters.opened:
+            if is_dummy(one.event):
+                continue
+            try:
+                reading = one.counter.read()
+            except (PerfError, OSError):  # a CPU that went offline, a pinned event
+                continue
+            values[one.event.name] = values.get(one.event.name, 0) + reading.value
+            attrs[one.event.name] = one.event.attr
+            lost += reading.lost or 0
+        rates = {name: (value - self._values.get(name, 0)) / seconds for name, value in values.items()}
+        self._values = values
+        return rates, lost
+
+    def _count(self) -> int:
+        """Return the estimated number of samples."""
+        size = self._output.bytes_read
+        if self._looked_bytes:
+            self._samples += round((size - self._last_bytes) * self._looked_samples / self._looked_bytes)
+        self._last_bytes = size
+        return self._samples
+
+    def _line(self, now: float, rates: dict[str, float], lost: int) -> str:
+        size = self._output.size / (1 << 20)
+        events = ", ".join(f"{name} {_rate(name, rate)}" for name, rate in list(rates.items())[:_EVENTS])
+        others = f", {len(rates) - _EVENTS} more" if len(rates) > _EVENTS else ""
+        parts = f"{now - self._start:.0f} s, ~{_short(self._count())} samples, {lost} lost, {size:.1f} MB"
+        return f"[ perf record: {parts}; {events}{others}; Ctrl-C stops it ]"
+
+    def _show(self, line: str) -> None:
+        from perfpy.untrusted.terminal import control
+
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH
+        control(sys.stderr, "\r\x1b[K")
+        sys.stderr.write(line[: max(width - 1, 1)])
+        sys.stderr.flush()
+        self._is_visible = True
+
+
+def _rate(name: str, rate: float) -> str:
+    """Format a rate; clocks count nanoseconds of a CPU."""
+    if name.split(":", maxsplit=1)[0] in _CLOCKS:
+        return f"{rate / 1e9:.2f} CPUs"
+    return f"{_short(rate)}/s"
+
+
+def _short(number: float) -> str:
+    for factor, unit in _UNITS:
+        if number >= factor:
+            return f"{number / factor:.1f}{unit}"
+    return f"{number:.0f}"
+
+
+# Inputs and periodic actions of a recording, by its options: reading ring buffers, the progress line, --max-cpu,
+# --switch-output-event.
+
+
+_LARGE_RING: Final = 2 << 20
+_OFTEN: Final = 0.2  # seconds
+_NOW_AND_THEN: Final = 1.0
+
+
+def emptying(counters: SampleCounters, options: RecordOptions) -> list[Alarm]:
+    """Return the alarm to read the ring buffers periodically, if the recorder reads them."""
+    return [] if options.buffers.overwrite or options.buffers.threads else [Regularly(patience(counters, options), FIRST_PATIENCE)]
+
+
+def patience(counters: SampleCounters, options: RecordOptions) -> float:
+    """Return the seconds between reads: often for large default ring buffers; else so that a killed recording lacks only a second."""
+    large = counters.rings and counters.rings[0].size >= _LARGE_RING and not options.buffers.mmap_pages
+    return _OFTEN if large else _NOW_AND_THEN
+
+
+def progress(
+    command: Sequence[str], counters: SampleCounters, output: RecordOutput, options: RecordOptions, now: float
+) -> ProgressLine | None:
+    """Return the progress line; None if no person reads it."""
+    if not (options.notes and sys.stderr.isatty()):
+        return None
+
+    return progress_line(command, counters, output, now)
+
+
+def cost_limit(counters: SampleCounters, output: RecordOutput, options: RecordOptions, tell: Callable[[str], None]) -> list[CostLimit]:
+    """Return the alarm that keeps the cost of recording below --max-cpu."""
+    if not options.max_cpu:
+        return []
+    from perfpy.capture.session.cost_limit import CostLimit  # rarely needed
+
+    # Waits consist of pairs of events: only the clock beside them may be sampled less.
+    events = [event for event in counters.events if event.attr.freq] if options.off_cpu.enabled else counters.events
+    may_rest = not (options.off_cpu.enabled or options.starts_disabled or options.control)  # otherwise others switch them
+    return [CostLimit(counters, events, options.max_cpu, tell, others=output.others, may_rest=may_rest)]
+
+
+def switch_events(
+    options: RecordOptions,
+    kernel: Kernel,
+    ask: Callable[[], None],
+    tell: Callable[[str], None],
+    at_end: Callable[[Callable[[], None]], object],
+) -> list[SwitchEvent]:
+    """Return the inputs that request another file when an event happens. at_end gets the function that closes them."""
+    if not options.output.switch_output_event:
+        return []
+    from perfpy.capture.session.attention import SwitchEvent  # rarely needed
+
+    one = SwitchEvent(options.output.switch_output_event, kernel, ask, tell)
+    at_end(one.close)
+    return [one]

@@ -14,41 +14,34 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.capture.output.attention import STOPPING, Attention, names_only
-from perfpy.capture.output.output_switch import OutputSwitch
-from perfpy.capture.output.wakeups import Wakeups
-from perfpy.capture.record_options import RecordOptions
-from perfpy.capture.rings.buffer_sizes import pages_for
-from perfpy.capture.rings.frequency_limit import MAX_RATE, with_frequency
-from perfpy.capture.rings.sample_attrs import configure_sampling
-from perfpy.capture.rings.sample_counters import SampleCounters
-from perfpy.capture.session import alarms
-from perfpy.capture.session.output_kinds import new_drain, open_file, open_output
-from perfpy.capture.targets import ANY, Target, resolve
-from perfpy.capture.workload import Workload
+from perfpy.capture.record_options import ANYWHERE, RecordOptions
+from perfpy.capture.sample_counters import MAX_RATE, SampleCounters, configure_sampling, pages_for, with_frequency
+from perfpy.capture.session import closing as alarms
+from perfpy.capture.session.attention import STOPPING, Attention, OutputSwitch, Wakeups, names_only
+from perfpy.capture.session.moved_text_watch import MovedTextWatch
+from perfpy.capture.session.output import DataFile, Drain, RecordOutput
+from perfpy.capture.targets import ANY, Target, Workload, resolve
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.refusals import kernel_addresses_hidden, may_measure_kernel, own_status, paranoid_level
-from perfpy.perfdata.container.compression import Packer
+from perfpy.kernel.syscalls import kernel_addresses_hidden, may_measure_kernel, own_status, paranoid_level
+from perfpy.perfdata.writer import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.capture.control import Control
-    from perfpy.capture.off_cpu.sources import WaitPlan
-    from perfpy.capture.output.attention import Describe
-    from perfpy.capture.output.data_file import DataFile
-    from perfpy.capture.output.draining import Drain
-    from perfpy.capture.output.threaded_draining import ThreadedDrain
-    from perfpy.capture.python_frames.sampled_frames import FrameCopier
+    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.python_frames.kernel_frames import FrameCopier
     from perfpy.capture.runtimes.session import RuntimeNames
-    from perfpy.capture.session.own_samples import OwnSamples
-    from perfpy.capture.session.progress import ProgressLine
+    from perfpy.capture.session.attention import Describe
+    from perfpy.capture.session.closing import OwnSamples, ProgressLine
+    from perfpy.capture.session.threaded_output import ThreadedDrain
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
+
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _STATUS: Final = "[ perf record: "  # perf's status lines begin with it
@@ -121,9 +114,9 @@ class Recorder:
         self._packer = Packer(self.options.output.compression_level) if self.options.output.compression_level else None
         self._workload: Workload | None = None
         if self.options.python:
-            from perfpy.capture.python_frames.choices import complete_options  # rarely needed
+            from perfpy.capture.record_options import complete_python_options  # rarely needed
 
-            self.options = complete_options(self.options)
+            self.options = complete_python_options(self.options)
         self._names = self._runtime_names() if self.options.jit else None
         self._waits: WaitPlan | None = None
         self._copier: FrameCopier | None = None
@@ -142,7 +135,7 @@ class Recorder:
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGUSR2)))
             self._output = open_output(self.options, self._packer, events, self._tell, self._waits, self._copier)
             if self.options.target.exclude_perf:
-                from perfpy.capture.session.own_samples import exclude_threads  # rarely needed
+                from perfpy.capture.session.closing import exclude_threads  # rarely needed
 
                 events = exclude_threads(events, [os.getpid(), *self._output.others])
             beginning = stack.enter_context(ExitStack())
@@ -176,14 +169,14 @@ class Recorder:
         self.options = with_frequency(self.options, self._procfs.setting(MAX_RATE), self._tell)
         target = self._find_target()
         if self.options.python:
-            from perfpy.capture.python_frames.sampled_frames import open_copier  # rarely needed
+            from perfpy.capture.python_frames.kernel_frames import open_copier  # rarely needed
 
             self._copier = open_copier(self.options.sampling.clockid)
             if self._copier is None:  # frames are read the better the sooner
                 self.options = self.options._replace(buffers=self.options.buffers._replace(no_buffering=True))
         if not self.options.off_cpu.enabled:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
-        from perfpy.capture.off_cpu.sources import add_wait_events  # rarely needed
+        from perfpy.capture.off_cpu import add_wait_events  # rarely needed
 
         self.options = options = self.options._replace(
             sampling=self.options.sampling._replace(identifier=True, time=True, cpu_field=True, period_field=True)
@@ -345,7 +338,7 @@ class Recorder:
         attention.alarms += [drain.watch] if drain.watch else []
         own: OwnSamples | None = None
         if any(one.event.tracepoint for one in self._counters.events):  # other events do not run faster because of a write
-            from perfpy.capture.session.own_samples import OwnSamples
+            from perfpy.capture.session.closing import OwnSamples
 
             own = OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
         try:
@@ -410,7 +403,7 @@ class Recorder:
         if self._names and not self._failure:
             self._names.end(files, self._output.names(), self._output.images)
         elif self._output.images and not self._failure and not self._output.is_pipe:
-            from perfpy.capture.python_frames.image_file import keep_images  # it reads recordings, which needs numpy
+            from perfpy.capture.runtimes.rewriting import keep_images  # it reads recordings, which needs numpy
 
             keep_images(files, self._output.images, self._tell)
 
@@ -447,3 +440,76 @@ def _wrap(text: str) -> str:
     from textwrap import fill
 
     return fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+# Choose the output of a recording by its options: one file, a folder, or a file that another process rewrites first.
+
+
+def open_output(
+    options: RecordOptions,
+    packer: Packer | None,
+    events: Sequence[Event],
+    tell: Callable[[str], None],
+    waits: WaitPlan | None,
+    copier: FrameCopier | None,
+) -> RecordOutput:
+    """Open the empty output.
+
+    Args:
+        waits: how switches become waits (record --off-cpu).
+        copier: copies Python frames (record --python).
+    """
+    if options.is_folder:
+        from perfpy.capture.session.threaded_output import open_folder  # rarely needed
+
+        return open_folder(options, packer)
+    if options.rewritten:
+        from perfpy.capture.session.unwound_recording import open_output as open_unwound  # as above
+
+        return open_unwound(options, packer, events, tell, waits, copier)
+    return RecordOutput(options.output.path, packer)
+
+
+def open_file(
+    output: RecordOutput,
+    counters: SampleCounters,
+    options: RecordOptions,
+    procfs: ProcFs,
+    workload: int,
+    packer: Packer | None,
+    waits: WaitPlan | None,
+) -> DataFile:
+    """Return the file to begin and end in the output."""
+    if not options.rewritten:
+        return DataFile(output, counters, options, procfs, workload=workload, packer=packer)
+    from perfpy.capture.session.unwound_recording import open_file as open_unwound  # as above
+
+    return open_unwound(output, counters, options, procfs, workload, packer, waits)
+
+
+def new_drain(
+    counters: SampleCounters, output: RecordOutput, options: RecordOptions, procfs: ProcFs, stop: Callable[[], bool]
+) -> Drain | ThreadedDrain:
+    """Return the object that reads the ring buffers. stop returns whether a pass must end early."""
+    build_id: Callable[[str], bytes] | None = None
+    if options.side_band.buildid_mmap:
+        from perfpy.capture.dso_hits import own_build_id  # as above
+
+        build_id = own_build_id
+
+    def new_watch() -> MovedTextWatch:
+        return MovedTextWatch([event.attr for event in counters.events], procfs, build_id=build_id)
+
+    if options.buffers.threads:
+        from perfpy.capture.session.threaded_output import threaded_drain  # as above
+
+        return threaded_drain(counters, output, options, new_watch)
+    return Drain(counters, output, options.buffers.mmap_flush, stop=stop, move=_mover(counters, options), watch=new_watch())
+
+
+def _mover(counters: SampleCounters, options: RecordOptions) -> Callable[[int], None] | None:
+    if options.buffers.affinity == ANYWHERE:
+        return None
+    from perfpy.capture.sample_counters import mover  # as above
+
+    return mover(options.buffers.affinity, counters)

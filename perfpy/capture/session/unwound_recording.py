@@ -9,27 +9,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counter import Counter
-from perfpy.capture.output.data_file import DataFile
-from perfpy.capture.output.output import RecordOutput
-from perfpy.capture.output.stack_file import StackFile
-from perfpy.capture.output.unwound_output import UnwoundOutput
 from perfpy.capture.record_options import STANDARD_OUTPUT
-from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
+from perfpy.capture.session.output import DataFile, RecordOutput
+from perfpy.capture.session.unwound_output import StackFile, UnwoundOutput
+from perfpy.capture.unwinding.process import has_stacks, plain_attr
 from perfpy.errors import KernelRefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.off_cpu.sources import WaitPlan
-    from perfpy.capture.python_frames.sampled_frames import FrameCopier, FrameMaps
+    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.python_frames.kernel_frames import FrameCopier, FrameMaps
     from perfpy.capture.record_options import RecordOptions
-    from perfpy.capture.rings.sample_counters import SampleCounters
-    from perfpy.capture.unwinding.frame_reader import ReaderProcess
-    from perfpy.capture.unwinding.spool import Spool
+    from perfpy.capture.sample_counters import SampleCounters
+    from perfpy.capture.unwinding.process import Spool
+    from perfpy.capture.unwinding.reader_process import ReaderProcess
     from perfpy.events.event import Event
     from perfpy.kernel.procfs import ProcFs
-    from perfpy.perfdata.container.compression import Packer
+    from perfpy.perfdata.writer import Packer
 
 
 _PIECE_OF_WAITS: Final = 8 << 20  # bytes; small pieces cost no more
@@ -75,8 +73,8 @@ def _load_shared_modules() -> None:
     thread_count = os.environ.get(_THREADS_OF_NUMPY)
     os.environ[_THREADS_OF_NUMPY] = "1"
     try:
-        import perfpy.capture.python_frames.image_file
-        import perfpy.capture.unwinding.frame_reading
+        import perfpy.capture.runtimes.rewriting
+        import perfpy.capture.unwinding.python_reader
         import perfpy.capture.unwinding.serving  # noqa: F401
     finally:  # the workload inherits the environment
         if thread_count is None:
@@ -87,7 +85,7 @@ def _load_shared_modules() -> None:
 
 
 def _new_reader(attr: EventAttr, maps: FrameMaps | None, spool: Spool) -> ReaderProcess:
-    from perfpy.capture.unwinding.frame_reader import ReaderProcess  # rarely needed
+    from perfpy.capture.unwinding.reader_process import ReaderProcess  # rarely needed
 
     return ReaderProcess(spool, attr, maps)
 
@@ -112,8 +110,7 @@ def _serve(
     python: int = -1,
 ) -> None:
     """Run the other process, which imports numpy."""
-    from perfpy.capture.unwinding.rescue import Rescue
-    from perfpy.capture.unwinding.serving import serve
+    from perfpy.capture.unwinding.serving import Rescue, serve
 
     rescue = None if options.output.path == STANDARD_OUTPUT else Rescue(options.output.path)
     cache = options.output.buildid_dir if options.output.buildid_cache else None
@@ -142,7 +139,7 @@ def open_file(
     file = DataFile(output, file_counters, options, procfs, workload=workload, packer=packer, attrs=attrs)
     output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())
     if plan is not None:
-        from perfpy.capture.off_cpu.limit import SwitchLimit  # rarely needed
+        from perfpy.capture.off_cpu import SwitchLimit  # rarely needed
 
         output.after_round = SwitchLimit(counters, plan, options.off_cpu.limit, output.tell).check
     return file
@@ -153,7 +150,7 @@ def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | 
     attrs = [plain_attr(event.attr) if options.sampling.unwind else event.attr for event in counters.events]
     if plan is None:
         return attrs, counters
-    from perfpy.capture.off_cpu.sources import TIME_ATTR  # rarely needed
+    from perfpy.capture.off_cpu import TIME_ATTR  # rarely needed
 
     kernel_has = attrs[plan.time]
     attrs[plan.time] = TIME_ATTR.copy(disabled=kernel_has.disabled, inherit=kernel_has.inherit, enable_on_exec=kernel_has.enable_on_exec)

@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi import perf_records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
-from perfpy.abi.perf_records import user_records
-from perfpy.capture.unwinding import messages
+from perfpy.capture.unwinding import process
 from perfpy.capture.unwinding.spool_reading import SpoolReader
 from perfpy.capture.unwinding.unwinder import PieceUnwinder, UnwoundPiece
-from perfpy.perfdata.container.events import FileEvent
-from perfpy.perfdata.records.chunk import Chunk
-from perfpy.perfdata.records.walk import walk
+from perfpy.perfdata.events import FileEvent
+from perfpy.perfdata.records.stream import Chunk, walk
+from perfpy.perfdata.writer import FINISHED_ROUND, FileWriter
+from perfpy.untrusted.destinations import FileDestination
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfpy.capture.off_cpu.sources import WaitPlan
-    from perfpy.capture.unwinding.rescue import Rescue
-    from perfpy.capture.unwinding.spool import Extent
+    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.unwinding.process import Extent
+
+    Parts = Sequence[bytes]
+
 
 _READ: Final = 1 << 16
 
@@ -63,12 +68,12 @@ def serve(
         raise
     except Exception as error:  # whatever happens, the recorder goes on without this process, and prints the reason
         with contextlib.suppress(BrokenPipeError):
-            _write(answers, messages.answer(messages.NOTE, f"unwinding: {type(error).__name__}: {error}".encode()))
+            _write(answers, process.answer(process.NOTE, f"unwinding: {type(error).__name__}: {error}".encode()))
         raise
 
 
 def _requests(fd: int) -> Iterator[tuple[int, list[Extent]]]:
-    incoming = messages.Incoming()
+    incoming = process.Incoming()
     while data := os.read(fd, _READ):
         incoming.add(data)
         yield from incoming.requests()
@@ -93,9 +98,9 @@ class _Service:
     def answers(self, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
         """Yield all answers."""
         for kind, extents in requests:
-            if kind == messages.EVENTS:
+            if kind == process.EVENTS:
                 self._unwinder = self._new_unwinder(events_of(self._stores.bytes_of(extents)))
-            elif kind == messages.END:
+            elif kind == process.END:
                 yield from self._last(self._get_unwinder())
                 return
             else:
@@ -108,23 +113,23 @@ class _Service:
         return self._unwinder
 
     def _answer(self, kind: int, extents: list[Extent]) -> Iterator[bytes]:
-        if kind == messages.KNOWN:
+        if kind == process.KNOWN:
             self._get_unwinder().learn(chunk_of(self._stores.bytes_of(extents)))
-            yield messages.answer(messages.READY)
-        elif kind == messages.PIECE:
+            yield process.answer(process.READY)
+        elif kind == process.PIECE:
             yield from self._encode_piece(self._get_unwinder().take(chunk_of(self._stores.bytes_of(extents))))
-        elif self._rescue and kind == messages.FEATURES:
-            self._rescue.features = messages.decode_features(self._stores.bytes_of(extents).tobytes())
-        elif self._rescue and kind == messages.WRITTEN:
+        elif self._rescue and kind == process.FEATURES:
+            self._rescue.features = process.decode_features(self._stores.bytes_of(extents).tobytes())
+        elif self._rescue and kind == process.WRITTEN:
             ((file, _, end),) = extents
             self._rescue.written(file, end)
 
     def _last(self, unwinder: PieceUnwinder) -> Iterator[bytes]:
         yield from self._encode_piece(unwinder.rest())
-        yield messages.answer(messages.HITS, unwinder.hits())
-        yield from (messages.answer(messages.IMAGE, os.fsencode(name) + b"\0" + image) for name, image in unwinder.images())
-        yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
-        yield messages.answer(messages.FINISHED)
+        yield process.answer(process.HITS, unwinder.hits())
+        yield from (process.answer(process.IMAGE, os.fsencode(name) + b"\0" + image) for name, image in unwinder.images())
+        yield from (process.answer(process.NOTE, note.encode()) for note in unwinder.notes())
+        yield process.answer(process.FINISHED)
 
     def _encode_piece(self, piece: UnwoundPiece | None) -> Iterator[bytes]:
         if piece is None:
@@ -132,10 +137,10 @@ class _Service:
         if self._rescue:
             self._rescue.keep(piece.parts)
         if piece.side_band:
-            yield messages.answer(messages.SIDE_BAND, piece.side_band)
-        yield from (messages.names(pid, lines) for pid, lines in piece.names.items())
-        yield from (messages.answer(messages.RECORDS, part) for part in piece.parts)
-        yield messages.answer(messages.PIECE_DONE)
+            yield process.answer(process.SIDE_BAND, piece.side_band)
+        yield from (process.names(pid, lines) for pid, lines in piece.names.items())
+        yield from (process.answer(process.RECORDS, part) for part in piece.parts)
+        yield process.answer(process.PIECE_DONE)
 
     def remaining(self) -> Iterator[list[bytes]]:
         """Yield the remaining pieces, including the recorder's open one."""
@@ -150,8 +155,8 @@ def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
     events = []
     chunk = chunk_of(data)
     for row in range(len(chunk)):
-        record = user_records.decode(RecordType.HEADER_ATTR, 0, chunk.record(row)[8:], NATIVE_ENDIAN)
-        assert isinstance(record, user_records.HeaderAttr)
+        record = perf_records.decode(RecordType.HEADER_ATTR, 0, chunk.record(row)[8:], NATIVE_ENDIAN)
+        assert isinstance(record, perf_records.HeaderAttr)
         events.append(FileEvent(record.attr, record.ids, "", row))
     return events
 
@@ -159,3 +164,42 @@ def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
 def chunk_of(data: NDArray[np.uint8]) -> Chunk:
     """Return the records of a piece: the kernel's or perfpy's own, and whole."""
     return Chunk(data, walk(data, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
+
+
+# Complete the file in the unwinding process if the recorder is killed, with everything read from the ring buffers.
+#
+# The recorder marks the file's size after each round, and reports that the piece is in it. Until then pieces are kept here, so
+# that data after the last mark can be written again.
+
+
+class Rescue:
+    """The state of one recording. path is its file; its folder is opened now, as others may exchange it."""
+
+    def __init__(self, path: str) -> None:
+        self._destination = FileDestination(path, follow=False)
+        self._pieces: deque[Parts] = deque()
+        self._file = self._end = 0
+        self.features: Mapping[int, bytes] = {}
+
+    def keep(self, parts: Parts) -> None:
+        """Keep a piece that is sent to the recorder."""
+        self._pieces.append(parts)
+
+    def written(self, file: int, end: int) -> None:
+        """Drop the oldest piece, which is in the file and marked. file is its inode; end is that of its records."""
+        if self._pieces:
+            self._pieces.popleft()
+        self._file, self._end = file, end
+
+    def finish(self, remaining: Iterable[Parts]) -> None:
+        """Write the missing pieces and the rest, after the recorder's end. Raises PerfError, OSError, ValueError."""
+        writer = FileWriter.resume(self._destination.name, self._destination.folder)
+        try:
+            if os.fstat(writer.fd).st_ino == self._file and writer.size > self._end and self._pieces:
+                self._pieces.popleft()  # it was marked, but not reported
+            for parts in chain(self._pieces, remaining):
+                writer.write(*parts, FINISHED_ROUND)
+                writer.mark()
+            writer.finish(self.features)
+        finally:
+            writer.close()

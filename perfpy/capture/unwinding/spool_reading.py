@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.capture.unwinding.spool import MEMORY, PublishedExtents
+from perfpy.capture.unwinding.process import MEMORY, PublishedExtents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.capture.unwinding.spool import Extent
+    from perfpy.capture.unwinding.process import Extent
 
 
 class SpoolReader:

@@ -6,20 +6,24 @@ Samples of this process itself are dropped: in recordings of whole CPUs its work
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, distinct, slices_index
+from perfpy.abi.columns import Columns, Ragged, distinct, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
-from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.metadata.build_id_table import build_ids_in_mappings
-from perfpy.capture.runtimes.hotspot.java_frames import FIELDS as LOOKED_AT
-from perfpy.capture.runtimes.hotspot.java_frames import JavaFrames
-from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
-from perfpy.capture.unwinding.replay import Replay
-from perfpy.capture.unwinding.stack_rewriting import Rewriting, parts_of
-from perfpy.perfdata.records.event_table import EventTable
+from perfpy.abi.sample_decoding import Cursor, SampleLayout, variable_decoders
+from perfpy.abi.task_columns import TASK_TYPES
+from perfpy.capture.dso_hits import DsoHits, build_ids_in_mappings
+from perfpy.capture.runtimes.hotspot import FIELDS as LOOKED_AT
+from perfpy.capture.runtimes.hotspot import JavaFrames
+from perfpy.capture.unwinding.process import has_stacks, plain_attr
+from perfpy.perfdata.records.delivery import EventTable, OrderedChunk
+from perfpy.symbols.dso import DsoKind, DsoTable
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.live_tasks import LiveTasks
+from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.unwind.callchains import UserCallchains
 from perfpy.unwind.truncated_stacks import TruncatedStacks, note
 
@@ -28,12 +32,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.capture.off_cpu.piece_waits import PieceWaits
-    from perfpy.capture.off_cpu.sources import WaitPlan
-    from perfpy.capture.python_frames.sample_frames import PythonFrames
-    from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.records.chunk import Chunk
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.python_frames.recorded_frames import PythonFrames
+    from perfpy.capture.unwinding.waits import PieceWaits
+    from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.records.stream import Chunk
+    from perfpy.symbols.dso import Dso
+    from perfpy.symbols.files.debug_files import DsoFiles
+
 
 _PART: Final = 1 << 16  # bytes that the recorder writes at once
 
@@ -113,12 +120,12 @@ class PieceUnwinder:
     def _new_waits(self, events: Sequence[FileEvent]) -> PieceWaits | None:
         if self._plan is None:
             return None
-        from perfpy.capture.off_cpu.piece_waits import PieceWaits  # rarely needed
+        from perfpy.capture.unwinding.waits import PieceWaits  # rarely needed
 
         return PieceWaits(self._plan, events, self._table.layouts, self._own)
 
     def _new_python(self, event: FileEvent, answers: int, cache: str | None) -> PythonFrames:
-        from perfpy.capture.python_frames.sample_frames import PythonFrames  # rarely needed
+        from perfpy.capture.python_frames.recorded_frames import PythonFrames  # rarely needed
 
         return PythonFrames(event, answers, cache)
 
@@ -368,3 +375,212 @@ def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:
     words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
     chosen = chunk.rows(rows)
     return words[slices_index(chosen.starts >> 3, chosen.sizes.astype(np.int64) >> 3)[0]].tobytes()
+
+
+# Replace stack copies by callchains in all records of a piece.
+#
+# Registers and stacks are removed; all other fields and records stay as the kernel wrote them. Layout: perfpy.abi.sample_decoding.
+
+
+_MOST: Final = 0xFFF8 >> 3  # words of a record
+_SIZE: Final = 3  # index of the size among the four u16 of a header
+
+
+class SampleParts(NamedTuple):
+    """Positions in samples: before the callchain; between it and the registers; after the stack. Starts and ends are in words."""
+
+    start: NDArray[np.int64]
+    chain: NDArray[np.int64]
+    after_chain: NDArray[np.int64]
+    registers: NDArray[np.int64]
+    after_stack: NDArray[np.int64]
+    end: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+
+
+def parts_of(attr: EventAttr, chunk: Chunk) -> SampleParts:
+    """Return the parts of samples with a callchain, registers and a stack."""
+    start = chunk.starts >> 3
+    end = start + (chunk.sizes >> 3).astype(np.int64)
+    cursor = Cursor(chunk.data[: len(chunk.data) & ~7], NATIVE_ENDIAN, start, end)
+    cursor.skip(SampleLayout(attr, NATIVE_ENDIAN).fixed_words)
+    ranges_of: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+    nothing = Columns(len(start))
+    for names, step in variable_decoders(attr, NATIVE_ENDIAN):
+        before = cursor.position
+        step(cursor, nothing, False)
+        ranges_of[names[0]] = before, cursor.position
+    (chain, after_chain), (registers, _), (_, after_stack) = (ranges_of[name] for name in ("callchain", "user_regs", "user_stack"))
+    is_whole = np.ones(len(start), bool) if cursor.damaged is None else ~cursor.damaged
+    return SampleParts(start, chain, after_chain, registers, after_stack, end, is_whole)
+
+
+class Rewriting:
+    """Collects the changes to one chunk's records; written() returns their bytes.
+
+    `kept` has which records are written.
+    """
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
+        start = chunk.starts >> 3
+        nowhere = start + (chunk.sizes >> 3).astype(np.int64)
+        self.kept_records = np.ones(len(chunk), bool)
+        # Each record has three spans of words; for most the first is all.
+        self._begins = [start, nowhere.copy(), nowhere.copy()]
+        self._ends = [nowhere.copy(), nowhere.copy(), nowhere.copy()]
+        self._rows: list[NDArray[np.int64]] = []
+        self._chains: list[Ragged] = []
+        self._words_put: list[tuple[NDArray[np.int64], int, NDArray[np.uint64]]] = []
+
+    def put(self, rows: NDArray[np.int64], word: int, values: NDArray[np.uint64]) -> None:
+        """Set a word of some records, before the callchain."""
+        self._words_put.append((rows, word, values))
+
+    def replace(self, rows: NDArray[np.int64], parts: SampleParts, chains: Ragged) -> None:
+        """Replace the stacks of these samples by callchains."""
+        ranges = ((parts.start, parts.chain), (parts.after_chain, parts.registers), (parts.after_stack, parts.end))
+        for begins, ends, (begin, end) in zip(self._begins, self._ends, ranges, strict=True):
+            begins[rows], ends[rows] = begin, end
+        self.kept_records[rows[~parts.whole]] = False
+        fixed = sum((end - begin for begin, end in ranges), np.ones(len(rows), np.int64))
+        self._rows.append(rows)
+        self._chains.append(_truncate_to_room(chains, _MOST - fixed))
+
+    def written(self, most: int = 1 << 62) -> list[bytes]:
+        """Return the records, in parts of whole ones, each of about `most` bytes."""
+        rows_kept = self.kept_records
+        lengths = [np.where(rows_kept, end - begin, 0) for begin, end in zip(self._begins, self._ends, strict=True)]
+        counted = np.zeros(len(rows_kept), np.int64)  # words of the callchain, including its length
+        rows = np.concatenate(self._rows) if self._rows else np.zeros(0, np.int64)
+        chains = Ragged.concat(self._chains) if self._chains else Ragged.empty(0, np.uint64)
+        counted[rows] = chains.lengths + 1
+        counted[~rows_kept] = 0
+        sizes = lengths[0] + counted + lengths[1] + lengths[2]
+        ends = np.cumsum(sizes)
+        records = ends - sizes
+        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint64)
+        chain_end = records + lengths[0] + counted
+        for target, begin, length in zip((records, chain_end, chain_end + lengths[1]), self._begins, lengths, strict=True):
+            out[slices_index(target, length)[0]] = self._words[slices_index(begin, length)[0]]
+        is_kept = rows_kept[rows]
+        chains, counts = chains.take(np.flatnonzero(is_kept)), (records + lengths[0])[rows[is_kept]]
+        out[counts] = chains.lengths.astype(np.uint64)
+        out[slices_index(counts + 1, chains.lengths)[0]] = chains.values
+        out.view(np.uint16)[(records[rows_kept] << 2) + _SIZE] = (sizes[rows_kept] << 3).astype(np.uint16)
+        for changed, word, values in self._words_put:
+            out[records[changed[rows_kept[changed]]] + word] = values[rows_kept[changed]]
+        # A part ends with the first record beyond each multiple.
+        borders = ends[np.searchsorted(ends << 3, np.arange(most, len(out) << 3, most))].tolist() if len(out) << 3 > most else []
+        edges = [0, *dict.fromkeys(borders), len(out)]
+        return [out[first:end].tobytes() for first, end in pairwise(edges) if end > first]
+
+
+def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
+    """Truncate the chains to the room in their records."""
+    lengths = np.minimum(chains.lengths, np.maximum(most, 0))
+    if (lengths == chains.lengths).all():
+        return chains
+    index, offsets = slices_index(chains.offsets[:-1], lengths)
+    return Ragged(chains.values[index], offsets)
+
+
+# Tasks and mappings while they are recorded: a Symbolizer over all mappings so far, with their files.
+#
+# The replay is built anew after changes. Mappings of ended processes are dropped after a while, so that a recording of days does
+# not grow. Files are opened as soon as they are mapped, because they may be deleted before their samples are unwound.
+
+
+_WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
+_MOST_UNUSED: Final = 64  # files of a live view that stay open although the last samples did not hit their processes
+
+
+class Replay:
+    """The state of tasks.
+
+    Args:
+        table: the events of the records.
+        opens_files: whether to open files as soon as they are mapped. A live view of all processes opens those that samples hit.
+    """
+
+    def __init__(self, table: EventTable, *, opens_files: bool = True) -> None:
+        self._table = table
+        self._opens_files = opens_files
+        self._tasks = LiveTasks(table, types=_WANTED)
+        self._ordinal = 0
+        self._files: dict[tuple[object, ...], DsoFiles] = {}
+        self._symbolizer: Symbolizer | None = None
+        self._symbolizer_of: bytes | None = None  # its processes; None after further records
+
+    def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the delivery keys of the next records: their times, or without times their numbers."""
+        if self._table.has_times:
+            return times
+        first = self._ordinal + 1
+        self._ordinal += len(times)
+        return np.arange(first, first + len(times), dtype=np.uint64)
+
+    def add(self, chunk: Chunk, keys: NDArray[np.uint64], times: NDArray[np.uint64], events: NDArray[np.int32]) -> None:
+        """Add the side-band records. keys and times are of all records; events of the side-band only."""
+        nothing = np.zeros(0, np.intp)
+        ordered = OrderedChunk(chunk, keys, times, nothing, chunk.rows(nothing), nothing.astype(np.int32), events)
+        if self._tasks.add(ordered):
+            self._symbolizer_of = None
+
+    def symbolizer(self, before: int, pids: NDArray[np.uint32] | None = None) -> Symbolizer:
+        """Return a symbolizer over every mapping so far, the last one if nothing changed. No later sample has a key below `before`.
+
+        pids: the processes of its samples; None for all.
+        """
+        processes = b"" if pids is None else pids.tobytes()
+        if self._symbolizer is None or self._symbolizer_of != processes:
+            self._tasks.forget(before)
+            if self._symbolizer is not None and not self._opens_files:
+                dsos = self._symbolizer.dsos
+                self._keep_files({_key_of(dsos[number]): files for number, files in self._symbolizer.found_files().items()})
+            timeline = self._tasks.timeline(pids, DsoTable(by_identity=True), keep_exited=False)
+            self._symbolizer = Symbolizer(timeline, SymbolOptions(live=True))
+            self._open_files(self._symbolizer)
+            self._symbolizer_of = processes
+        return self._symbolizer
+
+    def _keep_files(self, used: dict[tuple[object, ...], DsoFiles]) -> None:
+        """Keep the files that samples hit, and some that earlier samples hit."""
+        unused = [(key, files) for key, files in self._files.items() if key not in used]
+        self._files = {**dict(unused[-_MOST_UNUSED:]), **used}
+
+    def elsewhere(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
+        """Return the build-ids of files that are not at their recorded path, by name and identity: files of containers, replaced files."""
+        if self._symbolizer is None:
+            return {}
+        build_ids: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        first_dsos: dict[tuple[str, tuple[int, ...]], Dso] = {}
+        for dso in self._symbolizer.dsos:
+            if dso.identity:
+                first_dsos.setdefault((dso.name, dso.identity[:3]), dso)
+        for number, files in self._symbolizer.found_files().items():
+            dso, file = self._symbolizer.dsos[number], files.original
+            if dso.identity and file is not None and file.path != dso.name and file.build_id:
+                name, build_id = os.fsencode(dso.name), bytes.fromhex(file.build_id)
+                build_ids[name, dso.identity] = build_id
+                if first_dsos[dso.name, dso.identity[:3]] is dso:  # synthesized mappings have no generation
+                    build_ids[name, (*dso.identity[:3], 0)] = build_id
+        return build_ids
+
+    def _open_files(self, symbolizer: Symbolizer) -> None:
+        """Find the files of all mappings, each once; a recording closes those of dropped processes."""
+        present: dict[tuple[object, ...], DsoFiles] = {}
+        for number, dso in enumerate(symbolizer.dsos):
+            if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
+                key = _key_of(dso)
+                files = self._files.get(key)
+                if files is not None:
+                    symbolizer.set_files(number, files)
+                if self._opens_files:
+                    present[key] = files or symbolizer.files(number)
+        if self._opens_files:
+            self._files = present
+
+
+def _key_of(dso: Dso) -> tuple[object, ...]:
+    return dso.name, dso.build_id, dso.identity

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.options import CommandOptions, PerfCommand
-from perfpy.cli.line.parser import Option, Parser
+from perfpy.cli.line.options import CommandOptions, Option, Parser, PerfCommand
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class ForwardingAction(Action):
     def run(self, name: str, args: Sequence[str]) -> int:
         """Call the function with the own options and the arguments for the other command."""
         if is_help(args):
-            from perfpy.cli.line.help_text import help_text
+            from perfpy.cli.line.options import help_text
 
             print(help_text(name, self.summary, self._all_options(), self.usage))
             return _USAGE_STATUS if args[0] == "-h" else 0

@@ -14,8 +14,7 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.filters import SampleFilter, TimeRanges
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -99,7 +98,7 @@ def _recorded_values(recording: Recording, condition: _Condition, symbols: Symbo
 def _describe_unmatched(condition: _Condition, values: Collection[Any], recorded: Sequence[Any]) -> str:
     names = ", ".join(map(str, values))
     if isinstance(recorded[0], str):
-        from perfpy.events.suggestions import nearest
+        from perfpy.events.machine import nearest
 
         similar = list(dict.fromkeys(name_ for name in values for name_ in nearest(name, recorded)))
         if similar:

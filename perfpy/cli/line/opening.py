@@ -52,7 +52,7 @@ class OpenRecording:
 
         prepare_numpy()
         if self._keeps_memory:
-            from perfpy.workers.freed_memory import keep_freed_memory
+            from perfpy.workers import keep_freed_memory
 
             keep_freed_memory()
         self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
@@ -100,3 +100,12 @@ def default_input() -> str:
 def input_hint(word: str) -> str:
     """Return a hint to use -i if a misplaced word is the name of a file, else ""."""
     return f"; did you mean -i {word}?" if os.path.isfile(word) else ""
+
+
+def dump_all(recording: Recording) -> None:
+    """Print all records of a recording."""
+    from perfpy.views.dump.recording import write_dump
+
+    sys.stdout.flush()
+    write_dump(recording, sys.stdout.buffer)
+    sys.stdout.buffer.flush()

@@ -1,6 +1,6 @@
 """Options in perf's manner: a command's options are a frozen class, whose fields are declared by `option(...)`.
 
-A PerfCommand reads its arguments as perf does (see `perfpy.cli.line.parser`) and calls a function with an instance of the class.
+A PerfCommand reads its arguments as perf does (see `perfpy.cli.line.options`) and calls a function with an instance of the class.
 Names, letters and defaults of options are perf's: perf-stat(1), perf-record(1), perf-report(1), perf-script(1).
 
     class SampleCommandOptions(InputOptions, VerboseOptions, lacks={"-T,--topdown": "it needs a PMU's topdown events"}):
@@ -18,13 +18,13 @@ Names, letters and defaults of options are perf's: perf-stat(1), perf-record(1),
     command = PerfCommand(SampleCommandOptions, run)
 
 The annotation and the kind have the same type, which mypy checks. The field's name is free; the spellings are perf's. Groups of
-options are base classes (those of `perfpy.cli.line.shared`, or a command's own, by topic). Help shows the options of the bases in
+options are base classes (those of `perfpy.cli.line.option_groups`, or a command's own, by topic). Help shows the options of the bases in
 order, then the class's own. Instances are immutable; `replaced(repeat=3)` returns a changed copy. The class called with values
 has defaults for the others (for tests, and for commands that call another's functions). `in_order("event", "filter")` returns the
 order of options on the line. `lacks` has perf's options that perfpy does not have: using one is an error with the reason. An
 option whose default comes from the configuration (~/.perfconfig) is None, and the function that uses it reads the configuration.
 
-Declarations are plain values: importing click takes longer than all of `perf stat -- true`, so only `perfpy.cli.line.help_text`
+Declarations are plain values: importing click takes longer than all of `perf stat -- true`, so only `perfpy.cli.line.options`
 imports it.
 """
 
@@ -32,22 +32,474 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.line.kinds import Flag, Lacking
-from perfpy.cli.line.parser import Occurrence, Option, Parser
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import ClassVar, Final, Generic, NoReturn, Self, TypeVar
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Final
 
-    from perfpy.cli.line.kinds import Kind
+    import click
+
+
+# Kinds of options in perf's manner: convert the text of a command line to the values of a command's fields.
+#
+#     Flag()  Flag(default=None)       --all-cpus; None distinguishes an absent option from --no-X
+#     Counted() for -vv
+#     Value(int, default=1)  Value()   --repeat 3; without a default: None
+#     Attached("fp")                   -g, -gdwarf: the text is optional
+#     Listed()                         -e cycles -e instructions: a tuple
+#     Lacking("it needs a PMU")        an option that only perf has
+#
+# Each is a Kind[T]. T is the type of the field, which mypy compares with its annotation.
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final, Generic, TypeVar, overload
+
+    _K = TypeVar("_K")
+    _V = TypeVar("_V")
+else:
+    _K = None
+
+    class Generic:
+        """Stands in for typing.Generic without importing typing."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
+
+
+_EXPECTED: Final[dict[Any, str]] = {int: "a whole number", float: "a number"}
+_LARGEST: Final = (1 << 31) - 1  # perf's options are C ints.
+_MOST_DIGITS: Final = 4_300  # Python refuses to convert more.
+
+
+class Kind(Generic[_K]):
+    """The text that an option takes, and its conversion; the base of the kinds below.
+
+    Attributes:
+        default: the value if the option is absent.
+        wants_value: whether the option takes text.
+        negated: the value of `--no-X`; None: the default.
+        ends_line: whether the rest of the line is ignored.
+    """
+
+    default: _K
+    wants_value = False
+    type: Callable[[str], object] = str
+    negated: object = None
+    bare: str | None = None
+    takes_word = False
+    lacking = ""
+    undone = False
+    ends_line = False
+
+    def convert(self, text: str, typed: str) -> object:
+        """Return the value of the text. typed is the option as typed, for the message of the UsageError."""
+        if len(text) > _MOST_DIGITS and _has_endless_number(text):
+            raise UsageError(f"option {typed}: a number has more than {_MOST_DIGITS} digits; the largest number is {_LARGEST}")
+        if self.type is str:
+            return text
+        try:
+            value = self.type(text)
+        except ValueError as error:
+            expected = _EXPECTED.get(self.type) or str(error)
+            raise UsageError(f"option {typed} expects {expected}, not '{text}'") from None
+        if self.type is int and abs(int(text)) > _LARGEST:
+            raise UsageError(f"option {typed}: {text} is too large; the largest number is {_LARGEST}")
+        return value
+
+    def join(self, before: Any, value: object) -> object:
+        """Return the field's value after one more occurrence; before is its value until now, or None."""
+        return value
+
+
+def _has_endless_number(text: str) -> bool:
+    return any(len(digits) > _MOST_DIGITS for digits in "".join(letter if letter.isdecimal() else " " for letter in text).split())
+
+
+class Flag(Kind[_K]):
+    """An option without a value: True if given, False if negated. The default is False, True, or None to distinguish an absent option."""
+
+    negated = False
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self: Flag[bool], default: bool = ...) -> None: ...
+        @overload
+        def __init__(self: Flag[bool | None], default: None) -> None: ...
+
+    def __init__(self, default: Any = False) -> None:
+        self.default = default
+
+
+class Counted(Kind[int]):
+    """An option without a value, with the number of its occurrences."""
+
+    default = 0
+    negated = 0
+
+    def join(self, before: int | None, value: object) -> int:
+        """Add one."""
+        return (before or 0) + 1
+
+
+class Value(Kind[_K]):
+    """Text, attached or as the next argument. type converts it and raises ValueError; the default is None unless given."""
+
+    wants_value = True
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self: Value[str | None], *, negated: str | None = None) -> None: ...
+        @overload
+        def __init__(self: Value[str], *, default: str, negated: str | None = None) -> None: ...
+        @overload
+        def __init__(self: Value[_V | None], type: Callable[[str], _V | None], *, negated: _V | None = None) -> None: ...
+        @overload
+        def __init__(self: Value[_V], type: Callable[[str], _V], *, default: _V, negated: _V | None = None) -> None: ...
+
+    def __init__(self, type: Any = str, *, default: Any = None, negated: object = None) -> None:
+        self.type = type
+        self.default = default
+        self.negated = negated
+
+
+class Attached(Kind[_K]):
+    """Optional text, attached (`-gX`, `--graph=X`); `bare` without it. takes_word: the next argument may be the text if it is no option."""
+
+    wants_value = True
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self: Attached[str | None], bare: str, *, takes_word: bool = False, negated: str | None = None) -> None: ...
+        @overload
+        def __init__(self: Attached[str], bare: str, *, default: str, takes_word: bool = False, negated: str | None = None) -> None: ...
+        @overload
+        def __init__(
+            self: Attached[_V | None], bare: str, type: Callable[[str], _V], *, takes_word: bool = False, negated: _V | None = None
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: Attached[_V], bare: str, type: Callable[[str], _V], *, default: _V, takes_word: bool = False, negated: _V | None = None
+        ) -> None: ...
+
+    def __init__(self, bare: str, type: Any = str, *, default: Any = None, takes_word: bool = False, negated: object = None) -> None:
+        self.bare = bare
+        self.type = type
+        self.default = default
+        self.takes_word = takes_word
+        self.negated = negated
+
+
+class Listed(Kind["tuple[_K, ...]"]):
+    """Text; repeatable. The value is a tuple of all texts."""
+
+    wants_value = True
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self: Listed[str]) -> None: ...
+        @overload
+        def __init__(self: Listed[_V], type: Callable[[str], _V]) -> None: ...
+
+    def __init__(self, type: Any = str) -> None:
+        self.type = type
+        self.default = ()
+
+    def join(self, before: tuple[Any, ...] | None, value: object) -> tuple[Any, ...]:
+        """Append the value."""
+        return *(before or ()), value
+
+
+class Lacking(Flag[bool]):
+    """An option of perf that perfpy lacks, and the reason. undone: `--no-X` is accepted, because it requests what perfpy does."""
+
+    def __init__(self, reason: str, *, undone: bool = False) -> None:
+        self.default = False
+        self.lacking = reason
+        self.undone = undone
+
+
+class Choice:
+    """A type whose values are a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, text: str) -> str:
+        """Return the text if it is one of the words."""
+        if text not in self.words:
+            raise ValueError(" or ".join(self.words))
+        return text
+
+
+class WordList:
+    """A type whose values are some of a few words, separated by commas."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, text: str) -> str:
+        """Return the text if all its words are among them."""
+        if set(text.split(",")) - set(self.words):
+            raise ValueError(" or ".join(self.words))
+        return text
+
+
+#: perf's libraries for unwinding; perfpy unwinds without either
+UNWIND_STYLES: Final = WordList("libdw", "libunwind")
+
+
+def percent(text: str) -> float:
+    """Convert a share: "3%" and "3" are 0.03."""
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1e6:
+        raise ValueError("a share of 0 % or more, such as 3%")
+    return share
+
+
+def parse_unsigned(text: str) -> int:
+    """Convert a whole number that is not negative."""
+    if not text.isdecimal() or int(text) > _LARGEST:
+        raise ValueError(f"a whole number up to {_LARGEST}")
+    return int(text)
+
+
+# Parse a command line by the option conventions of perf's commands, as observed from outside.
+#
+# --event=X --event X -eX -e X    a required value, attached or the next argument
+# -gcaller  -g                    an optional value: always attached
+# -agF99                          bundled flags; a value may end the bundle
+# --rep 3                         unique prefixes of long options
+# --no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
+# record -a ls -l                 options end at the workload's first word
+# --                              ends the options anywhere
+
+
+_METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
+
+
+#: Options that perf 6.12 lacks or has dropped. A prefix that also fits an option of perf means perf's option.
+_NOT_OF_PERF: Final = frozenset((
+    "addr2line-style", "clang-opt", "clang-path", "compare", "data-mmap", "event-files", "fold-interpreters", "folded",
+    "full-names", "keep-stacks", "max-cpu", "max-summary", "off-cpu-limit", "off-cpu-thresh", "parallelism", "self-contained",
+    "show-cpu", "stdio", "summary-mode", "type-profile", "verdict",
+))  # fmt: skip
+#: former spellings of perfpy's own options; each works for one release and warns
+_FORMER: Final = {"whole-names": "full-names", "no-whole-names": "no-full-names"}
+
+
+class Option:
+    """One option: its spellings (`-e,--event`), its kind, and its line in the help.
+
+    Args:
+        spellings: separated by commas.
+        kind: the conversion of its text.
+        help: its text in the help.
+        metavar: the placeholder of its value in the help.
+        hidden: leave it out of the help.
+        negatable: accept `--no-X`.
+    """
+
+    name = ""
+
+    def __init__(
+        self, spellings: str, kind: Kind[Any], help: str = "", *, metavar: str = "", hidden: bool = False, negatable: bool = True
+    ) -> None:
+        spelt = [spelling.strip() for spelling in spellings.split(",")]
+        self.words = [spelling[2:] for spelling in spelt if spelling.startswith("--")]
+        self.letters = [spelling[1:] for spelling in spelt if not spelling.startswith("--")]
+        self.kind = kind
+        self.help = help
+        self.metavar = metavar or _METAVARS.get(kind.type, "<str>")
+        self.hidden = hidden or bool(kind.lacking)
+        self.negatable = negatable
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @property
+    def spellings(self) -> list[str]:
+        """All spellings, letters first."""
+        return [f"-{letter}" for letter in self.letters] + [f"--{word}" for word in self.words]
+
+    def help_names(self) -> str:
+        """Return the left side of the option's line in help: `-e, --event <event>`."""
+        names = ("" if self.letters else "    ") + ", ".join(self.spellings)
+        if not self.kind.wants_value:
+            return names
+        if self.kind.bare is None:
+            return f"{names} {self.metavar}"
+        separator = " " if self.kind.takes_word else "=" if self.words else ""
+        return f"{names}[{separator}{self.metavar}]"
+
+
+class Occurrence:
+    """One occurrence of an option: its field's name and the text; True for a flag, None if negated."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
+
+
+class Parser:
+    """One parsed command line.
+
+    Attributes:
+        values: parameter name -> converted value, for options on the line.
+        words: the arguments that are no options.
+        given: the options in the order of the line.
+
+    stops_at_word: options end at the first word (commands that run a workload).
+    """
+
+    def __init__(self, options: Sequence[Option], *, stops_at_word: bool) -> None:
+        self._stops_at_word = stops_at_word
+        self._letters = {letter: option for option in options for letter in option.letters}
+        self._spellings = _long_spellings(options)
+        self.values: dict[str, Any] = {}
+        self.words: list[str] = []
+        self.occurrences: list[Occurrence] = []
+
+    def parse(self, args: Sequence[str]) -> None:
+        """Parse all arguments. Raises UsageError for the first wrong one."""
+        waiting = list(reversed(args))
+        while waiting:
+            argument = waiting.pop()
+            if argument == "--":
+                break
+            if len(argument) < 2 or argument[0] != "-":
+                self.words.append(argument)
+                if self._stops_at_word:
+                    break
+            elif argument.startswith("--"):
+                self._long(argument[2:], waiting)
+            else:
+                self._bundle(argument[1:], waiting)
+        self.words.extend(reversed(waiting))
+
+    def _long(self, text: str, waiting: list[str]) -> None:
+        word, equals, attached = text.partition("=")
+        option, negated = self._find(word)
+        typed = f"--{word}"
+        if not (negated and option.kind.undone):
+            _refuse_lacking(option, typed)
+        if negated and not option.negatable:
+            raise UsageError(f"option {typed} cannot be negated")
+        if equals and (negated or not option.kind.wants_value):
+            raise UsageError(f"option {typed} takes no value")
+        if negated:
+            self._negate(option)
+        elif equals:
+            self._give(option, typed, attached, waiting)
+        else:
+            self._give(option, typed, self._value_apart(option, typed, waiting), waiting)
+
+    def _bundle(self, letters: str, waiting: list[str]) -> None:
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            option = self._letters.get(letter)
+            typed = f"-{letter}"
+            if option is None:
+                raise UsageError(f"unknown option {typed}; -h lists the options")
+            _refuse_lacking(option, typed)
+            if option.kind.wants_value and letters:
+                self._give(option, typed, letters, waiting)
+                return
+            self._give(option, typed, self._value_apart(option, typed, waiting), waiting)
+
+    @staticmethod
+    def _value_apart(option: Option, typed: str, waiting: list[str]) -> Any:
+        """Return the value of an option that has none attached."""
+        if not option.kind.wants_value:
+            return True
+        if option.kind.bare is not None:
+            follows = option.kind.takes_word and waiting and not waiting[-1].startswith("-")
+            return waiting.pop() if follows else option.kind.bare
+        if not waiting:
+            raise UsageError(f"option {typed} requires a value {option.metavar}")
+        return waiting.pop()
+
+    def _give(self, option: Option, typed: str, text: Any, waiting: list[str]) -> None:
+        value = option.kind.convert(text, typed) if option.kind.wants_value else True
+        self.values[option.name] = option.kind.join(self.values.get(option.name), value)
+        self.occurrences.append(Occurrence(option.name, text))
+        if option.kind.ends_line:
+            waiting.clear()
+
+    def _negate(self, option: Option) -> None:
+        """Apply `--no-X`: drop earlier occurrences, and set the kind's `negated` value or the default."""
+        self.occurrences = [occurrence for occurrence in self.occurrences if occurrence.name != option.name]
+        self.occurrences.append(Occurrence(option.name, None))
+        if option.kind.negated is not None:
+            self.values[option.name] = option.kind.negated
+        else:
+            self.values.pop(option.name, None)
+
+    def _find(self, word: str) -> tuple[Option, bool]:
+        exact = self._spellings.get(word)
+        if exact:
+            return exact
+        matches = {spelling: entry for spelling, entry in self._spellings.items() if spelling.startswith(word)}
+        matches = {spelling: entry for spelling, entry in matches.items() if spelling.removeprefix("no-") not in _NOT_OF_PERF} or matches
+        if len({(id(option), negated) for option, negated in matches.values()}) == 1:
+            return next(iter(matches.values()))
+        if matches:
+            positive = [spelling for spelling, (_, negated) in matches.items() if not negated]
+            typed = [f"--{spelling}" for spelling in (positive or matches)]
+            raise UsageError(f"option --{word} is ambiguous: it may be {_join_alternatives(typed)}")
+        former = self._spellings.get(_FORMER.get(word, ""))
+        if former is None:
+            raise UsageError(f"unknown option --{word}{self._suggestion(word)}")
+        print(f"warning: --{word} is called --{_FORMER[word]} now", file=sys.stderr)
+        return former
+
+    def _suggestion(self, word: str) -> str:
+        import difflib  # only a mistyped option pays for it
+
+        likely = [spelling for spelling, (_, negated) in self._spellings.items() if not negated or word.startswith("no-")]
+        close = difflib.get_close_matches(word, likely, n=2, cutoff=0.6)
+        return f"; did you mean {' or '.join('--' + name for name in close)}?" if close else "; -h lists the options"
+
+
+def _refuse_lacking(option: Option, typed: str) -> None:
+    if option.kind.lacking:
+        raise UsageError(f"perfpy does not have perf's option {typed}: {option.kind.lacking}")
+
+
+def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]:
+    """Map every spelling of a long option to (option, is negation). An option's own name wins over a negation."""
+    spellings = {word: (option, False) for option in options for word in option.words}
+    for option in options:
+        for word in option.words:
+            opposite = word.removeprefix("no-") if word.startswith("no-") else f"no-{word}"
+            spellings.setdefault(opposite, (option, True))
+    return spellings
+
+
+def _join_alternatives(names: Sequence[str]) -> str:
+    typed = list(names[:6]) + (["..."] if len(names) > 6 else [])
+    return ", ".join(typed[:-1]) + " or " + typed[-1] if len(typed) > 1 else typed[0]
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import ClassVar, Final, NoReturn, Self, TypeVar
 
     _T = TypeVar("_T")
     _O = TypeVar("_O", bound="CommandOptions")
 else:
-    from perfpy.cli.line.kinds import Generic
-
     _O = None
 
 
@@ -258,8 +710,6 @@ class PerfCommand(Generic[_O]):
 
     def help_text(self, name: str, about: Sequence[str] = ()) -> str:
         """Return the text of --help; about has the words after -h, to search in options' spellings and texts."""
-        from perfpy.cli.line.help_text import help_about, help_text  # click formats it
-
         if about:
             return help_about(name, about, self.options, self.usage)
         return help_text(name, self.help, self.options, self.usage)
@@ -276,3 +726,65 @@ def _page(name: str) -> None:
 def fail(text: str) -> NoReturn:
     """Reject the command line: one line, exit status 129."""
     raise UsageError(text)
+
+
+# Help texts of commands in click's layout. Commands read their arguments without click.
+
+
+def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> click.Command:
+    """Convert a command to click's, which shows its examples before the options."""
+    import click  # only help needs it
+
+    from perfpy.cli.line.examples import EXAMPLES
+
+    class ShownOption(click.Option):
+        def __init__(self, option: Option) -> None:
+            super().__init__([*option.spellings, option.name], hidden=option.hidden, expose_value=False)
+            self._record = (option.help_names(), option.help)
+
+        def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+            return None if self.hidden else self._record
+
+    class ShownCommand(click.Command):
+        def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            examples = EXAMPLES.get(self.name or "", ())
+            if examples:
+                with formatter.section("Examples"):
+                    indent = " " * formatter.current_indent
+                    for wish, lines in examples:
+                        formatter.write(f"{indent}# {wish}\n" + "".join(f"{indent}{line}\n" for line in lines))
+            super().format_options(ctx, formatter)
+
+    params: list[click.Parameter] = [ShownOption(option) for option in options if not option.hidden]
+    return ShownCommand(name, help=help, params=params, options_metavar=usage, add_help_option=False)
+
+
+def help_about(name: str, words: Sequence[str], options: Sequence[Option], usage: str) -> str:
+    """Return the text of -h WORD...: the options with one of the words in their spellings or help texts."""
+    from perfpy.cli.line.examples import program, use_program_name
+
+    matches = [option for option in options if any(_is_about(option, word) for word in words)]
+    if not matches:
+        return use_program_name(f"Usage: {program()} {name} {usage}\n\nno option matches {' or '.join(words)}; -h lists all options")
+    return _get_help(as_click("", "", matches, usage), name)
+
+
+def _is_about(option: Option, word: str) -> bool:
+    if option.hidden:
+        return False
+    if word.startswith("-"):
+        return any(spelling == word or (word.startswith("--") and spelling.startswith(word)) for spelling in option.spellings)
+    return word.lower() in f"{option.help_names()} {option.help}".lower()
+
+
+def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
+    """Return the text of --help."""
+    return _get_help(as_click(name, help, options, usage), name)
+
+
+def _get_help(command: click.Command, name: str) -> str:
+    import click
+
+    from perfpy.cli.line.examples import program, use_program_name
+
+    return use_program_name(command.get_help(click.Context(command, info_name=f"{program()} {name}", max_content_width=120)))

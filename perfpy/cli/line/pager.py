@@ -159,9 +159,9 @@ class Notes(_OnTerminal):
 
 def _command(name: str) -> str:
     """Return the pager's command line; "" for none."""
-    from perfpy.cli.line.perfconfig import load
+    from perfpy.cli.line.perfconfig import load_config
 
-    setting = load().get(f"pager.{name}", "yes")
+    setting = load_config().get(f"pager.{name}", "yes")
     if setting.lower() in _NO:
         return ""
     commands = [] if setting.lower() in _YES else [setting]

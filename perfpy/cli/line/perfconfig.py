@@ -82,7 +82,7 @@ def own_file(environ: Mapping[str, str] = os.environ) -> str:
     return environ.get("PERF_CONFIG") or os.path.join(environ.get("HOME", "") or os.path.expanduser("~"), ".perfconfig")
 
 
-def load(environ: Mapping[str, str] = os.environ) -> Config:
+def load_config(environ: Mapping[str, str] = os.environ) -> Config:
     """Return all settings. Missing, unreadable and untrusted files count as empty.
 
     As in perf, a line that cannot be parsed ends its file with a line on stderr; the settings before it apply.

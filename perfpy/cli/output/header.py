@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from perfpy.abi.flags import PerfType
+from perfpy.abi.startup import cached_property
 from perfpy.cli.output.terminal import print_lines
+from perfpy.errors import KernelRefusedError
+from perfpy.views.metadata import FileNames
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from perfpy.capture.counters import OpenEvent
+    from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
 
 
 def lines_of_header(recording: Recording, *, full: bool) -> Iterator[str]:
     """Return the header's lines. full: include the topology."""
-    from perfpy.cli.output.machine_names import MachineNames
-    from perfpy.views.metadata.header import header_lines
+    from perfpy.views.metadata import header_lines
 
     return header_lines(recording, full=full, names=MachineNames(recording.data))
 
 
 def features_of_pipe(recording: Recording) -> list[str]:
     """Return the text of -I for a pipe: its features in order, without a file's header."""
-    from perfpy.views.metadata.header import FRAME
+    from perfpy.views.metadata import FRAME
 
     lines = list(lines_of_header(recording, full=True))
     return lines[lines.index(FRAME, 1) + 2 :]
@@ -30,3 +35,103 @@ def features_of_pipe(recording: Recording) -> list[str]:
 def print_header(recording: Recording, *, full: bool) -> None:
     """Print the header on standard output."""
     print_lines(lines_of_header(recording, full=full))
+
+
+# Names for the numbers in events' attrs, from sysfs and tracefs of this machine.
+#
+# perf uses the machine that it runs on, not the recorded one, so texts that equal perf's do, too. If tracefs is unreadable, the
+# names come from the recording.
+
+
+_CORE_PMU = "cpu"  # perf has a PMU of this name, for raw events, on every machine.
+
+
+class MachineNames:
+    """Event names of this machine, for the events of one recording."""
+
+    def __init__(self, data: PerfData) -> None:
+        self._data = data
+        self._file = FileNames(data)
+
+    @cached_property
+    def _pmus(self) -> dict[int, str]:
+        from perfpy.kernel.sysfs import Sysfs
+
+        names: dict[int, str] = {PerfType.RAW: _CORE_PMU}
+        for pmu in Sysfs().pmus:
+            if pmu.type is not None:
+                names[pmu.type] = pmu.name
+        return names
+
+    @cached_property
+    def _tracepoints(self) -> dict[int, str] | None:
+        """Names by id, for the ids in the recording; None if tracefs is unreadable."""
+        from perfpy.kernel.tracefs import Tracefs
+
+        ids = {event.attr.config for event in self._data.events if event.attr.type == PerfType.TRACEPOINT}
+        names: dict[int, str] = {}
+        tracefs = Tracefs()
+        try:
+            # Tracepoints with the recorded names come first: on the recorded machine these are all.
+            recorded_names = [point for point in (self._file.tracepoint(number) for number in ids) if point]
+            for name in recorded_names:
+                names[tracefs.event_id(*name.split(":", 1)) or -1] = name
+            for system in tracefs.systems if not ids <= names.keys() else ():
+                for event in tracefs.events(system):
+                    names[tracefs.event_id(system, event) or -1] = f"{system}:{event}"
+        except KernelRefusedError:
+            return None
+        return names
+
+    def pmu(self, type_number: int) -> str:
+        """Return the PMU of this machine with this type; "" if there is none."""
+        return self._pmus.get(type_number, "")
+
+    def tracepoint(self, number: int) -> str:
+        """Return SYSTEM:NAME of this machine's tracepoint with this id; "" if there is none."""
+        if self._tracepoints is None:
+            return self._file.tracepoint(number)
+        return self._tracepoints.get(number, "")
+
+
+# Text of `evlist` over --control: the open events, in perf's format without its tips.
+
+
+class _Names:
+    """Names of this machine's PMUs, and of the tracepoints among these events."""
+
+    def __init__(self, events: Sequence[OpenEvent]) -> None:
+        from perfpy.kernel.sysfs import Sysfs
+
+        self._pmus = {pmu.type: pmu.name for pmu in Sysfs().pmus}
+        self._tracepoints = {event.attr.config: event.name for event in events}
+
+    def pmu(self, type_number: int) -> str:
+        return self._pmus.get(type_number, "")
+
+    def tracepoint(self, number: int) -> str:
+        return self._tracepoints.get(number, "")
+
+
+def event_lines(events: Sequence[OpenEvent], option: str) -> str:
+    """Return a line for each event (-g: each group). option is "", -v, -g or -F."""
+    if option == "-g":
+        return "\n".join(_group(event, events) for event in events if event.is_leader)
+    names = _Names(events) if option == "-v" else None
+    return "\n".join(event.name + _details(event, option, names) for event in events)
+
+
+def _details(event: OpenEvent, option: str, names: _Names | None) -> str:
+    attr = event.attr
+    if option == "-F":
+        return f": {'sample_freq' if attr.freq else 'sample_period'}={attr.sample_freq}"
+    if names is None:
+        return ""
+    from perfpy.views.metadata import attr_fields
+
+    return ": " + ", ".join(f"{label}: {value}" for label, value in attr_fields(attr, names))
+
+
+def _group(leader: OpenEvent, events: Sequence[OpenEvent]) -> str:
+    members = ",".join(event.name for event in events if event.leader is leader)
+    return f"{leader.event.group_name}{{{members}}}" if "," in members else members

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.output.terminal import is_screen
-from perfpy.untrusted.terminal import control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +36,8 @@ class _Line:
         self._width = 0
 
     def show(self, share: float) -> None:
+        from perfpy.untrusted.terminal import control
+
         now = time.monotonic()
         if now < self._next:
             return
@@ -47,6 +48,8 @@ class _Line:
         sys.stderr.flush()
 
     def wipe(self) -> None:
+        from perfpy.untrusted.terminal import control
+
         if self._width:
             control(sys.stderr, f"\r{' ' * self._width}\r")
             sys.stderr.flush()

@@ -7,7 +7,6 @@ from typing import IO, TYPE_CHECKING, cast
 from rich.console import Console
 from rich.segment import Segment
 
-from perfpy.untrusted.terminal import Painted
 from perfpy.untrusted.text import signs
 
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ class ScreenConsole(Console):
     """A console without markup, and without highlighting of guessed numbers."""
 
     def __init__(self, stream: IO[str], *, colour: bool) -> None:
+        from perfpy.untrusted.terminal import Painted
+
         file = cast("IO[str]", Painted(stream))
         super().__init__(file=file, markup=False, highlight=False, emoji=False, no_color=not colour, soft_wrap=True)
 

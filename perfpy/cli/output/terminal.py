@@ -9,12 +9,17 @@ from __future__ import annotations
 import os
 import sys
 
+from perfpy.errors import plural
+from perfpy.untrusted.text import one_line
+
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import IO
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import IO, Final
 
     from perfpy.cli.output.screen_console import ScreenConsole
+    from perfpy.fleet.portable_profile import RecordingProblem
+    from perfpy.fleet.recordings import Recordings
 
 
 def is_screen(stream: IO[str]) -> bool:
@@ -79,3 +84,82 @@ def print_lines(lines: Iterable[str]) -> None:
     from perfpy.untrusted.text import lines as one_line_each
 
     sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))
+
+
+# Notes for people on stderr: gaps of a report or listing, and remedies.
+#
+# Notes are printed on a terminal or with -v only. Scripts take text on stderr for errors, so they get no text that perf does not print.
+
+
+def notes_are_read(*, quiet: bool, verbose: int) -> bool:
+    """Whether a person reads notes: stderr is a terminal, or -v is given."""
+    return not quiet and (verbose > 0 or sys.stderr.isatty())
+
+
+def print_notes(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) -> None:
+    """Print notes, if a person reads them."""
+    if not notes_are_read(quiet=quiet, verbose=verbose):
+        return
+    sys.stdout.flush()
+    for note in notes:
+        print("\n".join(wrap_note(note)), file=sys.stderr)
+
+
+def wrap_note(note: str) -> list[str]:
+    """Return the lines of a note, wrapped to the terminal's width."""
+    text = one_line(note)
+    if not is_screen(sys.stderr):
+        return [text]
+    from textwrap import wrap
+
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return wrap(text, _width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [text]
+
+
+def fit_notes(notes: Sequence[str], rows: int) -> list[str]:
+    """Return the first notes that fit into the rows of a screen, and a note on the others."""
+    count = len(notes)
+    while count and rows_of([*notes[:count], *_others(len(notes) - count)]) > rows:
+        count -= 1
+    return [*notes[:count], *_others(len(notes) - count)]
+
+
+def _others(count: int) -> list[str]:
+    return [f"{count} more {plural(count, 'note')}: -v shows {plural(count, 'it', 'them')}"] if count else []
+
+
+def rows_of(notes: Iterable[str]) -> int:
+    """Return the number of screen rows that notes take."""
+    return sum(-(-len(line) // _width()) for note in notes for line in wrap_note(note))
+
+
+def _width() -> int:
+    from shutil import get_terminal_size
+
+    return max(get_terminal_size().columns, 1)
+
+
+# Warnings about recordings of a group that could not be read, and the exit status for them.
+
+
+#: Exit status of a command whose result lacks some of its recordings.
+SOME_FAILED: Final = 91
+
+
+def warn_of_failed_recordings(groups: Sequence[Recordings], *, quiet: bool) -> int:
+    """Print a line on stderr for each recording that could not be read, wholly or in part. Return the exit status: 0 if all were read."""
+    for recordings in () if quiet else groups:
+        for path, text in _merge_equal(recordings.warnings):
+            print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)
+        for path, reason in recordings.failed:
+            print(one_line(f"Warning: {path}: skipped: {reason}"), file=sys.stderr)
+    return SOME_FAILED if any(recordings.failed for recordings in groups) else 0
+
+
+def _merge_equal(warnings: Sequence[RecordingProblem]) -> Iterator[tuple[str, str]]:
+    """Yield each different warning once, with the first path and the number of others."""
+    paths_of_text: dict[str, list[str]] = {}
+    for path, text in warnings:
+        paths_of_text.setdefault(text, []).append(path)
+    for text, paths in paths_of_text.items():
+        yield paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more", text

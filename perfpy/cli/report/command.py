@@ -10,7 +10,7 @@ import os
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.errors import PerfError
-from perfpy.perfdata.tables_folder import recordings_in
+from perfpy.perfdata.preamble import recordings_in
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
         from perfpy.cli.line.opening import prepare_numpy
 
         prepare_numpy()
-        from perfpy.cli.report.call_graph import check  # loads numpy
+        from perfpy.cli.report.request import check  # loads numpy
 
         check(options.call_graph)  # before any output
     if options.separator == ".":

@@ -8,30 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
+from perfpy.analysis.sort_keys import DEFAULT_ORDER
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.perfconfig import load
-from perfpy.cli.output.failed_recordings import warn_of_failed_recordings
-from perfpy.cli.output.notes import print_notes
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import colour_start, print_lines
-from perfpy.cli.report.exports import BY_FUNCTION, refuse_row_options, write_folded
+from perfpy.cli.output.terminal import colour_start, print_lines, print_notes, warn_of_failed_recordings
 from perfpy.cli.report.request import ReportRequest
-from perfpy.fleet.worker_settings import SentSettings
+from perfpy.cli.report.run import BY_FUNCTION, refuse_row_options, write_folded
+from perfpy.fleet.cluster import SentSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.analysis.entries.options import ReportOptions
-    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import StackOptions
     from perfpy.fleet.recordings import Recordings
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.views.report.column_text import TextOptions
+    from perfpy.views.report.text import TextOptions
 
 _SINGLE_ONLY: Final = (
     "stats", "tasks", "mmaps", "dump_raw_trace", "total_cycles", "show_info", "header", "header_only", "tui", "firefox", "threads", "group",
@@ -72,7 +70,7 @@ class ManyRun:
             print_lines(HEADER_HINT.split("\n"))
         if report.samples:
             print_lines(report_lines(report, text_options._replace(colour=colour_start(options.stdio_color))))
-        from perfpy.symbols.providers.missing_symbols import note
+        from perfpy.symbols.quality_notes import note
 
         notes = [*note(report.missing, report.samples, everything=bool(options.verbose)), *report.notes]
         print_notes(notes, quiet=options.quiet, verbose=options.verbose)
@@ -106,7 +104,7 @@ class ManyRecordingOptions:
     """The options for each recording, completed by the recording's own data; can be sent to other processes."""
 
     def __init__(self, options: ReportCommandOptions, *, plain: bool, sites: bool = False) -> None:
-        self._options, self._plain, self._sites, self._settings = options, plain, sites, SentSettings(load())
+        self._options, self._plain, self._sites, self._settings = options, plain, sites, SentSettings(load_config())
 
     def row_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """Return the options for tables."""
@@ -128,12 +126,12 @@ class ManyRecordingOptions:
 
     def table_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
         """Return the options for the table of all recordings, and its text, from the first recording. Raises UsageError."""
-        from perfpy.analysis.entries.plan import plan_report
+        from perfpy.analysis.report.options import plan_report
 
         options, symbols = self.row_options(recording)
         plan_report(recording.data, options)
         # the terminal is this process's, whichever process reads the recording
-        return options, symbols, ReportRequest(recording, self._options, load()).text_options()._replace(colour="")
+        return options, symbols, ReportRequest(recording, self._options, load_config()).text_options()._replace(colour="")
 
     def _request(self, recording: Recording) -> ReportRequest:
         config = self._settings.apply()
@@ -170,7 +168,7 @@ def _export_bytes(name: str, stacks: Sequence[Stacks], title: str) -> bytes:
 
         return speedscope(stacks, title).encode(errors="replace")
     if name == "pprof":
-        from perfpy.views.stacks.pprof import Metadata, pprof
+        from perfpy.views.stacks.protobuf_exports import Metadata, pprof
 
         return pprof(stacks, Metadata(comments=[title]))
     from perfpy.views.page.page import PageText, render

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.filters import SampleFilterOptions, parse_names, parse_pattern, parse_quantum, parse_ranges, parse_widths
-from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Choice, Flag, Value, WordList, parse_unsigned
-from perfpy.cli.line.options import CommandOptions, option, word
-from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.option_groups import (
+    HeaderOptions,
+    InputOptions,
+    JobOptions,
+    QuietOptions,
+    SampleFilterOptions,
+    StdioOptions,
+    SymbolFileOptions,
+    VerboseOptions,
+    parse_names,
+    parse_pattern,
+    parse_quantum,
+    parse_ranges,
+    parse_widths,
+)
+from perfpy.cli.line.options import UNWIND_STYLES, Attached, Choice, CommandOptions, Flag, Value, WordList, option, parse_unsigned, word
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

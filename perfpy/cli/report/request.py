@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.entries.options import DEFAULT_PARENT, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
-from perfpy.analysis.filters.conditions import events_named
-from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.filters import SampleFilter, events_named
+from perfpy.analysis.report.options import (
+    DEFAULT_PARENT,
+    CallGraph,
+    ChainOptions,
+    ColumnOptions,
+    NameOptions,
+    ReportOptions,
+    RowOptions,
+    TimeOptions,
+)
 from perfpy.analysis.report.report import cpus_of_socket
-from perfpy.analysis.samples.wait_events import has_off_cpu, says_why_it_waited
-from perfpy.analysis.sortkeys.key_texts import HOUR
-from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
-from perfpy.analysis.sortkeys.sort_key import Mode
+from perfpy.analysis.sample_view import has_off_cpu, says_why_it_waited
+from perfpy.analysis.sort_key import HOUR, Mode
+from perfpy.analysis.sort_keys import DEFAULT_ORDER
+from perfpy.cli.line.option_groups import inline_of, symbol_options_of
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
 from perfpy.cli.output.terminal import colour_start
-from perfpy.cli.report.call_graph import call_graph
-from perfpy.cli.report.columns import configured_percentage, requested_columns, sort_order
 from perfpy.errors import PerfError
-from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import TextOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.entries.layout import ColumnOptions
-    from perfpy.analysis.filters.event_switch import EventSwitch
-    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.filters import EventSwitch, TimeRanges
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
@@ -149,7 +153,7 @@ class ReportRequest:
     def _times(self) -> TimeRanges | None:
         if not self._options.time:
             return None
-        from perfpy.analysis.filters.time_ranges import ranges_of
+        from perfpy.analysis.filters import ranges_of
 
         return ranges_of(self._options.time, self._recording.times())
 
@@ -157,7 +161,7 @@ class ReportRequest:
         options = self._options
         if not (options.switch_on or options.switch_off):
             return None
-        from perfpy.analysis.filters.event_switch import EventSwitch
+        from perfpy.analysis.filters import EventSwitch
 
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_on_off_events)
 
@@ -205,3 +209,154 @@ class ReportRequest:
         has_groups = data.is_pipe or data.features.get("group_desc", ()) or (options.group and len(data.events) > 1)
         if options.sort_member and not has_groups:
             fail("--group-sort-idx: this recording has no group of events; --group forms one if it has several events")
+
+
+# How a report shows callchains: --call-graph, -G, --percent-limit and the configuration.
+#
+# The syntax of --call-graph is that of perf-report(1).
+
+
+_ENOUGH: Final = 1_000_000  # more than any percentage or useful number of callers
+# Every word of --call-graph, in perf's search order: an abbreviation means the first word that begins with it.
+_WORDS: Final = (
+    ("none", "style"),
+    ("graph", "style"),
+    ("flat", "style"),
+    ("fractal", "style"),
+    ("folded", "style"),
+    ("caller", "order"),
+    ("callee", "order"),
+    ("function", "key"),
+    ("address", "key"),
+    ("srcline", "key"),
+    ("branch", "branches"),
+    ("percent", "value"),
+    ("period", "value"),
+    ("count", "value"),
+)
+_CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
+
+
+def call_graph_words() -> list[str]:
+    """Return every word of --call-graph."""
+    return [word for word, _ in _WORDS]
+
+
+def call_graph(options: ReportCommandOptions, *, children: bool, config: Config) -> CallGraph:
+    """Return how callchains are shown, by --call-graph, the configuration, -G, --children, and the limit for rows.
+
+    The limit for rows also applies to callchains; the last one of it and a limit in --call-graph wins.
+    """
+    limit = options.percent_limit
+    chosen = _read_configuration(config) | call_graph_parts(options.call_graph or "")
+    if limit is None:
+        chosen.setdefault("percent", _configured_limit(config))
+    elif "percent" not in chosen or options.gives_row_limit_last:
+        chosen["percent"] = limit
+    chosen.pop("branches", "")  # Counts of branches within callchains are not supported; perf shows none without branch records.
+    if options.inverted or (children and "order" not in chosen):
+        chosen["order"] = "caller"
+    return CallGraph(**chosen)
+
+
+def check(text: str) -> None:
+    """Raise UsageError for an invalid value of -g."""
+    call_graph_parts(text)
+
+
+def _read_configuration(config: Config) -> dict[str, Any]:
+    """Return the parts of a CallGraph from the configuration, without the limit of callers."""
+    parts: dict[str, Any] = {"limit": int(config.number("call-graph.print-limit", 0))}
+    for name, part in _CONFIGURED:
+        if f"call-graph.{name}" in config:
+            parts[part] = _word(config[f"call-graph.{name}"], part)
+    return parts
+
+
+def call_graph_parts(text: str) -> dict[str, Any]:
+    """Return the parts of a CallGraph from --call-graph: words in any order, a percentage, then a number of callers."""
+    parts: dict[str, Any] = {}
+    numbers = iter((("percent", float), ("limit", int)))
+    for token in filter(None, text.split(",")):
+        word, part = next((entry for entry in _WORDS if entry[0].startswith(token)), ("", ""))
+        if word:
+            parts[part] = word
+        else:
+            part, kind = next(numbers, ("limit", int))
+            parts[part] = min(_number(token, kind), _ENOUGH)
+        if word == "none":
+            break
+    return parts
+
+
+def _configured_limit(config: Config) -> float:
+    """Return the limit of callers: as in perf, the configured limit of rows takes precedence."""
+    return config.number("report.percent-limit", config.number("call-graph.threshold", CallGraph().percent))
+
+
+def _word(text: str, part: str) -> str:
+    match = next((word for word, kind in _WORDS if kind == part and word.startswith(text)), None)
+    if match is None:
+        fail(f"configuration: unknown {part} {text!r} of call graphs")
+    return match
+
+
+def _number(token: str, kind: type[int] | type[float]) -> float:
+    digits = re.match(r"\s*[0-9]*\.?[0-9]+", token)
+    if not digits:
+        fail(f"--call-graph: {token!r} is neither a known word nor a number")
+    return kind(float(digits[0]))
+
+
+# The columns of a report, from the options and the configuration: sort keys, fields, the base of percentages.
+
+
+_ADDRESS: Final = re.compile("0x[0-9a-fA-F]{1,16}")
+
+
+def configured_percentage(config: Config) -> str:
+    """Return the configured base of percentages: "absolute" or "relative"."""
+    text = config.get("hist.percentage", "absolute")
+    if text not in ("absolute", "relative"):
+        fail(f"configuration: hist.percentage = {text!r}: expected absolute or relative")
+    return text
+
+
+def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
+    """Return the keys that a filter restricts to one value: (key, perf's name of the filter, the value)."""
+    names = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf handles addresses separately
+    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", names))
+    return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
+
+
+def sort_order(options: ReportCommandOptions, config: Config, mode: Mode) -> str | None:
+    """Return the sort keys of the command line, or else of the configuration; None for the default."""
+    sort = config.get("report.sort_order") if options.sort is None else options.sort
+    if sort and "symbol" in sort:
+        # perf adds this column itself: instructions per cycle, dashes without branch records.
+        sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
+    return sort
+
+
+def requested_columns(options: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> ColumnOptions:
+    """Return the columns of a command line."""
+    if options.fields and not options.fields.replace(",", ""):
+        fail(f"--fields {options.fields!r}: no field")
+    return options.fill(
+        ColumnOptions,
+        sort=sort_order(options, config, mode),
+        children=children,
+        mode=mode,
+        metrics=tuple(_metrics(options)),
+        parent=bool(options.parent),
+        hidden=() if options.hierarchy else tuple(key for key, _, _ in hidden_keys(chosen)),
+    )
+
+
+def _metrics(options: ReportCommandOptions) -> Iterator[str]:
+    if options.show_cpu_utilization:
+        yield from ("overhead_sys", "overhead_us")
+    if options.show_nr_samples:
+        yield "sample"
+    if options.show_total_period:
+        yield "period"

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import RecordType
-from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu
+from perfpy.abi.flags import PerfType, RecordType, SoftwareId
+from perfpy.analysis.sample_view import has_off_cpu, is_off_cpu
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.perfconfig import load
-from perfpy.cli.output.notes import fit_notes, notes_are_read, print_notes, rows_of
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import is_terminal, print_lines, wants_plain
-from perfpy.cli.report.columns import hidden_keys
-from perfpy.cli.report.request import ReportRequest
+from perfpy.cli.output.terminal import fit_notes, is_terminal, notes_are_read, print_lines, print_notes, rows_of, wants_plain
+from perfpy.cli.report.request import ReportRequest, hidden_keys
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from perfpy.analysis.entries.options import ReportOptions
+    from perfpy.abi.attr import EventAttr
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.annotate.browser import CodeScreen
-    from perfpy.views.report.column_text import TextOptions
+    from perfpy.views.page.page import PageParts
+    from perfpy.views.report.text import TextOptions
     from perfpy.views.verdict.sentence import Sentence
 
 
@@ -39,7 +45,7 @@ class ReportRun:
         self._options = options
         if options.with_off_cpu:
             recording.merge_off_cpu()
-        config = load()
+        config = load_config()
         self._request = ReportRequest(recording, options, config)
         by_setting = config.flag("tui.report", False) and _has_browser() and not wants_plain(stdio=options.needs_plain)
         self._browses = options.json is None and (
@@ -65,7 +71,7 @@ class ReportRun:
 
     def _dump(self) -> int:
         from perfpy.views.dump.recording import is_read_to_the_end, write_dump
-        from perfpy.views.metadata.record_counts import record_count_lines
+        from perfpy.views.record_counts import record_count_lines
 
         sys.stdout.flush()
         entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
@@ -73,17 +79,16 @@ class ReportRun:
         return _print_counts(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
 
     def _count_records(self) -> int:
-        from perfpy.views.metadata.record_counts import record_count_lines
+        from perfpy.views.record_counts import record_count_lines
 
         return _print_counts(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
 
     def _list_tasks(self) -> int:
-        from perfpy.views.metadata.tasks import task_lines
+        from perfpy.views.task_tree import task_lines
 
         return _print(task_lines(self._recording, mappings=self._options.mmaps))
 
     def _export(self) -> None:
-        from perfpy.cli.report.exports import write_exports
 
         write_exports(self._recording, self._options, self._request.sample_filter(), self._request.symbol_options())
 
@@ -124,7 +129,7 @@ class ReportRun:
         """Print the blocks between branches that took the most cycles."""
         from perfpy.analysis.report.branch_blocks import COLUMNS, block_tables
         from perfpy.analysis.report.report import losses
-        from perfpy.views.report.block_text import block_lines
+        from perfpy.views.report.text import block_lines
 
         recording, chosen = self._recording, self._request.sample_filter()
         symbolizer = recording.symbolizer(self._request.symbol_options(plain=True))
@@ -147,7 +152,7 @@ class ReportRun:
         trace = self._recording.pmcu
         if trace is None:
             return False
-        from perfpy.views.pmcu.table import report_lines as pmcu_lines  # few recordings have one
+        from perfpy.views.pmcu import report_lines as pmcu_lines  # few recordings have one
 
         _print(pmcu_lines(trace))
         return not self._recording.data.record_index.type_counts[RecordType.SAMPLE]
@@ -183,14 +188,14 @@ class ReportRun:
     def _print_tables(self, report: Report, options: TextOptions) -> None:
         _print(report_lines(report, options))
         if self._options.threads:
-            from perfpy.views.report.thread_counts import thread_count_lines
+            from perfpy.views.report.text import thread_count_lines
 
             _print(thread_count_lines(self._recording))
 
     def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> int:
         """Print the report, and return the rows that it leaves for notes above the prompt."""
         from perfpy.cli.output.terminal import console
-        from perfpy.views.report.screens.screen import ScreenOptions, show_report
+        from perfpy.views.report.screen import ScreenOptions, show_report
 
         options = self._options
         screen_options = ScreenOptions(
@@ -225,11 +230,11 @@ class ReportRun:
 
     def _notes(self, report: Report) -> Iterator[str]:
         """Yield notes on missing symbols, missing callers, short stacks and hidden rows, with remedies."""
-        from perfpy.symbols.providers.missing_symbols import note
+        from perfpy.symbols.quality_notes import note
         from perfpy.unwind import truncated_stacks
 
         if self._plain and self._request.sample_filter().marks:
-            from perfpy.analysis.report.quality import filtered_rows_notes
+            from perfpy.analysis.report.report import filtered_rows_notes
 
             yield from filtered_rows_notes(report)
         yield from note(report.missing, report.samples, everything=bool(self._options.verbose))
@@ -248,7 +253,7 @@ class ReportRun:
 
     def _browse(self, report: Report) -> int:
         try:
-            from perfpy.views.report.screens.browser import ReportBrowser
+            from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui requires the module {error.name}; pip install 'perfpy[tui]'")
         options = self._options
@@ -291,3 +296,181 @@ def _print_counts(lines: Iterable[str]) -> int:
     """Print record counts. They end dumps, too, which programs read line by line."""
     sys.stdout.writelines(one_line_each(lines))
     return 0
+
+
+# `perfpy report --flamegraph, --folded, --speedscope, --firefox, --pprof`: write whole stacks in other formats.
+
+
+#: Formats that do not need addresses within functions.
+BY_FUNCTION: Final = ("flamegraph", "folded")
+#: Characters not used in file names.
+_NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
+
+#: Options about tables and rows, which exports do not have; JSON beside them has tables.
+_OF_TABLES: Final = ("sort", "fields", "hierarchy", "percent_limit")
+_OF_ROWS: Final = ("parent", "exclude_other", "ignore_callees", "hide_unresolved", "branch_stack", "mem_mode")
+
+
+def write_exports(recording: Recording, options: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
+    """Write every format that the options select."""
+    from perfpy.cli.output.output_files import write_bytes
+    from perfpy.unwind.truncated_stacks import note
+
+    refuse_row_options(options)
+    export_stacks = _ExportStacks(recording, options, sample_filter, symbols)
+    makers: dict[str, Callable[[], bytes]] = {
+        "flamegraph": lambda: export_stacks.page().encode(errors="replace"),
+        "speedscope": lambda: _speedscope(recording, export_stacks.with_sites),
+        "firefox": lambda: _firefox(recording, export_stacks.with_sites, symbols),
+        "pprof": lambda: _pprof(recording, export_stacks.with_sites),
+    }
+    stacks: Sequence[Stacks] = ()
+    with recording.shared_symbols:
+        for name, path in options.exports.items():
+            stacks = export_stacks.whole if name in BY_FUNCTION else export_stacks.with_sites
+            if not stacks:
+                from perfpy.cli.line.empty_results import print_nothing_left  # few reports are empty
+
+                if not options.quiet:
+                    print_nothing_left(recording, sample_filter, symbols)
+                return
+            if name == "folded":
+                write_folded(stacks, path, quiet=options.quiet)
+            else:
+                write_bytes(path, makers[name](), quiet=options.quiet)
+    print_notes(note(stacks[0].truncated), quiet=options.quiet, verbose=options.verbose)
+
+
+class _ExportStacks:
+    """The stacks of a recording, read once for each kind of stacks that the formats need."""
+
+    def __init__(self, recording: Recording, options: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
+        self._recording = recording
+        self._options = options
+        self._filter = sample_filter
+        self._symbols = symbols
+
+    @cached_property
+    def _page_parts(self) -> PageParts:
+        from perfpy.views.page.page_parts import page_parts
+
+        options = self._options
+        return page_parts(self._recording, self._filter, self._symbols, latency=options.latency, code=options.source)
+
+    def page(self) -> str:
+        """Return the page."""
+        from perfpy.views.page.page import page_of
+
+        return page_of(self._recording, self._page_parts, self._symbols, self._filter, code=self._options.source)
+
+    @cached_property
+    def whole(self) -> Sequence[Stacks]:
+        """Stacks of functions, with single samples for the page."""
+        options = self._options
+        if options.flamegraph is not None:
+            return self._page_parts.stacks
+        return self._recording.stacks(self._symbols, sample_filter=self._filter, latency=options.latency, jobs=options.jobs)
+
+    @cached_property
+    def with_sites(self) -> list[Stacks]:
+        """Stacks with addresses and lines, with single samples if a format needs them."""
+        from perfpy.views.stacks.exports import MOST_SAMPLES
+
+        options, has_marks = self._options, self._options.firefox is not None
+        is_ordered = options.speedscope is not None and self._recording.data.sample_counts.total() <= MOST_SAMPLES
+        more = {"timed": has_marks or is_ordered, "payloads": has_marks, "threads": options.pprof is not None}
+        return self._recording.stacks(
+            self._symbols, sample_filter=self._filter, latency=options.latency, sites=True, **more, jobs=options.jobs
+        )
+
+
+def refuse_row_options(options: ReportCommandOptions) -> None:
+    """Raise UsageError for options about rows, which exports do not have."""
+    excluded = options.given(*(() if options.json is not None else _OF_TABLES), *_OF_ROWS)
+    if excluded:
+        fail(f"flame graphs and other exports have no rows; drop {', '.join(excluded)}")
+
+
+def page_of_changes(
+    recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, full_names: bool
+) -> str:
+    """Return the page of changes from the first to the second recording."""
+    from perfpy.analysis.stacks import match_names
+    from perfpy.symbols.demangling.short_names import without_instance
+
+    before, after = recordings
+    return before.page_of_changes(after, match_names(*stacks, ignore_comm=ignore_comm, name=str if full_names else without_instance))
+
+
+def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
+    """Write the stacks of one event to a file, because the format has no units, and those of other events to files beside it."""
+    from perfpy.cli.output.output_files import write_bytes
+    from perfpy.views.stacks.exports import folded_lines
+
+    first, *others = stacks
+    file_of = {path: first}
+    if path != "-":
+        for part in others:
+            file_of.setdefault(_beside(path, part.event), part)
+    elif others:
+        names = ", ".join(part.event for part in others)
+        print_notes([f"writing the stacks of {first.event} only; select other events with --event: {names}"], quiet=quiet)
+    for file, part in file_of.items():
+        write_bytes(file, "".join(f"{line}\n" for line in folded_lines(part)).encode(errors="surrogateescape"), quiet=quiet)
+
+
+def _beside(path: str, event: str) -> str:
+    """Return a name such as stacks-page-faults.txt for stacks.txt."""
+    stem, extension = os.path.splitext(path)
+    return f"{stem}-{_NO_NAME.sub('_', event)[:100]}{extension}"
+
+
+def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
+    from perfpy.views.stacks.exports import speedscope
+
+    return speedscope(stacks, recording.title).encode(errors="replace")
+
+
+def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOptions) -> bytes:
+    from perfpy.views.page.marks import make_marks
+    from perfpy.views.stacks.firefox import Heading, firefox
+
+    header = recording.header
+    system = " ".join(str(header[name]) for name in ("osrelease", "arch") if header.get(name))
+    count = header.get("nrcpus")
+    heading = Heading(recording.title, start_time(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
+    words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
+    marks = make_marks(recording, [part for part in stacks if not part.tracepoint], symbols, sampled_only=True)
+    return firefox(stacks, heading, words, marks.rows).encode(errors="replace")
+
+
+def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
+    from perfpy.analysis.report.report import cgroup_names
+    from perfpy.views.stacks.protobuf_exports import Metadata, pprof
+
+    times = recording.times()
+    metadata = Metadata(
+        start=start_time(recording),
+        duration=max(times.last - times.first, 0),
+        period=_period(recording.events[0].attr),
+        comments=[recording.title, ", ".join(recording.environment)],
+        host=str(recording.header.get("hostname") or ""),
+        cgroups=cgroup_names(recording.data) if any(part.cgroup is not None for part in stacks) else {},
+    )
+    return pprof(stacks, metadata)
+
+
+def start_time(recording: Recording) -> int:
+    """Return the first sample's time in ns since 1970, from the recorded clock, or else from the file's modification time."""
+    times, clocks = recording.times(), recording.header.get("clock_data")
+    if clocks is not None:
+        return max(int(clocks.wall_clock_ns + times.first - clocks.clockid_ns), 0)
+    return max(int(recording.data.modification_time * 1e9) - max(times.last - times.first, 0), 0)
+
+
+def _period(attr: EventAttr) -> int:
+    """Return the period between samples; ns for clocks sampled by frequency, 0 for other frequencies."""
+    if not attr.freq:
+        return attr.sample_period
+    is_clock = attr.type == PerfType.SOFTWARE and attr.config in (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
+    return round(1e9 / attr.sample_freq) if is_clock and attr.sample_freq else 0

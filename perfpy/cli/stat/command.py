@@ -5,14 +5,31 @@ The counts go to stderr (or -o, --log-fd) as perf's text, CSV or JSON, or to a f
 
 from __future__ import annotations
 
+import os
+import sys
+
+from perfpy.abi.startup import signal
+from perfpy.capture.measurement import Hooks, Measurement
+from perfpy.cli.line.option_groups import names_probe
 from perfpy.cli.line.options import PerfCommand
-from perfpy.cli.line.shared import names_probe
-from perfpy.cli.stat.options import StatCommandOptions
+from perfpy.cli.stat.options import Signals, StatCommandOptions
+from perfpy.errors import KernelRefusedError
+from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Final
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, Final
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.count_file import CountFile
+    from perfpy.capture.counters import Counting, Readings
+    from perfpy.capture.measurement import Plan
+    from perfpy.cli.stat.options import Progress, StatOutput
+    from perfpy.counts.tally import Tally
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+
 
 _SUBCOMMANDS: Final = ("record", "report")
 _SHORTEST_PREFIX: Final = 3
@@ -44,22 +61,21 @@ def _stat(options: StatCommandOptions) -> int:
     `perfpy stat record` writes the counts to a file, `perfpy stat report` shows them.
     """
     if any(map(names_probe, options.event)):
-        from perfpy.cli.probe.temporary_probes import run_with_probes  # needs numpy and debug information
+        from perfpy.cli.temporary_probes import run_with_probes  # needs numpy and debug information
 
         return run_with_probes(options, _measure)
     return _measure(options)
 
 
 def _measure(options: StatCommandOptions) -> int:
-    from perfpy.cli.stat.request import check, plan_of
+    from perfpy.cli.stat.options import check, plan_of
 
     check(options)
     if options.compare:
         from perfpy.cli.stat.compare import compare_programs
 
         return compare_programs(options)
-    from perfpy.cli.stat.output import StatOutput, form_of
-    from perfpy.cli.stat.session import Session
+    from perfpy.cli.stat.options import StatOutput, form_of
 
     plan = plan_of(options)
     with StatOutput(form_of(options)) as output:
@@ -68,10 +84,8 @@ def _measure(options: StatCommandOptions) -> int:
 
 def _record(options: StatCommandOptions) -> int:
     """Run a program, count events, and write the counts into a file (-o, default perf.data; - is a pipe)."""
-    from perfpy.capture.counting.count_file import CountFile
-    from perfpy.cli.stat.output import StatOutput, form_of
-    from perfpy.cli.stat.request import check, plan_of
-    from perfpy.cli.stat.session import Session
+    from perfpy.capture.count_file import CountFile
+    from perfpy.cli.stat.options import StatOutput, check, form_of, plan_of
 
     path, options = options.output or "perf.data", options.replace(output="")
     check(options)
@@ -92,3 +106,219 @@ def _command_line() -> list[str]:
 
 command = StatCommand(StatCommandOptions, _stat)
 record = PerfCommand(StatCommandOptions, _record)
+
+
+# One measurement of `perfpy stat`: signals, messages, the exit status.
+
+
+_BRANCHES = (
+    "hint: no hardware event was ever scheduled: a program with event-based branches (EBB) has exclusive use of the PMU;"
+    " pinned events (:D) opened before it keep counting"
+)
+
+
+class Session(Hooks):
+    """Runs a plan, and prints perf stat's messages. file also receives the counts."""
+
+    def __init__(self, plan: Plan, output: StatOutput, options: StatCommandOptions, file: CountFile | None = None) -> None:
+        self._plan = plan
+        self._output = output
+        self._options = options
+        self._file = file
+        self._signal = 0
+        self._progress: Progress | None = None
+        output.title = title(plan)
+
+    def run(self) -> int:
+        """Run the plan; return the command's exit status, or 128 + n if signal n ended a measurement without a command."""
+        control = None
+        if self._options.control:
+            from perfpy.capture.control import Control
+
+            control = Control(self._options.control)
+        with Signals(self):
+            outcome = Measurement(self._plan, self, control=control, kernel=self._kernel()).run()
+            if self._file:
+                self._file.finish()
+        if outcome.failed_runs and outcome.runs > 1 and not self._signal:
+            self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last with status {outcome.exit_code}")
+        if outcome.tally and os.uname().machine.startswith("ppc") and self._plan.target.has_tasks:
+            self._explain(outcome.tally)
+        if self._signal and not self._plan.command:
+            return 128 + self._signal
+        return outcome.exit_code
+
+    def _explain(self, tally: Tally) -> None:
+        """Print hints about events that were never scheduled: unread counts, and programs that may have owned the PMU."""
+        if os.uname().machine.startswith("ppc64"):
+            from perfpy.cli.output.terminal import print_notes
+            from perfpy.events.particular_pmus import never_counted, reasons
+
+            notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
+            print_notes(notes, quiet=self._options.quiet, verbose=self._options.verbose)
+
+    def _kernel(self) -> Kernel | None:
+        """Return the kernel interface; with -vv one that prints every counter it opens."""
+        if not self._options.verbose:
+            return None
+
+        print(*machine_lines(controlled=bool(self._options.control)), sep="\n", file=sys.stderr)
+        return LoggedKernel(self._plan.events) if self._options.verbose > 1 else None
+
+    def interrupted(self, signum: int) -> None:
+        """End a measurement without a command, of intervals or of repeated runs at Ctrl-C; a single command ends by itself."""
+        self._signal = signum
+        if not self._plan.command or self._plan.interval or self._plan.repeat != 1:
+            self.stopped = True
+
+    def show(self, tally: Tally) -> None:
+        """Print the tally."""
+        if self._progress:
+            self._progress.clear()
+        self._output.show(tally)
+
+    def on_open(self, counting: Counting) -> None:
+        """Write the file's header with the counters."""
+        if self._file:
+            self._file.begin(counting)
+
+    def round(self, readings: Readings, elapsed: int, final: bool) -> None:
+        """Write a round to the file; with -v print the readings."""
+        if self._options.verbose:
+            print(*reading_lines(readings, each=self._options.verbose > 1), sep="\n", file=sys.stderr)
+        if self._file:
+            self._file.round(readings, elapsed, final=final)
+
+    def note(self, text: str) -> None:
+        """Print a note on stderr, unless --quiet."""
+        if not self._options.quiet:
+            print(text, file=sys.stderr)
+
+    def warn(self, text: str) -> None:
+        """Print a warning on stderr, with -v."""
+        if self._options.verbose:
+            print(f"Warning:\n{text}", file=sys.stderr)
+
+    def run_started(self, number: int) -> None:
+        """Show the progress of repeated runs; with -v print the run's number."""
+        if self._plan.repeat > 1:
+            from perfpy.cli.stat.options import Progress
+
+            self._progress = self._progress or Progress()
+            self._progress.show(number, self._plan.repeat)
+        if self._options.verbose and self._plan.repeat != 1:
+            print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)
+
+    def describe(self, counting: Counting, option: str) -> str:
+        """Return the events as text of perf's evlist."""
+        from perfpy.cli.output.header import event_lines
+
+        return event_lines(counting.events, option)
+
+    def on_kill(self, program: str, signum: int) -> None:
+        """Print the signal's name as psignal(3) does."""
+        print(f"{program}: {signal.strsignal(signum)}", file=sys.stderr)
+
+
+def title(plan: Plan) -> str:
+    """Return the target, as text of the heading."""
+    target = plan.target
+    if target.kind in ("system", "threads"):
+        return "'system wide'"
+    if target.kind == "cpu":
+        return f"'CPU(s) {target.text}'"
+    if target.kind == "pid":
+        return f"process id '{target.text}'"
+    if target.kind == "tid":
+        return f"thread id '{target.text}'"
+    return f"'{' '.join(plan.command)}'"
+
+
+# The lines of -v and -vv: the machine, each call that opens a counter, each counter's reading, in perf's layout for bug reports.
+
+
+_RULE = "-" * 60
+
+
+def machine_lines(*, controlled: bool) -> Iterator[str]:
+    """Yield the CPU's identification, and whether --control is active."""
+    from perfpy.capture.metadata import Environment
+
+    yield from mounted_lines()
+    cpu = Environment().cpu_id(os.uname().machine)
+    if cpu:
+        yield f"Using CPUID {cpu.replace(',', '-')}"
+    if not controlled:
+        yield "Control descriptor is not initialized"
+
+
+def mounted_lines() -> Iterator[str]:
+    """Yield a line for each tracefs that was mounted to find tracepoints."""
+    from perfpy.kernel.tracefs import mounted_here
+
+    for path in mounted_here:
+        yield f"mounted tracefs on {path}"
+
+
+class _EventNames:
+    """Names of this machine's PMUs, and of the counted tracepoints."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        events = list(events)
+        self._pmus = {event.attr.type: event.pmu for event in events if event.pmu}
+        self._pmus.update({1: "software", 2: "tracepoint", 5: "breakpoint"})  # as sysfs lists them
+        self._tracepoints = {event.attr.config: event.name for event in events}
+
+    def pmu(self, type_number: int) -> str:
+        """Return the PMU whose events have this type."""
+        return self._pmus.get(type_number, "")
+
+    def tracepoint(self, number: int) -> str:
+        """Return the tracepoint with this id."""
+        return self._tracepoints.get(number, "")
+
+
+class LoggedKernel:
+    """The kernel interface, with lines on stderr about each counter it opens."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._kernel = this_kernel()
+        self._names = _EventNames(events)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+    def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 8, *, event: str = "") -> int:
+        """Open one counter; see perfpy.kernel.syscalls."""
+        call = f"sys_perf_event_open: pid {pid}  cpu {cpu}  group_fd {group_fd}  flags {flags:#x}"
+        print(*self._attr_lines(attr), call, sep="\n", end="", file=sys.stderr)
+        try:
+            fd = self._kernel.perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+        except KernelRefusedError as refusal:
+            print(f"\nsys_perf_event_open failed, error -{refusal.errno}", file=sys.stderr)
+            raise
+        print(f" = {fd}", file=sys.stderr)
+        return fd
+
+    def _attr_lines(self, attr: EventAttr) -> Iterator[str]:
+        from perfpy.views.metadata import attr_fields
+
+        yield _RULE
+        yield "perf_event_attr:"
+        for label, value in attr_fields(attr, self._names):
+            yield f"  {label:<32} {value}"
+        yield _RULE
+
+
+def reading_lines(readings: Readings, *, each: bool = False) -> Iterator[str]:
+    """Yield every event's value and times, summed over its counters. each: also those of every counter before the sums."""
+    if each:
+        for event, cells in readings.items():
+            for cell in cells if not event.tool else ():
+                yield f"{event.name}: {cell.cpu}: {cell.value} {cell.enabled} {cell.running}"
+    for event, cells in readings.items():
+        if cells:
+            totals = (sum(cell.value for cell in cells), sum(cell.enabled for cell in cells), sum(cell.running for cell in cells))
+            yield f"{event.name}: {totals[0]} {totals[1]} {totals[2]}"
+        else:
+            yield f"failed to read counter {event.name}"

@@ -10,18 +10,17 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.counting.measurement import Hooks
+from perfpy.capture.measurement import Hooks
+from perfpy.cli.line.option_groups import report_exceeded
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.regression_limits import report_exceeded
-from perfpy.plurals import plural
+from perfpy.errors import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.capture.counting.contest import FailedRun
-    from perfpy.capture.counting.plan import Plan
-    from perfpy.cli.stat.options import StatCommandOptions
-    from perfpy.cli.stat.output import StatOutput
+    from perfpy.capture.contest import FailedRun
+    from perfpy.capture.measurement import Plan
+    from perfpy.cli.stat.options import StatCommandOptions, StatOutput
     from perfpy.counts.comparison import Comparison
 
 _DEFAULT_RUNS: Final = 10
@@ -29,10 +28,8 @@ _DEFAULT_RUNS: Final = 10
 
 def compare_programs(options: StatCommandOptions) -> int:
     """Run the command and those of --compare in turns, and show how they differ. Raises UsageError."""
-    from perfpy.capture.counting.contest import Contest
-    from perfpy.cli.stat.output import StatOutput, form_of
-    from perfpy.cli.stat.progress import Progress
-    from perfpy.cli.stat.signals import Signals
+    from perfpy.capture.contest import Contest
+    from perfpy.cli.stat.options import Progress, Signals, StatOutput, form_of
     from perfpy.counts.comparison import compare_runs
 
     plans = _plans(options)
@@ -77,7 +74,7 @@ def _print_failure(run: FailedRun, plans: Sequence[Plan]) -> int:
 
 def show(comparisons: Sequence[Comparison], output: StatOutput) -> None:
     """Write comparisons of one A with others in the output's format."""
-    from perfpy.views.stat import comparison as stat_compare
+    from perfpy.views import stat_screen as stat_compare
 
     if output.form.json:
         pieces = stat_compare.render_json(comparisons)
@@ -96,7 +93,7 @@ class _Watcher(Hooks):
 
 
 def _plans(options: StatCommandOptions) -> list[Plan]:
-    from perfpy.cli.stat.request import plan_of
+    from perfpy.cli.stat.options import plan_of
 
     excluded = _excluded_options(options)
     if excluded:
@@ -112,7 +109,7 @@ def _plans(options: StatCommandOptions) -> list[Plan]:
 
 
 def _plan_of_other(options: StatCommandOptions, text: str) -> Plan:
-    from perfpy.cli.stat.request import plan_of
+    from perfpy.cli.stat.options import plan_of
 
     try:
         return plan_of(options)._replace(command=shlex.split(text))

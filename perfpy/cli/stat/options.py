@@ -2,8 +2,51 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value, percent
-from perfpy.cli.line.options import CommandOptions, option, program_to_run
+import os
+import sys
+import time
+
+from perfpy.abi.startup import NamedTuple, signal
+from perfpy.cli.line.option_groups import events_with_filters
+from perfpy.cli.line.options import Attached, CommandOptions, Counted, Flag, Listed, Value, fail, option, percent, program_to_run
+from perfpy.errors import OutputFailedError
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import IO, Any, Protocol
+
+    from perfpy.capture.counters import CountingOptions
+    from perfpy.capture.measurement import Plan
+    from perfpy.capture.targets import Target
+    from perfpy.counts.aggregation import Aggregation
+    from perfpy.counts.metrics import Metric
+    from perfpy.counts.tally import Tally
+    from perfpy.events.event import Event
+
+    Metrics = Mapping[Event, Sequence[Metric]]
+
+    class View(Protocol):
+        """Renders tallies."""
+
+        def render(self, tally: Tally) -> Iterator[str]:
+            """Yield the text of one printing."""
+
+    class Interruptible(Protocol):
+        """Receives signals.
+
+        Attributes:
+            stop_fd: becomes readable, to wake poll(), when the work must stop.
+            stopped: whether the work must stop.
+        """
+
+        stop_fd: int
+        stopped: bool
+
+        def interrupted(self, signum: int) -> None:
+            """Handle a signal."""
+
 
 _LACKING = {
     "-T,--transaction": "it needs a CPU with transactional memory",
@@ -112,3 +155,463 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     )
     ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: also compare failing runs")
     workload: tuple[str, ...] = program_to_run()
+
+
+# Check the options of `perfpy stat`, and convert them to a Plan. Warnings go to stderr.
+
+
+_SECOND_KIND = "/sys/bus/event_source/devices/cpu_atom"  # the second kind of cores on hybrid machines
+
+
+def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | None:
+    """Return the aggregation of -A or a --per-... option; if several are given, the last in this list wins."""
+    from perfpy.counts.aggregation import Aggregation
+
+    aggregations = (
+        (Aggregation.NODE, options.per_node),
+        (Aggregation.SOCKET, options.per_socket),
+        (Aggregation.DIE, options.per_die),
+        (Aggregation.CLUSTER, options.per_cluster),
+        (Aggregation.CACHE, options.per_cache is not None),
+        (Aggregation.CORE, options.per_core),
+        (Aggregation.THREAD, options.per_thread),
+        (Aggregation.NONE, no_aggr),
+    )
+    return next((aggregation for aggregation, is_given in reversed(aggregations) if is_given), None)
+
+
+def cache_level(options: PartOptions) -> int | None:
+    """Return the level of --per-cache; None for the last one."""
+    text = options.per_cache
+    if not text:
+        return None
+    if len(text) != 2 or text[0] not in "lL" or text[1] not in "1234":
+        fail("--per-cache takes L1, L2, L3 or L4")
+    return int(text[1])
+
+
+def check(options: StatCommandOptions) -> None:
+    """Raise UsageError for options that exclude each other."""
+    if options.separator is not None and options.big_num:
+        fail("-B and -x exclude each other")
+    if options.output and options.log_fd:
+        fail("--output and --log-fd exclude each other")
+    if options.log_fd < 0:
+        fail("--log-fd requires the number of an open file")
+    if options.metric_only and options.per_thread:
+        fail("--metric-only excludes --per-thread")
+    if options.metric_only and options.repeat > 1:
+        fail("--metric-only excludes -r")
+    if options.hybrid_merge and os.path.exists(_SECOND_KIND):
+        fail("--hybrid-merge: perfpy shows the counts of each core type separately")
+    if options.interval_clear and not _on_terminal(options):
+        fail("--interval-clear requires a terminal as output")
+    if options.table and options.repeat <= 1:
+        fail("--table requires -r")
+    if options.fail_if_slower is not None and not options.compare:
+        fail("--fail-if-slower requires --compare: --compare 'command B' -- command A")
+    if options.repeat < 0:
+        fail("-r requires a number of runs; 0 repeats until Ctrl-C")
+    if options.all_kernel and options.all_user:
+        fail("--all-kernel and --all-user exclude each other")
+    _check_times(options)
+
+
+def _check_times(options: StatCommandOptions) -> None:
+    if options.interval_count and not options.interval:
+        fail("--interval-count requires -I")
+    if options.interval < 0 or options.interval_count < 0:
+        fail("--interval-print and --interval-count require positive numbers")
+    if options.timeout and options.timeout < 10:
+        fail("--timeout must be at least 10 ms")
+    if options.timeout and options.interval:
+        fail("--timeout excludes -I; use --interval-count with -I")
+    if options.timeout and options.timeout < 100:
+        _print_warning(options, "warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end")
+
+
+def _on_terminal(options: StatCommandOptions) -> bool:
+    return not (options.output or options.log_fd) and sys.stderr.isatty()
+
+
+def _print_warning(options: StatCommandOptions, text: str) -> None:
+    if not options.quiet:
+        print(text, file=sys.stderr)
+
+
+def plan_of(options: StatCommandOptions) -> Plan:
+    """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
+    from perfpy.capture import measurement
+    from perfpy.capture.measurement import Plan
+    from perfpy.counts.aggregation import Aggregation
+
+    mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
+    target = _target(options, per_thread=mode is Aggregation.THREAD)
+    events, metrics = _events(options, target)
+    target = measurement.widen_target(target, events)
+    events, metrics, cgroup_fds = _in_cgroups(events, metrics, target, options)
+    return Plan(
+        events,
+        target,
+        options.workload,
+        options=_counting_options(options),
+        grouping=measurement.grouping_of(events, target, mode, cache_level=cache_level(options)),
+        package_of=measurement.packages_of(events),
+        cgroup_fds=cgroup_fds,
+        metrics=metrics,
+        default_set=not options.event and not _metric_names(options),
+        hides_zeros=options.hide_zero_events,
+        delay=options.delay,
+        repeat=options.repeat,
+        interval=options.interval,
+        interval_count=options.interval_count,
+        timeout=options.timeout,
+        summary=options.summary,
+        scale=options.scale,
+        before=options.pre,
+        after=options.post,
+        sync=options.sync,
+    )
+
+
+def _counting_options(options: StatCommandOptions) -> CountingOptions:
+    from perfpy.capture.counters import CountingOptions
+
+    return CountingOptions(inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel)
+
+
+def _target(options: StatCommandOptions, *, per_thread: bool) -> Target:
+    from perfpy.capture.targets import TargetOptions, resolve
+
+    chosen = options.fill(TargetOptions, all_cpus=_is_system_wide(options))
+    target, warnings = resolve(chosen, every_thread=per_thread and chosen.all_cpus and not (chosen.pid or chosen.tid))
+    for warning in warnings:
+        _print_warning(options, warning)
+    return target
+
+
+def _is_system_wide(options: StatCommandOptions) -> bool:
+    return bool(options.all_cpus or not (options.workload or options.pid or options.tid or options.cpu))
+
+
+def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], Metrics]:
+    """Return the events to count, and the metrics of each."""
+    from perfpy.capture import measurement
+
+    texts, filters = events_with_filters(options)
+    events, warnings = measurement.choose_events(
+        texts,
+        filters,
+        target,
+        detailed=options.detailed,
+        null_run=options.null,
+        event_files=options.event_files,
+        cores=options.cputype,
+        only=options.pmu_filter,
+    )
+    for warning in warnings:
+        _print_warning(options, warning)
+    names = _metric_names(options)
+    if not names:
+        return events, {}
+    from perfpy.capture.metrics import choose
+
+    grouped, merged = not options.metric_no_group, not options.metric_no_merge
+    of_metrics, metrics = choose(names, grouped=grouped, merged=merged, system_wide=_is_system_wide(options))
+    return of_metrics + (events if texts else []), metrics
+
+
+def _metric_names(options: StatCommandOptions) -> str:
+    """Return all -M names, and the group of --topdown."""
+    return ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
+
+
+def _in_cgroups(
+    events: list[Event], metrics: Metrics, target: Target, options: StatCommandOptions
+) -> tuple[list[Event], Metrics, dict[str, int]]:
+    """Return the events in cgroups instead of the system's, their metrics, and each cgroup's open folder."""
+    if not (options.cgroup or options.for_each_cgroup):
+        return events, metrics, {}
+    from perfpy.capture import cgroups
+
+    if options.cgroup and options.for_each_cgroup:
+        fail("--cgroup and --for-each-cgroup exclude each other")
+    if options.cgroup:
+        assigned = cgroups.assign(events if options.event else [], options.cgroup)
+        if metrics:
+            from perfpy.counts.metrics import of_counterparts
+
+            metrics = of_counterparts(metrics, dict(zip(events, assigned, strict=True)))
+        events = assigned
+    if target.has_tasks:
+        fail("counting cgroups requires -a or -C")
+    if options.for_each_cgroup:
+        events = cgroups.expand(events, options.for_each_cgroup)
+    return events, metrics, cgroups.open_folders(events)
+
+
+# Format and destination of the counts of `perfpy stat`: text, CSV, JSON; stderr, a file, a descriptor.
+#
+# Each printing is flushed at once, so that the reader of a pipe sees each interval.
+
+
+_CLEAR = ("[H", "[2J")  # after an ESC each
+_WIDTH = 80  # for a terminal that does not report its width
+
+
+class OutputForm(NamedTuple):
+    """The destination of the counts (path or descriptor), and their format; see perf-stat(1)."""
+
+    path: str = ""
+    append: bool = False
+    log_fd: int = 0
+    quiet: bool = False
+    json: bool = False
+    separator: str | None = None
+    big_num: bool | None = None
+    metric_only: bool = False
+    mark_summary: bool = True
+    repeat_table: bool = False
+    interval_clear: bool = False
+
+
+def form_of(options: StatCommandOptions) -> OutputForm:
+    """Return the form of the options."""
+    return OutputForm(
+        path=options.output,
+        append=options.append,
+        log_fd=options.log_fd,
+        quiet=options.quiet,
+        json=options.json,
+        separator=options.separator,
+        big_num=options.big_num,
+        metric_only=options.metric_only,
+        mark_summary=not _leaves_mark_out(options),
+        repeat_table=options.table,
+        interval_clear=options.interval_clear,
+    )
+
+
+def _leaves_mark_out(options: StatCommandOptions) -> bool:
+    """Whether the lines of a summary have no mark, by the option, else by stat.no-csv-summary if there are summary lines."""
+    if options.no_csv_summary is not None or options.separator is None or not options.summary:
+        return bool(options.no_csv_summary)
+    from perfpy.cli.line.perfconfig import load_config  # rarely needed
+
+    return load_config().flag("stat.no-csv-summary", False)
+
+
+class StatOutput:
+    """The stream and the view; a context manager."""
+
+    def __init__(self, form: OutputForm) -> None:
+        self.form = form
+        self._name = form.path
+        self.stream = self._open()
+        self.title = ""
+        self._view: View | None = None
+
+    def _open(self) -> IO[str]:
+        mode = "a" if self.form.append else "w"
+        if self.form.quiet:
+            return open(os.devnull, "w")
+        try:
+            if self.form.log_fd:
+                return _guard(os.fdopen(self.form.log_fd, mode, closefd=False))
+            if not self._name or self._name == "-":
+                return sys.stderr
+            from perfpy.untrusted.destinations import opener  # few counts go to a file
+
+            file = open(self._name, mode, encoding="utf-8", errors="surrogateescape", opener=opener)  # noqa: SIM115  # closed by __exit__
+            stream = _guard(file)
+        except OSError as error:
+            where = self._name or f"descriptor {self.form.log_fd}"
+            raise OutputFailedError(where, error.strerror or str(error)) from None
+        if not self.form.json:
+            stream.write(f"# started on {time.ctime()}\n\n")
+        return stream
+
+    def show(self, tally: Tally) -> None:
+        """Write one printing."""
+        if self._view is None:
+            self._view = self._choose_view()
+        text = "".join(self._view.render(tally))
+        if self.form.interval_clear and tally.timestamp is not None:
+            text = "".join(self._escape() + sequence for sequence in _CLEAR) + text
+        self.write(text)
+
+    @property
+    def _for_a_person(self) -> bool:
+        """Whether the counts are text on a terminal."""
+        as_text = not self.form.json and self.form.separator is None
+        if not as_text or not self.stream.isatty():
+            return False  # the usual case, which saves the import
+        from perfpy.cli.output.terminal import is_screen
+
+        return is_screen(self.stream)
+
+    def _screen(self) -> View:
+        from perfpy.views.stat_screen import ScreenView
+
+        try:
+            width = int(os.environ.get("COLUMNS", "")) or _WIDTH
+        except ValueError:
+            width = os.get_terminal_size(self.stream.fileno()).columns or _WIDTH
+        return ScreenView(
+            self.title,
+            width=width,
+            colour="" if os.environ.get("NO_COLOR") else self._escape(),
+            separators=self._separators() or ("" if self.form.big_num is False else ","),
+            repeat_table=self.form.repeat_table,
+        )
+
+    def _escape(self) -> str:
+        from perfpy.untrusted.terminal import escape_of
+
+        return escape_of(self.stream)
+
+    def _separators(self) -> str:
+        return "" if self.form.big_num is False else _thousands_separator()
+
+    def write(self, text: str) -> None:
+        """Write text unchanged. Raises OutputFailedError."""
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputFailedError(self._name or "the counts", os.strerror(error.errno or 0)) from None
+
+    def _choose_view(self) -> View:
+        form = self.form
+        if form.json:
+            from perfpy.views.stat_fields import JsonView
+
+            return JsonView(metric_only=form.metric_only)
+        if form.separator is not None:
+            from perfpy.views.stat_fields import CsvView
+
+            separator = form.separator.replace("\\t", "\t")
+            return CsvView(separator, metric_only=form.metric_only, mark_summary=form.mark_summary)
+        if self._for_a_person and not form.metric_only:
+            return self._screen()
+        from perfpy.views.stat_text import TextView
+
+        return TextView(
+            self.title,
+            separators=self._separators(),
+            repeat_table=form.repeat_table,
+            metric_only=form.metric_only,
+        )
+
+    def __enter__(self) -> StatOutput:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.stream is not sys.stderr:
+            try:
+                self.stream.close()
+            except OSError as failure:
+                raise OutputFailedError(self._name or "the counts", os.strerror(failure.errno or 0)) from None
+
+
+def _guard(stream: IO[str]) -> IO[str]:
+    from perfpy.untrusted.terminal import guard_terminal
+
+    return guard_terminal(stream)
+
+
+def _thousands_separator() -> str:
+    """Return the locale's separator of thousands; "" in the C locale, the usual one in scripts."""
+    for name in ("LC_ALL", "LC_NUMERIC", "LANG"):
+        value = os.environ.get(name)
+        if value:
+            break
+    else:
+        return ""
+    if value.split(".")[0] in ("C", "POSIX"):
+        return ""
+    import locale
+
+    try:
+        locale.setlocale(locale.LC_NUMERIC, "")
+    except locale.Error:
+        return ""
+    separator = str(locale.localeconv()["thousands_sep"])
+    locale.setlocale(locale.LC_NUMERIC, "C")
+    return separator
+
+
+# SIGINT and SIGTERM as requests to stop, instead of exceptions at arbitrary points.
+
+
+class Signals:
+    """Catches the signals while the context is active."""
+
+    def __init__(self, listener: Interruptible) -> None:
+        self._listener = listener
+        self._signals = (signal.SIGINT, signal.SIGTERM)
+        self._before: list[Any] = []
+        self._read, self._write = os.pipe()
+
+    def __enter__(self) -> Signals:
+        os.set_blocking(self._write, False)
+        self._before = [signal.signal(signum, self._handle) for signum in self._signals]
+        self._listener.stop_fd = self._read
+        return self
+
+    def _handle(self, signum: int, _frame: object) -> None:
+        self._listener.interrupted(signum)
+        if self._listener.stopped:
+            os.write(self._write, b"s")
+
+    def __exit__(self, *exc: object) -> None:
+        for signum, handler in zip(self._signals, self._before, strict=True):
+            signal.signal(signum, handler)
+        self._listener.stop_fd = -1
+        os.close(self._read)
+        os.close(self._write)
+
+
+# The progress of repeated runs, with the remaining time, as one line on stderr; nothing if stderr is no terminal.
+
+
+_BAR = 24
+
+
+class Progress:
+    """The progress of one row of runs."""
+
+    def __init__(self) -> None:
+        from perfpy.cli.output.terminal import is_screen
+
+        self._visible = is_screen(sys.stderr)
+        self._started = time.monotonic()
+
+    def show(self, finished: int, total: int) -> None:
+        """Show the number of completed runs."""
+        from perfpy.untrusted.terminal import control
+
+        if not self._visible or not total:
+            return
+        filled = _BAR * finished // total
+        text = f"\r[{'=' * filled}{' ' * (_BAR - filled)}] run {min(finished + 1, total)} of {total}"
+        if finished:
+            remaining = (time.monotonic() - self._started) / finished * (total - finished)
+            text += f", {_duration(remaining)} left"
+        control(sys.stderr, text + "\033[K")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Clear the line."""
+        from perfpy.untrusted.terminal import control
+
+        if self._visible:
+            control(sys.stderr, "\r\033[K")
+            sys.stderr.flush()
+
+
+def _duration(seconds: float) -> str:
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.kinds import Flag, Value
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.abi.perf_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
 from perfpy.cli.line.opening import default_input
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
-from perfpy.cli.stat.options import PartOptions, StatCommandOptions
-from perfpy.cli.stat.output import OutputForm, StatOutput
+from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.stat.options import OutputForm, PartOptions, StatCommandOptions, StatOutput
+from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountState, Grouping, aggregate, count_members
+from perfpy.counts.comparison import Runs
+from perfpy.counts.tally import RunTimes, Tally
+from perfpy.errors import BadPerfDataError, UsageError
 
 if TYPE_CHECKING:
-    from perfpy.analysis.recorded_counts import RecordedCounts
-    from perfpy.cli.line.parser import Parser
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.cli.line.options import Parser
+    from perfpy.counts.aggregation import CountRow
+    from perfpy.perfdata.sample_source import SampleSource
 
 
 class _FormOptions(CommandOptions):
@@ -65,7 +72,7 @@ def require_options_of_report(parser: Parser) -> None:
 
 def run(options: StatReportOptions) -> None:
     """Show the counts in a file of `stat record`."""
-    from perfpy.cli.stat.request import cache_level, chosen_aggregation
+    from perfpy.cli.stat.options import cache_level, chosen_aggregation
 
     with ExitStack() as stack:
         recorded = _open(stack, options.input or default_input(), options)
@@ -80,7 +87,6 @@ def run(options: StatReportOptions) -> None:
 
 
 def _open(stack: ExitStack, path: str, options: StatReportOptions) -> RecordedCounts:
-    from perfpy.analysis.recorded_counts import RecordedCounts
     from perfpy.perfdata.reader import PerfData
 
     return RecordedCounts(stack.enter_context(PerfData(path, check_owner=not options.force)))
@@ -99,3 +105,197 @@ def _compare(a: RecordedCounts, b: RecordedCounts, options: StatReportOptions) -
 
 
 command = PerfCommand(StatReportOptions, run)
+
+
+# The counts of a `stat record` file as tallies, summed like live counts, with the recorded machine's topology.
+
+
+_TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
+_ROUND_FINAL: Final = 1
+_UNIT, _SCALE, _NAME = 0, 1, 2
+_NS_PER_MS: Final = 1_000_000
+_ANY: Final = -1
+
+_Cells = dict[CountedEvent, list[CounterCell]]
+
+
+class RecordedCounts:
+    """The counts of one file. Raises BadPerfDataError for a file without counts.
+
+    Attributes:
+        events: in the file's order.
+        cpus, threads: that the counters were opened on.
+        mode: the recorded aggregation.
+        interval_ms: the interval, 0 without.
+        scale: whether counts are scaled.
+    """
+
+    def __init__(self, data: SampleSource) -> None:
+        self._data = data
+        self.events = [CountedEvent(event.name, event.attr) for event in data.events]
+        for event, recorded in zip(self.events, data.events, strict=True):
+            event.leader = self.events[recorded.leader]
+        count_members(self.events)
+        self._by_id = {ident: event for event, recorded in zip(self.events, data.events, strict=True) for ident in recorded.ids}
+        self.cpus: tuple[int, ...] = (_ANY,)
+        self.threads: tuple[tuple[int, str], ...] = ()
+        self.mode = Aggregation.GLOBAL
+        self.interval_ms = 0
+        self.scale = True
+        self._rounds = list(self._read())
+        if not self._rounds:
+            raise BadPerfDataError(data.path, "no counts in the file", remedy="perfpy stat record writes counts")
+        # an event that the machine does not support has no counters
+        self._states = {event: CountState(supported=any(cells[event] for _, cells in self._rounds)) for event in self.events}
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line of the recording; ("pipe",) for a pipe, or a file without one."""
+        return ("pipe",) if self._data.is_pipe else tuple(self._data.features.get("cmdline") or ("pipe",))
+
+    def _read(self) -> Iterator[tuple[StatRound, _Cells]]:
+        cells: _Cells = {event: [] for event in self.events}
+        for side in self._data.side_band():
+            record = side.record
+            if isinstance(record, Stat):
+                self._add_count(record, cells)
+            elif isinstance(record, StatRound):
+                yield record, cells
+                cells = {event: [] for event in self.events}
+            elif isinstance(record, StatConfig | EventUpdate | ThreadMap | CpuMap):
+                self._apply_setting(record)
+
+    def _add_count(self, record: Stat, cells: _Cells) -> None:
+        event = self._by_id.get(record.id)
+        if event is None:
+            raise BadPerfDataError(self._data.path, f"count of unknown event id {record.id}")
+        cpu = record.cpu - (1 << 32) if record.cpu >> 31 else record.cpu
+        cells[event].append(CounterCell(cpu, record.thread, record.value, record.enabled, record.running))
+
+    def _apply_setting(self, record: StatConfig | EventUpdate | ThreadMap | CpuMap) -> None:
+        if isinstance(record, ThreadMap):
+            self.threads = tuple((_signed_pid(pid), comm) for pid, comm in record.threads)
+        elif isinstance(record, CpuMap):
+            self.cpus = tuple(record.cpus)
+        elif isinstance(record, StatConfig):
+            terms = dict(record.terms)
+            modes = {mode.value: mode for mode in Aggregation}
+            self.mode = modes.get(terms.get(_TERM_AGGREGATION, 1), Aggregation.GLOBAL)
+            self.interval_ms = terms.get(_TERM_INTERVAL, 0)
+            self.scale = bool(terms.get(_TERM_SCALE, 1))
+        else:
+            self._update(record)
+
+    def _update(self, record: EventUpdate) -> None:
+        event = self._by_id.get(record.id)
+        if event is None:
+            return
+        if record.type == _UNIT:
+            event.unit = str(record.value)
+        elif record.type == _SCALE and isinstance(record.value, float):
+            event.scale = record.value
+        elif record.type == _NAME:
+            event.name = str(record.value)
+
+    # -- results ---------------------------------------------------------------
+
+    def grouping(self, mode: Aggregation | None, cache_level: int | None = None) -> Grouping:
+        """Return the requested grouping, or else the recorded one. Raises UsageError if the file has no counts per CPU."""
+        mode = mode or self.mode
+        if mode is Aggregation.GLOBAL:
+            return Grouping.everything()
+        if mode is Aggregation.THREAD:
+            self._require_listed("thread", range(len(self.threads)))
+            return Grouping.by_thread([(comm, pid) for pid, comm in self.threads])
+        if self.cpus == (_ANY,) and mode is Aggregation.NONE:
+            return Grouping.everything()  # as perf does
+        if self.cpus == (_ANY,):
+            raise UsageError("the recording counted tasks, not CPUs; record with -a or -C for counts per CPU")
+        self._require_listed("cpu", self.cpus)
+        if mode is Aggregation.NONE:
+            return Grouping.by_cpu(self.cpus)
+        return Grouping.by_part(mode, {cpu: self._part(mode, cpu, cache_level) for cpu in self.cpus})
+
+    def _require_listed(self, field: str, listed: Iterable[int]) -> None:
+        """Raise BadPerfDataError if counts have a CPU or thread that the file does not list. field: a field of CounterCell."""
+        counted = {getattr(cell, field) for _, cells in self._rounds for its_cells in cells.values() for cell in its_cells}
+        if strange := counted.difference(listed):
+            reason = f"counts of {field} {min(strange)}, which the file does not list"
+            raise BadPerfDataError(self._data.path, reason, remedy="--per-socket, -A and similar options need that list")
+
+    def _part(self, mode: Aggregation, cpu: int, cache_level: int | None) -> tuple[int, ...]:
+        if mode is Aggregation.NODE:
+            nodes = self._data.features.get("numa_topology") or ()
+            return (next((node.node for node in nodes if cpu in _cpus(node.cpus)), 0),)
+        topology = self._data.features.get("cpu_topology")
+        cpus_of_topology = topology.cpus if topology else ()
+        core, socket, die = cpus_of_topology[cpu] if 0 <= cpu < len(cpus_of_topology) else (cpu, 0, 0)
+        if mode is Aggregation.SOCKET:
+            return (socket,)
+        if mode is Aggregation.CACHE:
+            return (socket, die or 0, *self._cache(cpu, cache_level))
+        more = {Aggregation.DIE: (), Aggregation.CLUSTER: (0,), Aggregation.CORE: (0, core)}[mode]
+        return (socket, die or 0, *more)
+
+    def _cache(self, cpu: int, level: int | None) -> tuple[int, int]:
+        level_and_cpu = (level or 0, -1)
+        for cache in self._data.features.get("cache") or ():
+            shared = _cpus(cache.map)
+            if cpu in shared and (cache.level == level or (level is None and cache.level > level_and_cpu[0])):
+                level_and_cpu = (cache.level, min(shared))
+        return level_and_cpu
+
+    def tallies(self, grouping: Grouping) -> Iterator[Tally]:
+        """Yield a tally per round: each interval, and each result."""
+        before: dict[CountedEvent, dict[tuple[int, int], CounterCell]] = {event: {} for event in self.events}
+        for record, cells in self._rounds:
+            final = record.type == _ROUND_FINAL
+            rows = self._rows(cells if final else _since(before, cells), grouping)
+            yield Tally(
+                self.events,
+                rows,
+                grouping,
+                wall_ns=record.time if final else self.interval_ms * _NS_PER_MS,
+                times=RunTimes((record.time,)) if final else None,
+                timestamp=None if final else record.time,
+                summary=final and bool(self.interval_ms),
+                default_set=True,  # names are those of the file
+            )
+
+    def _rows(self, cells: _Cells, grouping: Grouping) -> dict[CountedEvent, list[CountRow]]:
+        return {
+            event: aggregate(event, its_cells, grouping, scale=self.scale, state=self._states[event]) for event, its_cells in cells.items()
+        }
+
+    def runs(self, name: str) -> Runs:
+        """Return each result of the file as one run, for a comparison; with intervals only, the last, whose counts are since the start."""
+        runs = Runs(name)
+        everything = Grouping.everything()
+        results = [(record, cells) for record, cells in self._rounds if record.type == _ROUND_FINAL]
+        for record, cells in results or self._rounds[-1:]:
+            rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
+            runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.was_counted})
+        return runs
+
+
+def _signed_pid(pid: int) -> int:
+    """Return a pid of the file, -1 if all tasks were counted."""
+    return pid - (1 << 64) if pid >> 63 else pid
+
+
+def _since(before: dict[CountedEvent, dict[tuple[int, int], CounterCell]], cells: _Cells) -> _Cells:
+    """Return the counts since the round before."""
+    differences = {}
+    for event, its_cells in cells.items():
+        last = before[event]
+        differences[event] = [cell.since(last[cell.cpu, cell.thread]) if (cell.cpu, cell.thread) in last else cell for cell in its_cells]
+        before[event] = {(cell.cpu, cell.thread): cell for cell in its_cells}
+    return differences
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    """Return the CPUs of a list such as 0-3,8; none if it is malformed."""
+    try:
+        return parse_cpu_list(text)
+    except ValueError:
+        return ()

@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.abi import perf_records
 from perfpy.abi.flags import RecordType
-from perfpy.abi.framing import HEADER
-from perfpy.abi.perf_records import user_records
-from perfpy.abi.perf_records.build_id_record import HeaderBuildId
-from perfpy.perfdata.container.early_features import early_features
-from perfpy.perfdata.container.features import Feature, key_of
-from perfpy.perfdata.container.header import PIPE_HEADER_SIZE, FileSection, PipeHeader
-from perfpy.perfdata.container.preamble import Preamble
+from perfpy.abi.framing import HEADER, HeaderBuildId
+from perfpy.perfdata.events import Preamble
+from perfpy.perfdata.features import Feature, early_features, key_of
+from perfpy.perfdata.header import PIPE_HEADER_SIZE, FileSection, PipeHeader
 from perfpy.perfdata.records.stream import RecordStream
 
 if TYPE_CHECKING:
-    from perfpy.abi.perf_records.newer_records import NewerRecord
-    from perfpy.perfdata.container.preamble import Warn
-    from perfpy.perfdata.container.source import ByteSource
-    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.abi.newer_records import NewerRecord
+    from perfpy.perfdata.events import Warn
+    from perfpy.perfdata.records.stream import Chunk
+    from perfpy.perfdata.source import ByteSource
 
 _KINDS = frozenset(
     (
@@ -68,31 +66,31 @@ class PipePreamble:
         record = chunk.record(row)
         _, misc, _ = HEADER[self._endian].unpack_from(record)
         try:
-            value = user_records.decode(kind, misc, record[8:], self._endian)
+            value = perf_records.decode(kind, misc, record[8:], self._endian)
             self._add_value(value, offset + len(record))
             if kind == RecordType.HEADER_ATTR:
                 self._preamble.attr_records.append(record)
         except ValueError as error:
             self._warn(f"at offset {offset:#x}: {error}; skipped")
 
-    def _add_value(self, value: user_records.UserRecord | NewerRecord, end: int) -> None:
+    def _add_value(self, value: perf_records.UserRecord | NewerRecord, end: int) -> None:
         preamble = self._preamble
-        if isinstance(value, user_records.HeaderAttr):
+        if isinstance(value, perf_records.HeaderAttr):
             if value.attr.unknown.strip(b"\0"):
                 raise ValueError(
                     f"event attr of {value.attr.size} bytes has fields that this version of perfpy does not know; use a newer one"
                 )
             preamble.events.append((value.attr, value.ids))
-        elif isinstance(value, user_records.EventUpdate):
+        elif isinstance(value, perf_records.EventUpdate):
             self._update_size += len(value.value) if isinstance(value.value, (tuple, str)) else 1
             if self._update_size > _MOST_OF_UPDATES:
                 raise ValueError("EVENT_UPDATE records longer than all events' names and CPUs can be")
             preamble.updates.append(value)
         elif isinstance(value, HeaderBuildId):
             self._build_ids.append(value)
-        elif isinstance(value, user_records.HeaderFeature):
+        elif isinstance(value, perf_records.HeaderFeature):
             self._add_feature(value.feat_id, value.data)
-        elif isinstance(value, user_records.HeaderTracingData):
+        elif isinstance(value, perf_records.HeaderTracingData):
             preamble.feature_sections[Feature.TRACING_DATA] = FileSection(end, value.size)
             preamble.add_feature(Feature.TRACING_DATA, self._source.read(end, value.size), self._endian, self._warn)
 

@@ -5,33 +5,32 @@ Each pass works on a chunk at a time: RecordStream finds the records, DeliveryKe
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Columns
-from perfpy.abi.flags import RecordType
-from perfpy.abi.waits import OFF_CPU_EVENT
-from perfpy.perfdata.records.batches import Batch, SampleDecoder, StoredBatch, ordered_batches, stored_batches
-from perfpy.perfdata.records.delivery.keys import DeliveryKeys, KeyedSamples, OrderedChunk
-from perfpy.perfdata.records.delivery.spans import Span, spans_of
-from perfpy.perfdata.records.event_table import EventTable
-from perfpy.perfdata.records.record_index import RecordIndex, RecordIndexer
+from perfpy.abi.columns import Columns, Ragged, slices_index
+from perfpy.abi.flags import CONTEXT_USER_DEFERRED, PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.recorded_marks import OFF_CPU_EVENT
+from perfpy.errors import plural
+from perfpy.perfdata.records.batches import Batch, RecordIndex, RecordIndexer, SampleDecoder, StoredBatch, ordered_batches, stored_batches
+from perfpy.perfdata.records.delivery import DeliveryKeys, EventTable, KeyedSamples, OrderedChunk, Span, spans_of
 from perfpy.perfdata.records.side_band import SideBand, records_of_types
-from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from perfpy.perfdata.container.events import FileEvent
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Change
-    from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
-    from perfpy.perfdata.records.embedded_waits import EmbeddedWaits
-    from perfpy.perfdata.records.raw_records import RawRecord
+    from perfpy.perfdata.records.delivery import RawRecord
     from perfpy.perfdata.records.stream import RecordStream
+
 
 _FIRST_FOREIGN_TYPE: Final = 0x8000  # the first of simpleperf's own record types
 
@@ -160,7 +159,6 @@ class RecordScans:
         if not self.record_index.type_counts[RecordType.CALLCHAIN_DEFERRED]:
             return None
         # loaded here because few recordings have them
-        from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
 
         return DeferredCallchains(self._bulk([RecordType.CALLCHAIN_DEFERRED]), self.table.endian)
 
@@ -169,7 +167,6 @@ class RecordScans:
         """The decoder of waits in raw data; None without."""
         if not any(event.name == OFF_CPU_EVENT for event in self.table.events):
             return None
-        from perfpy.perfdata.records.embedded_waits import EmbeddedWaits  # few recordings have them
 
         return EmbeddedWaits.of(self.table.events, self.table.endian)
 
@@ -248,3 +245,150 @@ def _compose(changes: list[Change]) -> Change | None:
         return samples
 
     return change
+
+
+# Append user callchains that the kernel took later than their samples: on the return to user space, once per system call.
+#
+# A sample with a deferred user part ends with the marker PERF_CONTEXT_USER_DEFERRED and a cookie; the
+# record of that part has the same cookie (struct perf_event_header's types in
+# include/uapi/linux/perf_event.h):
+#
+#     CALLCHAIN_DEFERRED { u64 cookie, nr; u64 ips[nr]; }
+#
+# As in perf 7, the marker stays, and the frames replace the cookie. Cookies without a record, because
+# the recording ended before, are dropped.
+
+
+_MARKER: Final = np.uint64(CONTEXT_USER_DEFERRED)
+
+
+class DeferredCallchains:
+    """The deferred user callchains of a recording, by cookie."""
+
+    def __init__(self, records: Iterable[RawRecord], endian: str) -> None:
+        user_chains: dict[int, NDArray[np.uint64]] = {}
+        for record in records:
+            words = np.frombuffer(record.body[: len(record.body) & ~7], endian + "u8").astype(np.uint64)
+            if len(words) >= 2:
+                user_chains.setdefault(int(words[0]), words[2 : 2 + min(int(words[1]), len(words))])
+        self._cookies = np.array(sorted(user_chains), np.uint64)
+        chains = [user_chains[cookie] for cookie in self._cookies.tolist()]
+        ends = np.cumsum([0, *(len(chain) for chain in chains)]).astype(np.int64)
+        self._chains = Ragged(np.concatenate([np.zeros(0, np.uint64), *chains]), ends)
+
+    def add_to(self, samples: StoredBatch) -> StoredBatch:
+        """Return the samples with whole callchains."""
+        chains = samples.columns.get("callchain")
+        if chains is None:
+            return samples
+        columns = {**samples.columns, "callchain": self.join(chains.gather())}
+        return samples._replace(columns=Columns(samples.columns.rows, columns, samples.columns.damaged))
+
+    def join(self, chains: Ragged) -> Ragged:
+        """Return the callchains with their deferred user parts."""
+        rows = np.flatnonzero(chains.lengths >= 2)
+        ends = chains.offsets[1:][rows]
+        rows = rows[chains.values[ends - 2] == _MARKER]
+        if not len(rows):
+            return chains
+        cookies = chains.values[chains.offsets[1:][rows] - 1]
+        record = np.minimum(np.searchsorted(self._cookies, cookies), max(len(self._cookies) - 1, 0))
+        has_record = self._cookies[record] == cookies if len(self._cookies) else np.zeros(len(rows), bool)
+        own, added = chains.lengths.copy(), np.zeros(len(chains), np.int64)
+        own[rows] -= 1
+        added[rows[has_record]] = self._chains.lengths[record[has_record]]
+        offsets = np.concatenate([[0], np.cumsum(own + added)]).astype(np.int64)
+        values = np.empty(int(offsets[-1]), np.uint64)
+        values[slices_index(offsets[:-1], own)[0]] = chains.values[slices_index(chains.offsets[:-1], own)[0]]
+        appended = record[has_record]
+        targets = slices_index((offsets[:-1] + own)[rows[has_record]], self._chains.lengths[appended])[0]
+        values[targets] = self._chains.values[slices_index(self._chains.offsets[:-1][appended], self._chains.lengths[appended])[0]]
+        return Ragged(values, offsets)
+
+
+# Decode time off the CPU as perf 7 records it: a BPF program writes each wait into the raw data of a sample.
+#
+# Layout (off_cpu.bpf.c of tools/perf): { u32 pid, tid; u64 period, nr; u64 ips[nr]; u64 cgroup; }
+# The sample around it is the BPF program's: its time and CPU are those of the end of the wait.
+
+
+_HEAD: Final = "IIQQ"
+_HEAD_SIZE: Final = 24
+_WORD: Final = 8
+RAW: Final = "raw"
+#: the columns to replace
+FIELDS: Final = frozenset(("pid", "tid", "period", "callchain", "ip", "cgroup"))
+
+
+class EmbeddedWaits:
+    """A decoder of waits in raw data. events: the indexes of the events with waits."""
+
+    def __init__(self, events: Sequence[int], endian: str) -> None:
+        self._events = np.array(events, np.int32)
+        self._head = struct.Struct(endian + _HEAD)
+        self._endian = endian
+
+    @classmethod
+    def of(cls, events: Sequence[FileEvent], endian: str) -> EmbeddedWaits | None:
+        """Return the decoder for a recording; None if no event has waits."""
+        indexes = [event.index for event in events if _is_embedded(event)]
+        return cls(indexes, endian) if indexes else None
+
+    def fields_for(self, fields: Collection[str] | None) -> Collection[str] | None:
+        """Return the columns to decode for these fields."""
+        return fields if fields is None or not FIELDS.intersection(fields) else {*fields, RAW}
+
+    def replace_columns(self, samples: StoredBatch) -> StoredBatch:
+        """Return the samples with the columns of their waits; samples with truncated raw data stay as they are."""
+        rows = np.flatnonzero(np.isin(samples.event, self._events))
+        raw = samples.columns.get(RAW)
+        if raw is None or not len(rows):
+            return samples
+        waits = [(row, *wait) for row in rows.tolist() if (wait := self._wait(raw.gather()[row].tobytes()))]
+        if not waits:
+            return samples
+        names = ("row", "pid", "tid", "period", "ips", "cgroup")
+        return _replace_values(samples, dict(zip(names, map(list, zip(*waits, strict=True)), strict=True)))
+
+    def _wait(self, data: bytes) -> tuple[int, int, int, NDArray[np.uint64], int] | None:
+        if len(data) < _HEAD_SIZE:
+            return None
+        pid, tid, period, count = self._head.unpack_from(data)
+        if count > (len(data) - _HEAD_SIZE) // _WORD - 1:  # the cgroup follows the callchain
+            return None
+        words = np.frombuffer(data, self._endian + "u8", count + 1, _HEAD_SIZE).astype(np.uint64)
+        return pid, tid, period, words[:-1], int(words[-1])
+
+
+def _is_embedded(event: FileEvent) -> bool:
+    attr = event.attr
+    is_bpf_output = attr.type == PerfType.SOFTWARE and attr.config == SoftwareId.BPF_OUTPUT
+    return is_bpf_output and event.name == OFF_CPU_EVENT and bool(attr.sample_type & SampleType.RAW)
+
+
+def _replace_values(samples: StoredBatch, waits: dict[str, list[Any]]) -> StoredBatch:
+    """Return the samples with the values of the waits in their rows."""
+    rows = np.array(waits["row"], np.int64)
+    columns = dict(samples.columns)
+    waits["ip"] = [int(ips[1]) if len(ips) > 1 else 0 for ips in waits["ips"]]  # after the marker of user space
+    for name in ("pid", "tid", "period", "ip", "cgroup"):
+        if name in columns:
+            column = columns[name].copy()
+            column[rows] = np.array(waits[name], np.uint64).astype(column.dtype)
+            columns[name] = column
+    if "callchain" in columns:
+        columns["callchain"] = _with_chains(columns["callchain"].gather(), rows, waits["ips"])
+    return samples._replace(columns=Columns(samples.columns.rows, columns, samples.columns.damaged))
+
+
+def _with_chains(chains: Ragged, rows: NDArray[np.int64], replacements: list[NDArray[np.uint64]]) -> Ragged:
+    """Return the callchains with those of some rows replaced."""
+    lengths = chains.lengths.copy()
+    lengths[rows] = 0
+    unchanged = lengths.copy()
+    lengths[rows] = [len(chain) for chain in replacements]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    values = np.empty(int(offsets[-1]), np.uint64)
+    values[slices_index(offsets[:-1], unchanged)[0]] = chains.values[slices_index(chains.offsets[:-1], unchanged)[0]]
+    values[slices_index(offsets[:-1][rows], lengths[rows])[0]] = np.concatenate(replacements)
+    return Ragged(values, offsets)

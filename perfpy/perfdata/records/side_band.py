@@ -15,14 +15,13 @@ from perfpy.abi import records
 from perfpy.abi.flags import RecordType
 from perfpy.abi.startup import NamedTuple
 from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks, number_columns
-from perfpy.perfdata.records.raw_records import RawRecord, RawRecords, delivered_at
+from perfpy.perfdata.records.delivery import RawRecord, RawRecords, delivered_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from perfpy.abi.task_columns import NumberColumns, TaskRecords
-    from perfpy.perfdata.records.delivery.keys import OrderedChunk
-    from perfpy.perfdata.records.event_table import EventTable
+    from perfpy.perfdata.records.delivery import EventTable, OrderedChunk
 
 #: types not kept in memory
 BULK: Final = frozenset((RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.CALLCHAIN_DEFERRED, RecordType.FINISHED_ROUND))
@@ -108,9 +107,9 @@ class SideBand:
         try:
             if raw.type < _FIRST_USER_TYPE:
                 return records.decode(raw.type, raw.misc, raw.body, table.trailer(raw.event), table.endian)
-            from perfpy.abi.perf_records import user_records  # a report has no need of these
+            from perfpy.abi import perf_records  # a report has no need of these
 
-            return user_records.decode(raw.type, raw.misc, raw.body, table.endian)
+            return perf_records.decode(raw.type, raw.misc, raw.body, table.endian)
         except ValueError as error:
             self._warn(f"at offset {raw.offset:#x}: {error}; skipped")
             return None

@@ -67,15 +67,12 @@ _demangled: Final = lru_cache(maxsize=1 << 16)(_new)
 
 def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
     """Demangle a name, None if that would take too long or the result would be too long."""
-    from perfpy.symbols.demangling import name_budget  # programs in C have no such names
-
-    is_short = name_budget.is_short_rust if name.startswith("_R") else name_budget.is_short_cxx
+    is_short = is_short_rust if name.startswith("_R") else is_short_cxx
     text = read(name) if is_short(name) else None
-    return text if text and len(text) <= name_budget.LONGEST else None
+    return text if text and len(text) <= LONGEST else None
 
 
 def _demangle_managed(name: str) -> str | None:
-    from perfpy.symbols.demangling.managed_names import managed_name  # names with this beginning are rare
 
     return managed_name(name)
 
@@ -206,3 +203,121 @@ def _rust_v0(name: str) -> str | None:
         return pycxxfilt.rust_demangle(_LLVM_COPY.sub("", name))
     except (ValueError, UnicodeError):
         return None
+
+
+# Demangle names of OCaml and Java compilers, as perf prints them.
+#
+# Functions return None for other names. OCaml: camlMODULE__NAME_NUMBER, with characters as $ and two hexadecimal digits. Java (symbols of
+# JIT-compiled code): the class and argument types as descriptors of the Java Virtual Machine Specification, 4.3.
+
+
+_OCAML = re.compile(r"caml(?=[A-Z])")
+_OCAML_PART = re.compile(r"__|\$[0-9a-fA-F]{2}")
+_CLASS: Final = r"[^;()\[]+"
+_JAVA_ARGUMENT = re.compile(rf"(\[*)(?:([BCDFIJSZ])|L({_CLASS});)")
+_JAVA_METHOD = re.compile(rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT.pattern})*)\)[^)]*")
+_JAVA_TYPES: Final = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "bool"}
+
+#: V8's marks before a function: bytecode ~, baseline code ^, Maglev's +, optimized *
+_TIER: Final = re.compile(r"(?:(?<=\] )|^)((?:LazyCompile|Function|JS|Script|Eval|RegExp):)[~^+*]")
+
+
+def without_tier(name: str) -> str:
+    """Return the common name of all code generated for one function, alone or after a level as in `[.] name`.
+
+    >>> without_tier("JS:*slowGroup /srv/app.js:7:3"), without_tier("[.] LazyCompile:~slowGroup app.js:7"), without_tier("operator*")
+    ('JS:slowGroup /srv/app.js:7:3', '[.] LazyCompile:slowGroup app.js:7', 'operator*')
+    """
+    return _TIER.sub(r"\1", name) if ":" in name else name
+
+
+def managed_name(name: str) -> str | None:
+    """Return the printed name, None if it is neither OCaml's nor Java's."""
+    if _OCAML.match(name):
+        return _OCAML_PART.sub(_ocaml_part, name[4:])
+    method = _JAVA_METHOD.fullmatch(name) if name.startswith("L") else None
+    return _java(method) if method else None
+
+
+def _ocaml_part(match: re.Match[str]) -> str:
+    return "." if match[0] == "__" else chr(int(match[0][1:], 16))
+
+
+def _java(method: re.Match[str]) -> str:
+    arguments = (
+        (_JAVA_TYPES[argument[2]] if argument[2] else argument[3].replace("/", ".")) + "[]" * len(argument[1])
+        for argument in _JAVA_ARGUMENT.finditer(method[3])
+    )
+    return f"{method[1].replace('/', '.')}.{method[2]}({', '.join(arguments)})"
+
+
+# Decide whether a mangled C++ or Rust name may be demangled, by the size of the result.
+#
+# 200 bytes with thirty back references can become gigabytes, and demanglers are C libraries that cannot be interrupted. Names with few
+# back
+# references pass at once. For others, the sizes of parts are added up as a demangler would visit them, each part once. Unknown syntax
+# that could become long is not demangled. Grammar: Itanium C++ ABI, 5.1; RFC 2603.
+
+
+#: characters of a demangled name
+LONGEST: Final = 1 << 16
+# Limit of the summed sizes, which are upper bounds up to ten times the actual length.
+_SUM_MOST: Final = 1 << 20
+# libstdc++ refuses more than 1,024. LLVM has no limit but the stack (it crashed with 200,000).
+_MANGLED_MOST: Final = 2048
+
+# Substitutions (S_, S0_) and template parameters (T_, T0_). With r of them, three in each type for the previous one, a
+# name can become 3^(r/3) times as long: 350 times with 16.
+_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
+_SOME: Final = 16
+# In functions in functions, parameters refer to other arguments each time. With j of them in a type that r - j
+# arguments refer to in turn, the factor can be j^(r-j): 256 with 8.
+_NESTED = re.compile(r"Z|cv")
+# Pack expansions print their pattern for every element: 19 times with 8 references, for a hundred elements.
+_PACK = re.compile(r"Dp|sp")
+_FEW: Final = 8
+_PACKED_MOST: Final = 400
+# Conversion operators to templates of templates: libstdc++ tries both readings of each, one inside the other.
+_TRIED_TWICE = re.compile(r"T[0-9A-Z]*_I")
+# In names of members of dependent types, libstdc++ 12 may read a malformed part forever.
+_MEMBER = re.compile(r"sr[0-9a-zCUL]")
+_BACK_REFERENCE = re.compile(r"B[0-9a-zA-Z]*_")
+
+
+def is_short_cxx(name: str) -> bool:
+    """Whether a C++ name (_Z...) is demangled quickly, to at most LONGEST characters."""
+    if len(name) > _MANGLED_MOST:
+        return False
+    if "cv" in name and len(_TRIED_TWICE.findall(name)) > _FEW:
+        return False
+    references = len(_REFERENCE.findall(name))
+    if references <= _SOME and not _MEMBER.search(name) and _is_simple(name, references):
+        return True
+    from perfpy.symbols.demangling.cxx_sizes import demangled_size  # one name in twenty needs it
+
+    return _fits(name, demangled_size)
+
+
+def _is_simple(name: str, references: int) -> bool:
+    nested, packs = _NESTED.search(name, 2), len(_PACK.findall(name))
+    if not packs:
+        return references <= _FEW or not nested
+    return references <= _FEW and packs == 1 and not nested and len(name) <= _PACKED_MOST
+
+
+def is_short_rust(name: str) -> bool:
+    """Whether a Rust name (_R...) is demangled quickly, to at most LONGEST characters."""
+    if len(name) > _MANGLED_MOST:
+        return False
+    if len(_BACK_REFERENCE.findall(name)) <= _FEW:  # at most 3 * 3 * 2 times as long
+        return True
+    from perfpy.symbols.demangling.rust_sizes import demangled_size
+
+    return _fits(name, demangled_size)
+
+
+def _fits(name: str, size: Callable[[str], int]) -> bool:
+    try:
+        return size(name) <= _SUM_MOST
+    except (ValueError, LookupError, RecursionError):
+        return False

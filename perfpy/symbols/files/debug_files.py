@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import zlib
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.files import build_id_notes
-from perfpy.symbols.files.elf import BadElfError, ElfFile, NotElfError, open_mapped
+from perfpy.symbols.files import build_ids
+from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, NotElfError, open_mapped, read_module
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file, regular_fd, state_of
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.files import debuginfod
     from perfpy.untrusted.identified_file import FileId
+
+    _Key: TypeAlias = "tuple[str, DsoKind, str, FileId | None, SymbolOptions]"
+
 
 Shared = TypeVar("Shared")
 
@@ -304,7 +308,7 @@ def _ask_servers(client: debuginfod.Client, build_id: str, files: DsoFiles) -> N
 def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
     """Return this kernel's vdso if it is the recorded one. With symfs, only a matching build-id proves that."""
     try:
-        file = ElfFile("[vdso]", build_id_notes.vdso_image())
+        file = ElfFile("[vdso]", build_ids.vdso_image())
     except BadElfError:
         return None
     return file if (same_build_id(file.build_id, build_id) if build_id else not options.root) else None
@@ -380,8 +384,102 @@ def last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
     """Yield paths for files that are not at their recorded path: deleted ones and those in containers."""
     if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return
-    from perfpy.symbols.files.live_process import DELETED, paths_of
+    from perfpy.symbols.mapped_names import DELETED, paths_of
 
     if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same build, as package upgrades do
         yield _AT_PATH, dso.name.removesuffix(DELETED)
     yield from ((_AT_PATH, candidate) for candidate in paths_of(dso.name, dso.pids))
+
+
+# Share the files of several recordings: each is found, read and parsed once.
+#
+# Hosts of one service run the same files, and reading these takes most of the time.
+
+
+#: bytes of open files; data parsed from them may take as much again
+_LIMIT: Final = 1 << 30
+
+
+class SharedFiles:
+    """The files of dsos found so far, for one report: files must not change meanwhile. `limit`: bytes of open files."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._limit, self._size = limit, 0
+        self._files: dict[_Key, DsoFiles] = {}
+
+    def find(
+        self,
+        dso: Dso,
+        options: SymbolOptions,
+        client: debuginfod.Client | None,
+        crc_of: Callable[[ElfFile], int] = crc_of_content,
+    ) -> DsoFiles:
+        """Return the files of a user-space dso; see debug_files.find."""
+        key = dso.name, dso.kind, dso.build_id, dso.identity, options
+        files = self._files.get(key)
+        if files is None:
+            files = find(dso, options, client, crc_of=crc_of)
+            self._keep(key, files)
+        if files.runtime is None and any(last_resorts(dso, options)):
+            return find(dso, options, client, crc_of=crc_of)  # only this dso's pids lead to the file of a running process
+        return files
+
+    def _keep(self, key: _Key, files: DsoFiles) -> None:
+        size = sum(len(file.content) for file in {files.symbols, files.runtime, files.original} if file)
+        if self._size + size > self._limit:  # drop all; later requests search again
+            self._files.clear()
+            self._size = 0
+        self._size += size
+        self._files[key] = files
+
+
+# Find the ELF file of a kernel module, or its debug file of the same build, and the offset of its frames.
+
+
+_PACKED: Final = re.compile(r"\.(?:gz|xz|zst)\Z")
+
+
+def find_debug_module(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
+    """Return the module's file with debug information and the offset of its frames, None if missing. `root` stands for /."""
+    module = next((file for file in _files(dso, root) if file.section(".debug_info") is not None), None)
+    text = module.section(".text") if module else None
+    # A module's mapping begins with its code, and debuginfo.sections relocates debug information to file offsets.
+    return (module, -text.offset) if module and text else None
+
+
+def find_module_code(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
+    """Return the module itself and the distance of its frames from the addresses of .text, None if missing."""
+    module = next((file for file in _files(dso, root) if has_code(file)), None)
+    text = module.section(".text") if module else None
+    return (module, -text.addr) if module and text else None
+
+
+def has_code(file: ElfFile) -> bool:
+    """Whether the file has code, not only debug information."""
+    text = file.section(".text")
+    return text is not None and text.type != SHT_NOBITS
+
+
+def _files(dso: Dso, root: str) -> Iterator[ElfFile]:
+    """Yield the files of this build that have a .text section, even an empty one."""
+    for path in _module_candidates(dso, root):
+        try:
+            file = read_module(path) if os.path.isfile(path) else None
+        except (OSError, *DAMAGE):
+            continue
+        if file is None or (dso.build_id and not same_build_id(file.build_id, dso.build_id)):
+            continue
+        if file.section(".text") is not None:
+            yield file
+
+
+def _module_candidates(dso: Dso, root: str) -> Iterator[str]:
+    """Yield paths by likelihood: the module itself, then the distributions' folders for debug files."""
+    plain = _PACKED.sub("", dso.name)
+    names = (dso.name, f"{_DEBUG_ROOT}{plain}", f"{_DEBUG_ROOT}{plain}.debug") if dso.name.startswith("/") else ()
+    try:
+        yield from (paths.below(root, name) for name in names)
+        if dso.build_id:
+            yield paths.debug_file(root + _DEBUG_ROOT, dso.build_id)
+    except paths.UnsafeNameError:
+        return

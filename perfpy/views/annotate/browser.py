@@ -11,14 +11,14 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from perfpy.untrusted.text import visible
-from perfpy.views.annotate.code_page import CodePage
+from perfpy.views.annotate.screen import CodePage
 from perfpy.views.cursor_list import CursorList
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from perfpy.analysis.annotation.annotated import AnnotatedFunction
+    from perfpy.analysis.annotation import AnnotatedFunction
 
 
 class CodeList(CursorList):

@@ -1,10 +1,1 @@
-"""Changes between recordings: perf diff's text, screens and JSON.
-
-Modules:
-
-text         perf diff's lines
-screen       two recordings on a terminal
-json         differences as JSON
-groups       two groups of recordings
-groups_json  the same as JSON
-"""
+"""Changes between recordings: perf diff's text, screens and JSON."""

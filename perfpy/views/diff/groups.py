@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.analysis.differences.proportions import LEVEL
+from perfpy.analysis.differences import LEVEL
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from perfpy.analysis.differences.group_changes import GroupChanges, GroupRow, GroupSide
-    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.analysis.group_differences import GroupChanges, GroupRow, GroupSide
+    from perfpy.analysis.stacks import Stacks
 
 _MOST: Final = 40
 _WHOLE: Final = 1000  # numbers from here on have no decimals

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rich.text import Text
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.analysis.differences.changed_rows import Amount, changed_rows, has_grown_or_shrunk, totals
-from perfpy.analysis.differences.proportions import LEVEL
+from perfpy.analysis.differences import LEVEL, Amount, changed_rows, has_grown_or_shrunk, totals
 from perfpy.untrusted.paths import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import readable
-from perfpy.views.verdict.change_rules import change_verdict
+from perfpy.views.verdict.comparisons import change_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console
 
-    from perfpy.analysis.differences.changed_rows import ChangedRow
-    from perfpy.analysis.differences.difference import Difference
+    from perfpy.analysis.differences import ChangedRow, Difference
 
 _MOST: Final = 40
 _WIDTH: Final = 11

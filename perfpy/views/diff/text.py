@@ -11,18 +11,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.differences.proportions import LEVEL
-from perfpy.analysis.sortkeys.sort_key import SortKey
-from perfpy.views.report.column_text import KeyColumnText, KeyWidths, TextOptions
-from perfpy.views.report.table_text import heading, row_line
+from perfpy.analysis.differences import LEVEL
+from perfpy.analysis.sort_key import SortKey
+from perfpy.views.report.text import KeyColumnText, KeyWidths, TextOptions, heading, row_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from perfpy.analysis.differences.difference import Difference, DifferenceRow
+    from perfpy.analysis.differences import Difference, DifferenceRow
 
-    # a row, and the number of a recording -> text
     _Cell = Callable[[DifferenceRow, int], str]
+
 
 _TITLES: Final = {"delta": ("Delta", 7), "delta-abs": ("Delta Abs", 7), "ratio": ("Ratio", 14), "wdiff": ("Weighted diff", 14)}
 _PERIOD_WIDTH: Final = 14

@@ -5,14 +5,21 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.views.dump import arm_spe
-from perfpy.views.dump.intel_pt import PtLines, pt_info_text
+import numpy as np
+
+from perfpy.auxtrace.intel_pt import PacketReader, ip_size
+from perfpy.auxtrace.pmcu import fields
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    #: (data, offset, the data's offset in the file) -> (length, text); length 0: no packet
-    Packet = Callable[[memoryview, int, int], tuple[int, str]]
+    from perfpy.auxtrace.aux_pieces import AuxPiece
+    from perfpy.auxtrace.intel_pt import Packet
+    from perfpy.auxtrace.pmcu import Field, PmcuHeader, PmcuTrace
+
+    AuxPacket = Callable[[memoryview, int, int], tuple[int, str]]
+
 
 #: AuxtraceInfo.type
 INTEL_PT, INTEL_BTS, ARM_SPE, HISI_PTT = 1, 2, 4, 6
@@ -80,7 +87,7 @@ def _packets(kind: int, data: memoryview, in_file: int) -> Iterator[tuple[int, m
     if kind == HISI_PTT:
         yield from _link_packets(data)
         return
-    packet: Packet = PtLines().packet if kind == INTEL_PT else arm_spe.packet
+    packet: AuxPacket = PtLines().packet if kind == INTEL_PT else spe_packet
     offset = 0
     while offset < len(data):
         length, text = packet(data, offset, in_file)
@@ -133,3 +140,334 @@ def _link_head(word: int) -> str:
 
 def _sign_extend(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
+
+
+# The packets of an Intel Processor Trace (perfpy.auxtrace.intel_pt) as `report -D` prints them, in perf's words.
+
+
+_PT_LINE: Final = 8  # bytes on a line with padding
+_PT_INFO: Final = (
+    "PMU Type", "Time Shift", "Time Muliplier", "Time Zero", "Cap Time Zero", "TSC bit", "NoRETComp bit", "Have sched_switch",
+    "Snapshot mode", "Per-cpu maps", "MTC bit", "MTC freq bits", "TSC:CTC numerator",
+    "TSC:CTC denominator", "CYC bit", "Max non-turbo ratio",
+)  # fmt: skip
+_AS_BITS: Final = ("TSC bit", "NoRETComp bit", "MTC bit", "MTC freq bits", "CYC bit")
+_FIRST_WORDS: Final = 10  # the number of words that the oldest recorders wrote
+_CYC_WORD: Final = 14
+_BITS: Final = {0: "16", 1: "64", 2: "32"}
+
+
+class PtLines:
+    """The texts of the packets of one trace, in order."""
+
+    def __init__(self) -> None:
+        self._reader = PacketReader()
+
+    def packet(self, data: memoryview, offset: int, _in_file: int) -> tuple[int, str]:
+        """Return the length of the packet at an offset, and its text; (0, "") if there is none."""
+        packet = self._reader.read(data, offset)
+        if packet is None:
+            return 0, ""
+        length = packet.length
+        while length < _PT_LINE and offset + length < len(data) and not data[offset + length]:
+            length += 1  # padding is printed with the packet before it
+        text = _TEXTS.get(packet.kind)
+        return length, text(packet) if text else packet.kind
+
+
+def _pt_branches(packet: Packet) -> str:
+    """Return the taken and not taken branches, below the highest set bit."""
+    count = packet.value.bit_length() - 1
+    return f"TNT {''.join('T' if packet.value >> bit & 1 else 'N' for bit in reversed(range(count)))} ({count})"
+
+
+def _pt_address(packet: Packet) -> str:
+    return f"{packet.kind} {packet.value:#x}" if ip_size(packet) else f"{packet.kind} no ip"
+
+
+def _number(packet: Packet) -> str:
+    return f"{packet.kind} {packet.value:#x}"
+
+
+def _with_ip_bit(packet: Packet) -> str:
+    return f"{packet.kind} IP:{packet.detail}"
+
+
+def _written(packet: Packet) -> str:
+    return f"PTWRITE {packet.value:#x} IP:{packet.detail}"
+
+
+def _paging(packet: Packet) -> str:
+    return f"PIP {packet.value >> 1:#x} (NR={packet.value & 1})"
+
+
+def _power_entry(packet: Packet) -> str:
+    value = packet.value
+    return f"PWRE {value:#x} HW:{value >> 7 & 1} CState:{value >> 12 & 15} Sub-CState:{value >> 8 & 15}"
+
+
+def _power_exit(packet: Packet) -> str:
+    value = packet.value
+    return f"PWRX {value:#x} Last CState:{value >> 4 & 15} Deepest CState:{value & 15} Wake Reason {value >> 8 & 15:#x}"
+
+
+def _wait(packet: Packet) -> str:
+    return f"MWAIT {packet.value:#x} Hints {packet.value & 0xFF:#x} Extensions {packet.value >> 32 & 3:#x}"
+
+
+def _event(packet: Packet) -> str:
+    return f"EVD Type 0x{packet.value & 0x3F:02x} Payload {packet.value >> 8:#x}"
+
+
+def _control_flow(packet: Packet) -> str:
+    return f"CFE IP:{packet.value >> 7 & 1} Type 0x{packet.value & 0x1F:02x} Vector {packet.value >> 8:#x}"
+
+
+def _block(packet: Packet) -> str:
+    return f"BBP SZ {'4' if packet.value >> 7 else '8'}-byte Type {packet.value & 0x1F:#x}"
+
+
+def _block_item(packet: Packet) -> str:
+    return f"BIP ID 0x{packet.detail:02x} Value {packet.value:#x}"
+
+
+def _clock_ratio(packet: Packet) -> str:
+    return f"TMA CTC {packet.value & 0xFFFF:#x} FC {packet.value >> 24 & 0x1FF:#x}"
+
+
+def _execution_mode(packet: Packet) -> str:
+    return f"MODE.Exec IF:{packet.value >> 2 & 1} {_BITS[packet.value & 3]}"
+
+
+def _transaction(packet: Packet) -> str:
+    return f"MODE.TSX TXAbort:{packet.value >> 1 & 1} InTX:{packet.value & 1}"
+
+
+#: kind of packet -> its text, if that is more than the kind
+_TEXTS: Final[dict[str, Callable[[Packet], str]]] = {
+    "TNT": _pt_branches,
+    **dict.fromkeys(("TIP", "TIP.PGE", "TIP.PGD", "FUP"), _pt_address),
+    **dict.fromkeys(("CBR", "CYC", "TSC", "MTC", "MNT", "VMCS"), _number),
+    **dict.fromkeys(("BEP", "EXSTOP"), _with_ip_bit),
+    "PTWRITE": _written,
+    "PIP": _paging,
+    "PWRE": _power_entry,
+    "PWRX": _power_exit,
+    "MWAIT": _wait,
+    "EVD": _event,
+    "CFE": _control_flow,
+    "BBP": _block,
+    "BIP": _block_item,
+    "TMA": _clock_ratio,
+    "MODE.Exec": _execution_mode,
+    "MODE.TSX": _transaction,
+}
+
+
+def pt_info_text(words: Sequence[int]) -> str:
+    """Return the recorder's data about the tracer; older recorders wrote less."""
+    if len(words) < _FIRST_WORDS:
+        return ""
+    count = len(words) if len(words) > _CYC_WORD else _FIRST_WORDS
+    values = [f"{word:#x}" if name in _AS_BITS and word else str(word) for name, word in zip(_PT_INFO, words, strict=False)]
+    lines = list(zip(_PT_INFO, values[:count], strict=False))
+    if len(words) > len(_PT_INFO):
+        lines += _filter_lines(words[len(_PT_INFO) :])
+    return "".join(f"  {name:<20}{value}\n" for name, value in lines)
+
+
+def _filter_lines(words: Sequence[int]) -> list[tuple[str, str]]:
+    length = words[0]
+    end = 1 + -(-length // 8)
+    lines = [("Filter string len.", str(length))]
+    if end > len(words):
+        return lines
+    raw = b"".join(word.to_bytes(8, "little") for word in words[1:end])
+    lines.append(("Filter string", one_line(raw.split(b"\0")[0].decode("utf-8", "surrogateescape"))))
+    return lines + [("Cap Event Trace", str(int(bool(word)))) for word in words[end : end + 1]]
+
+
+# The packets of an Arm SPE trace as `report -D` prints them.
+#
+# Layout: Arm Architecture Reference Manual, "Statistical Profiling Extension, sample record packets"; the texts are perf's.
+
+
+_EVENTS: Final = {
+    0: "EXCEPTION-GEN", 1: "RETIRED", 2: "L1D-ACCESS", 3: "L1D-REFILL", 4: "TLB-ACCESS", 5: "TLB-REFILL", 6: "NOT-TAKEN", 7: "MISPRED",
+    8: "LLC-ACCESS", 9: "LLC-REFILL", 10: "REMOTE-ACCESS", 11: "ALIGNMENT", 17: "SVE-PARTIAL-PRED", 18: "SVE-EMPTY-PRED",
+}  # fmt: skip
+_LOADS: Final = {0x00: "GP-REG", 0x04: "SIMD-FP", 0x10: "UNSPEC-REG", 0x14: "MTE-TAG", 0x20: "MEMCPY", 0x30: "NV-SYSREG"}
+_MEMSET: Final = 0x25
+_CALLS: Final = ("", "CR-BL", "CR-RET", "CR-NON-BL-RET")
+_DELAYS: Final = {0: "TOT", 1: "ISSUE", 2: "XLAT"}
+_ADDRESSES: Final = {0: "PC", 1: "TGT", 2: "VA", 3: "PA", 4: "PBT"}
+_56_BITS: Final = (1 << 56) - 1
+_ADDRESS, _DELAY, _END, _TIME, _CONTEXT, _OPERATION, _EXTENDED, _EVENT, _SOURCE = 0xB0, 0x98, 0x01, 0x71, 0x64, 0x48, 0x20, 0x42, 0x43
+
+
+def spe_packet(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
+    """Return the length and the text of the packet at an offset; (0, "") if there is none. `in_file`: the trace's offset in the file."""
+    head = data[offset]
+    if not head:
+        return _padding(data, offset)
+    if head == _END:
+        return 1, "END"
+    if head & 0xFC == _EXTENDED:
+        return _decode_extended(data, offset, in_file)
+    return _plain(data, offset, head, 1, 0)
+
+
+def _padding(data: memoryview, offset: int, length: int = 1) -> tuple[int, str]:
+    """Return padding, with following zeros that fit in the line."""
+    while length < _LINE and offset + length < len(data) and not data[offset + length]:
+        length += 1
+    return length, "PAD"
+
+
+def _decode_extended(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
+    """Return a packet with two header bytes: a higher index, or padding to an aligned address."""
+    if offset + 1 >= len(data):
+        return 0, ""
+    head, more = data[offset + 1], data[offset] & 3
+    if not head:
+        alignment = 2 << more
+        length = alignment - (in_file + offset) % alignment
+        return _padding(data, offset, length) if offset + alignment <= len(data) else (0, "")
+    return _plain(data, offset, head, 2, more << 3) if head & 0xF8 in (_ADDRESS, _DELAY) else (0, "")
+
+
+def _plain(data: memoryview, offset: int, head: int, before: int, high: int) -> tuple[int, str]:
+    """Return a packet of a header and a payload; `before`: bytes before it; `high`: the high bits of an index."""
+    width = 1 << (head >> 4 & 3)
+    length = before + width
+    if offset + length > len(data):
+        return 0, ""
+    value = int.from_bytes(data[offset + before : offset + length], "little")
+    text = _text(head, value, high | head & 7, width)
+    return (length, text) if text is not None else (0, "")
+
+
+def _text(head: int, value: int, index: int, width: int) -> str | None:
+    if head & 0xF8 == _ADDRESS:
+        return _spe_address(index, value)
+    if head & 0xF8 == _DELAY:
+        return f"LAT {value} {_DELAYS.get(index, '')}"
+    if head == _TIME:
+        return f"TS {_spe_sign_extend(value, width)}"
+    if head & 0xCF == _EVENT:
+        return " ".join(["EV", *(name for bit, name in _EVENTS.items() if value >> bit & 1)])
+    if head & 0xCF == _SOURCE:
+        return f"DATA-SOURCE {_spe_sign_extend(value, width)}"
+    if head & 0xFC == _CONTEXT:
+        return f"CONTEXT {value:#x} el{(head & 3) + 1}"
+    if head & 0xFC == _OPERATION:
+        return _operation(head & 3, value)
+    return None
+
+
+def _spe_sign_extend(value: int, width: int) -> int:
+    return value - (1 << 64) if width == 8 and value >> 63 else value
+
+
+def _spe_address(index: int, value: int) -> str:
+    name = _ADDRESSES.get(index)
+    if name is None:
+        return f"ADDR {value:#x} ({index})"
+    if name == "VA":
+        return f"VA {value:#x}"
+    text = f"{name} {value & _56_BITS:#x}"
+    if name == "PA":
+        return f"{text} ns={value >> 63} ch={value >> 62 & 1} pat={value >> 56 & 15:x}"
+    return f"{text} el{value >> 61 & 3} ns={value >> 63}"
+
+
+def _operation(kind: int, value: int) -> str:
+    if kind == 0:
+        return _other(value)
+    if kind == 1:
+        return " ".join(["ST" if value & 1 else "LD", *_memory(value)])
+    if kind == 2:
+        call = _CALLS[value >> 3 & 3]
+        return " ".join(["B", *_set(value, COND=0, IND=1, GCS=2), *([call] if call else [])])
+    return f"OP-TYPE {value:#x} ({kind})"
+
+
+def _other(value: int) -> str:
+    if value & 0x89 == 0x08:
+        return " ".join(["SVE-OTHER", f"EVLEN {_vector(value)}", *_set(value, FP=1, PRED=2)])
+    return "OTHER " + ("COND-SELECT" if value & 1 else "INSN-OTHER")
+
+
+def _memory(value: int) -> list[str]:
+    """Return the kind of load or store."""
+    if value & 0xE2 == 0x02:
+        return _set(value, AT=2, EXCL=3, AR=4)
+    if value & 0x0A == 0x08:
+        return [f"EVLEN {_vector(value)}", *_set(value, PRED=2, SG=7)]
+    name = "MEMSET" if value == _MEMSET else _LOADS.get(value & 0xFE)
+    return [name] if name else []
+
+
+def _vector(value: int) -> int:
+    """Return the bits of a vector."""
+    return 32 << (value >> 4 & 7)
+
+
+def _set(value: int, **bits: int) -> list[str]:
+    return [name for name, bit in bits.items() if value >> bit & 1]
+
+
+# `report -D` of a PMCU's AUX data: the header, then every number with its offset.
+
+
+_ROW: Final = 16
+#: the names of the two context ids in the recorder's own dump
+_LABELS: Final = {"CID1SR": "PMCID0SR", "CID2SR": "PMCID1SR", "cycles": "Cycle count"}
+
+
+def piece_texts(trace: PmcuTrace, piece: AuxPiece) -> Iterator[str]:
+    """Yield the samples that this piece completes, and before the first one the header."""
+    begin, end = piece.record.offset, piece.record.offset + piece.size
+    yield f".\n. ... HISI PMCU data: size {piece.size:#x} bytes\n"
+    header = trace.header
+    if header is None:
+        return
+    if not begin:
+        yield "".join(_header_lines(trace, header))
+    ends = trace.offsets + header.sample_size
+    for number in np.flatnonzero((ends > begin) & (ends <= end)).tolist():
+        yield f". Sample {number}\n" + "".join(_sample_lines(trace, header, int(trace.offsets[number])))
+
+
+def _header_lines(trace: PmcuTrace, header: PmcuHeader) -> Iterator[str]:
+    for offset in range(0, header.size, _ROW):
+        yield f".  {offset:08x}: {trace.data[offset : offset + _ROW].hex(' ')}\n"
+    words = {
+        "AUX buffer size": header.buffer_size,
+        "Counters in parallel": header.counters,
+        "Monitored CPUs": header.cpus,
+        "Compatible mode": "yes" if header.compatible else "no",
+        "Subsample size": header.subsample_size,
+        "Subsamples a sample": header.subsamples,
+        "Events": len(header.events),
+    }
+    for name, value in words.items():
+        yield f". {name}: {value}\n"
+    yield "".join(f". Event {number}: {event:#06x}\n" for number, event in enumerate(header.events))
+
+
+def _sample_lines(trace: PmcuTrace, header: PmcuHeader, begin: int) -> Iterator[str]:
+    for subsample in range(header.subsamples):
+        yield f". Subsample {subsample}\n"
+        offset = begin + subsample * header.subsample_size
+        for field in fields(header, subsample):
+            yield _field_lines(trace, header, field, offset + field.offset)
+
+
+def _field_lines(trace: PmcuTrace, header: PmcuHeader, field: Field, offset: int) -> str:
+    label = _LABELS.get(field.name) or f"Event {field.event:04x}"
+    values = np.frombuffer(trace.data, f"<u{field.width}", header.cpus, offset).tolist()
+    rows = enumerate(zip(header.cpu_order.tolist(), values, strict=True))
+    return "".join(
+        [f".  {offset + index * field.width:08x}: {value:0{2 * field.width}x} {label} CPU {cpu}\n" for index, (cpu, value) in rows]
+    )

@@ -11,15 +11,14 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
-from perfpy.abi.samples.fixed_fields import words_before
-from perfpy.abi.samples.registers import register_name
+from perfpy.abi.sample_layout import register_name, words_before
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted.text import one_line
-from perfpy.views.records.record_text import alternate, signed_number
-from perfpy.views.script.texts.field_text import branch_parts, branch_type_text, has_column, page_size_text
+from perfpy.views.record_text import alternate, signed_number
+from perfpy.views.script.field_text import branch_parts, branch_type_text, has_column, page_size_text
 
 if TYPE_CHECKING:
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.lines import DumpLines

@@ -24,16 +24,15 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.disassembly.objdump import CodeStyle
+from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.untrusted.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.analysis.annotation.annotated import AnnotatedFunction, CodeRow
-    from perfpy.analysis.annotation.annotation import Annotation
-    from perfpy.analysis.annotation.source_files import SourceFile, SourceShares
-    from perfpy.views.page.page_sites import PageSites
+    from perfpy.analysis.annotation import AnnotatedFunction, Annotation, CodeRow
+    from perfpy.analysis.source_files import SourceFile, SourceShares
+    from perfpy.views.page.profile_data import PageSites
 
 _FUNCTIONS: Final = 10  # of an event
 _CODE_ONLY: Final = CodeStyle(code_only=True)  # the page finds source lines itself

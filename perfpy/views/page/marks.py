@@ -6,6 +6,8 @@ columns, in order of time.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -13,8 +15,12 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, RecordType
-from perfpy.plurals import plural
-from perfpy.views.page.packing import packed
+from perfpy.analysis.latencies import run_queue_waits
+from perfpy.analysis.lock_waits import BEGIN, LockWaits, read_waits, type_of
+from perfpy.analysis.scheduler import SWITCH
+from perfpy.errors import plural
+from perfpy.perfdata.tracepoint_rows import tracepoints_of
+from perfpy.untrusted.page import Base64
 from perfpy.views.readable import at_a_glance
 
 if TYPE_CHECKING:
@@ -22,10 +28,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
+    from perfpy.analysis.stacks import Stacks, TimedSamples
     from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.views.tracepoints.payloads import PayloadTexts
+    from perfpy.views.tracepoints.event_text import PayloadTexts
+
+    Int64 = NDArray[np.int64]
+
 
 #: above this number, one of several marks is kept
 MOST_MARKS: Final = 100_000
@@ -202,3 +212,144 @@ def _texts(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], words: Pa
     lengths = np.diff(part.offsets)
     names = [at_a_glance(function.name) for function in part.functions]
     return [names[part.frames[part.offsets[chain]]] if lengths[chain] else "" for chain in timed.chain[rows].tolist()]
+
+
+# Lanes of waits on the time line: how many threads wait for a CPU, and for the locks that each thread holds.
+#
+# They need the tracepoints of the scheduler and of locks. Each lane has the times of its waits; the page's scripts (wait_lanes.js) count
+# how
+# many of them there are at each moment.
+
+
+RUN_QUEUE: Final = "cpu"
+LOCK: Final = "lock"
+_MOST_HOLDERS: Final = 3  # the holders that others wait for longest; the rest share a lane
+_MOST_WAITS: Final = 50_000  # in a lane: the longest
+_LONGEST_NAME: Final = 64
+
+
+class WaitLane(NamedTuple):
+    """The waits in one lane.
+
+    Attributes:
+        kind: RUN_QUEUE or LOCK.
+        name: of the lane, with a recorded text.
+        about: the locks, "" for none.
+        begin, end: int64[n], nanoseconds, in order of begin.
+        total: nanoseconds of all waits.
+        number: of all waits.
+    """
+
+    kind: str
+    name: str
+    about: str
+    begin: Int64
+    end: Int64
+    total: int
+    number: int
+
+
+def make_wait_lanes(source: SampleSource) -> list[WaitLane]:
+    """Return the lanes of a recording; [] without tracepoints of switches or locks."""
+    present = tracepoints_of(source)
+    lanes = []
+    if SWITCH in present:
+        lanes += _lane(RUN_QUEUE, "run queue", "", *run_queue_waits(source))
+    if BEGIN in present:
+        waits = read_waits(source, owners=True)
+        lanes += _lanes_of_holders(waits, _names_of_threads(source))
+    return lanes
+
+
+def _lanes_of_holders(waits: LockWaits, names: dict[int, str]) -> list[WaitLane]:
+    """Return a lane for each thread that held locks for which others waited, and one for the rest."""
+    assert waits.owner is not None
+    ended = np.flatnonzero(waits.duration >= 0)
+    owner, begin, duration = waits.owner[ended], waits.begin[ended], waits.duration[ended]
+    holders, which = np.unique(owner[owner > 0], return_inverse=True)
+    totals = np.bincount(which.ravel(), duration[owner > 0]) if len(holders) else np.zeros(0)
+    chosen = holders[np.argsort(-totals, kind="stable")][:_MOST_HOLDERS].tolist()
+    lanes = []
+    for holder in (*chosen, None):
+        rows = np.flatnonzero(owner == holder if holder is not None else ~np.isin(owner, chosen))
+        title = f"{names.get(holder, '?')[:_LONGEST_NAME]} {holder}: locks" if holder is not None else "other locks"
+        kinds = sorted({type_of(flags) for flags in np.unique(waits.flags[ended][rows]).tolist()})
+        lanes += _lane(LOCK, title, ", ".join(kinds), begin[rows], begin[rows] + duration[rows])
+    return lanes
+
+
+def _lane(kind: str, name: str, about: str, begin: Int64, end: Int64) -> list[WaitLane]:
+    """Return the lane of waits, with the longest ones if they are too many; [] without waits."""
+    length = end - begin
+    if not len(length):
+        return []
+    kept = np.argpartition(-length, _MOST_WAITS)[:_MOST_WAITS] if len(length) > _MOST_WAITS else np.arange(len(length))
+    kept = kept[np.argsort(begin[kept], kind="stable")]
+    return [WaitLane(kind, name, about, begin[kept], end[kept], int(length.sum()), len(length))]
+
+
+def _names_of_threads(source: SampleSource) -> dict[int, str]:
+    return {side.record.tid: side.record.comm for side in source.side_band({RecordType.COMM})}
+
+
+def wait_lane_data(lanes: Sequence[WaitLane], begin: int, tick: int) -> list[dict[str, Any]]:
+    """Return the values for the page. begin, tick: the time of the first sample and the unit of times, ns."""
+    values = []
+    for lane in lanes:
+        first = np.maximum(lane.begin - begin, 0) // tick
+        last = np.maximum(lane.end - begin, 0) // tick
+        order = np.argsort(first, kind="stable")
+        rows = {"begin": packed(first[order], ascending=True), "length": packed((last - first)[order])}
+        values.append({"kind": lane.kind, "name": lane.name, "about": lane.about, "total": lane.total, "number": lane.number, "rows": rows})
+    return values
+
+
+# Columns of numbers as compressed base64, which unpack.js turns into typed arrays again.
+#
+# A column of equal numbers is {n, all}. Others are {n, bytes, z}: `bytes` planes, one for each byte of the numbers, the lowest first.
+# Planes
+# compress better than whole numbers. With `delta` the numbers are differences to those before. 8 bytes are doubles.
+
+
+_WIDEST: Final = 1 << 32
+_EFFORT: Final = 4  # a third of the time of zlib's default, for files 3 % larger
+_PIECES: Final = 8
+_PIECE: Final = 1 << 12  # bytes
+
+
+def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
+    """Pack a column of nonnegative numbers; ascending: no number is less than the one before it."""
+    rows = len(values)
+    if not rows or (values == values[0]).all():
+        return {"n": rows, "all": values[0].item() if rows else 0}
+    if values.dtype.kind == "f" or int(values.max()) >= _WIDEST:
+        return {"n": rows, "bytes": 8, "z": _deflated(values.astype("<f8").tobytes())}
+    numbers = _differences(values) if ascending else values.astype("<u4")
+    width = max(1, (int(numbers.max()).bit_length() + 7) // 8)
+    column = {"n": rows, "bytes": width, "z": _deflated(numbers.view(np.uint8).reshape(rows, 4)[:, :width].T.tobytes())}
+    return {**column, "delta": 1} if ascending else column
+
+
+def _differences(values: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return the differences of numbers below 1 << 32 to those before, without columns of 64 bits."""
+    differences = np.empty(len(values), "<u4")
+    differences[0] = values[0]
+    np.subtract(values[1:], values[:-1], out=differences[1:], casting="unsafe")
+    return differences
+
+
+def _deflated(data: bytes) -> Base64:
+    packer = zlib.compressobj(_EFFORT, strategy=_strategy(data))
+    return Base64(base64.b64encode(packer.compress(data) + packer.flush()).decode("ascii"))
+
+
+def _strategy(data: bytes) -> int:
+    """Return how to compress bytes, by pieces of long ones: samples of many threads in turns have no repetitions worth a search."""
+    if len(data) < _PIECES * _PIECE * 2:
+        return zlib.Z_DEFAULT_STRATEGY
+    pieces = [data[begin : begin + _PIECE] for begin in range(0, len(data) - _PIECE, len(data) // _PIECES)]
+    sizes = {}
+    for strategy in (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY):  # of equal sizes the quicker one
+        packers = [zlib.compressobj(_EFFORT, strategy=strategy) for _ in pieces]
+        sizes[strategy] = sum(len(packer.compress(piece) + packer.flush()) for packer, piece in zip(packers, pieces, strict=True))
+    return min(sizes, key=lambda strategy: sizes[strategy])

@@ -11,18 +11,38 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from perfpy.abi.attr import is_sampled_each_time
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.report.report import margin, quality_notes
+from perfpy.analysis.sample_view import is_off_cpu
+from perfpy.analysis.verdict.evidence import VerdictSource
+from perfpy.errors import plural
+from perfpy.symbols.demangling.demangle import without_tier
+from perfpy.symbols.quality_notes import note
 from perfpy.untrusted.page import page_json
-from perfpy.views.page.profile_data import numbered_marks, profile_data
+from perfpy.unwind.truncated_stacks import note as cut_note
+from perfpy.views.page.code_data import code_data, file_data
+from perfpy.views.page.marks import MarkSource, make_marks, make_wait_lanes
+from perfpy.views.page.profile_data import StackSource, numbered_marks, page_stacks, profile_data
+from perfpy.views.verdict.profile import headline
+from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.analysis.stacks.stacks import Stacks
-    from perfpy.views.page.marks import Marks
-    from perfpy.views.page.page_sites import PageSites
-    from perfpy.views.page.wait_lanes import WaitLane
+    from perfpy.analysis.annotation import Annotation
+    from perfpy.analysis.report.report import Report
+    from perfpy.analysis.source_files import SourceShares
+    from perfpy.analysis.stacks import Stacks
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
+    from perfpy.views.page.marks import Marks, WaitLane
+    from perfpy.views.page.profile_data import PageSites
+    from perfpy.views.verdict.profile import HeadlineReports
+    from perfpy.views.verdict.sentence import Sentence
+
 
 _FOLDER: Final = Path(__file__).parent
 #: each may use the exports of those before it
@@ -146,3 +166,115 @@ def _scoped(name: str, text: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+# Lines on the accuracy of a page's profile: first the margins of error, then its limitations.
+
+
+_SHORT_WAITS: Final = (
+    "waits shorter than record's --off-cpu-thresh (usually 500 ms) were added up where they were alike: "
+    "the time line shows each sum as one wait that ends with the last of them"
+)
+
+
+#: keys of functions among the names of a sentence
+_FUNCTIONS: Final = ("function", "callee", "caller")
+
+
+class PageSource(VerdictSource, Protocol):
+    """The part of a recording that a page's texts need."""
+
+    @property
+    def title(self) -> str:
+        """The recorder's command line, or the path."""
+
+    @property
+    def environment(self) -> list[str]:
+        """Host, kernel, architecture and duration, as short phrases."""
+
+
+def page_text(recording: PageSource, report: Report, parts: Sequence[Stacks], reports: HeadlineReports) -> PageText:
+    """Return the texts of a recording's page. report: with all samples of the page; parts: its stacks; reports: of its headline."""
+    accuracy = verdict(report, parts[0].truncated if parts else ())
+    sentences = [(one.text, _evidence(one)) for one in headline(recording, reports)]
+    return PageText(recording.title, recording.environment, accuracy, sentences)
+
+
+def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
+    """Return the functions that a sentence names, as it shows them and as they are recorded, in the order in which it names them."""
+    names = [(function_text(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
+    return sorted((pair for pair in names if pair[0] in sentence.text), key=lambda pair: sentence.text.index(pair[0]))
+
+
+def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[str]:
+    """Return the lines. truncated: stack copies that were too short."""
+    doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(truncated)]
+    if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
+        doubts.append(_SHORT_WAITS)
+    counted = f"{report.samples:,} {plural(report.samples, 'sample')}, {f'{report.lost:,} lost' if report.lost else 'none lost'}"
+    return [f"{counted}: {_accuracy(report)}", *(doubt.strip() for doubt in doubts)]
+
+
+def _accuracy(report: Report) -> str:
+    """Return how close shares are to those of all events."""
+    events = [histogram.leader.event for histogram in report.histograms]
+    if any(event.has_waits for event in events):
+        return "waits are measured, time on the CPU is sampled"
+    if events and all(is_sampled_each_time(event.attr) for event in events):
+        return "not every event has its sample" if report.lost else "every event has its sample, shares are exact"
+    half, small = (f"{margin(share, report.samples):.2g}" for share in (50, 5))
+    return f"a share of 50 % is accurate to {half} points, a share of 5 % to {small}"
+
+
+# Pages of one recording, and of the changes between two.
+
+
+class PageParts(NamedTuple):
+    """The parts of a recording that a page shows.
+
+    Attributes:
+        stacks: of each event, with single samples.
+        annotation: the samples of all functions.
+        reports: of the headline.
+        files: the samples of source lines.
+        sites: the places in code of single samples; None without.
+    """
+
+    stacks: Sequence[Stacks]
+    annotation: Annotation
+    reports: HeadlineReports
+    files: Sequence[SourceShares]
+    sites: PageSites | None = None
+
+
+class RecordedProfile(StackSource, MarkSource, PageSource, Protocol):
+    """The part of a recording that its page needs."""
+
+    sample_filter: SampleFilter | None
+
+    @property
+    def path(self) -> str:
+        """The file."""
+
+
+def page_of(
+    recording: RecordedProfile, parts: PageParts, symbols: SymbolOptions | None, sample_filter: SampleFilter | None, *, code: bool = True
+) -> str:
+    """Return the page of a recording. code: with the code of functions."""
+    stacks, annotation, reports, files, sites = parts
+    marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
+    text = page_text(recording, annotation.report, stacks, reports)
+    functions = code_data(annotation, sites) if code else []
+    has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
+    lanes = make_wait_lanes(recording.data) if has_all else []
+    return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites, lanes=lanes)
+
+
+def changes_page(
+    before: RecordedProfile, after: RecordedProfile, stacks: Sequence[Sequence[Stacks]] | None, symbols: SymbolOptions | None
+) -> str:
+    """Return the page of the changes from one recording to another."""
+    both = (before, after)
+    first, second = stacks or [page_stacks(one, symbols) for one in both]
+    titles = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
+    return render(first, PageText(f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", titles), after=second)

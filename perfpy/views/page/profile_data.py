@@ -3,7 +3,7 @@
 All samples of all events end at nodes of one tree of stacks: a sample is a node, a time, a
 thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
-    names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.categories, WAITING, COMMAND
+    names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.functions, WAITING, COMMAND
     tree  name, depth: columns, in depth-first order
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
     lanes  kind, name, about, total, number, and rows: columns begin, length, in ticks (wait_lanes)
@@ -22,20 +22,19 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.waits import OFF_CPU_EVENT
-from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
-from perfpy.analysis.verdict.categories import COMMAND, KERNEL, OWN, UNKNOWN
-from perfpy.symbols.demangling.managed_names import without_tier
+from perfpy.abi.recorded_marks import OFF_CPU_EVENT
+from perfpy.analysis.aggregate.sums import sum_by
+from perfpy.analysis.sample_view import combine_columns
+from perfpy.analysis.stacks import Function, Stacks, StackTree
+from perfpy.analysis.verdict.functions import COMMAND, KERNEL, OWN, UNKNOWN
+from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable
-from perfpy.views.page.marks import mark_data, task_of
-from perfpy.views.page.packing import packed
-from perfpy.views.page.sample_rows import Levels, SampleRows, TasksAndCpus, distinct_of_blocks
-from perfpy.views.page.wait_lanes import wait_lane_data
+from perfpy.views.page.marks import mark_data, packed, task_of, wait_lane_data
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
@@ -43,12 +42,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.locations import Locations
+    from perfpy.analysis.source_files import FrameLines
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.views.page.marks import Marks
-    from perfpy.views.page.page_sites import PageSites
-    from perfpy.views.page.wait_lanes import WaitLane
+    from perfpy.views.page.marks import Marks, WaitLane
+
+    Int64 = NDArray[np.int64]
+
 
 _FINEST: Final = 1000  # ns
 _TICKS: Final = 1 << 22  # at most, in a recording
@@ -337,3 +339,209 @@ def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], mark
 
 def _sign(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
+
+
+# The samples of a page as columns, and levels of detail of very many of them.
+#
+# A page of few samples has all of them at once. Above a limit it has an overview, evenly chosen samples that stand for their neighbours;
+# sums over the whole recording, which are exact; and chunks with all samples, which the scripts read when a short range is in view.
+
+
+_CHUNK: Final = 1 << 17  # samples
+_MOST_SUMS: Final = 1_000_000
+_SPREAD: Final = 2654435761  # spreads consecutive numbers (Knuth's multiplicative hash)
+
+
+class SampleRows(NamedTuple):
+    """The samples of one event of one recording. All columns are of integers, as narrow as the recording's.
+
+    Attributes:
+        node, weight: of each.
+        samples: how many samples each stands for.
+        time: since the first, in ns or ticks; task, cpu: may be empty.
+        site: number in code, may be empty.
+    """
+
+    node: NDArray[Any]
+    weight: NDArray[Any]
+    samples: NDArray[Any]
+    time: NDArray[Any]
+    task: NDArray[Any]
+    cpu: NDArray[Any]
+    site: NDArray[Any]
+
+    def take(self, rows: NDArray[np.int64] | slice) -> SampleRows:
+        """Select samples."""
+        return SampleRows(*(column[rows] if len(column) else column for column in self))
+
+    def in_ticks(self, tick: int) -> SampleRows:
+        """Return the samples in order of time, with times in ticks, which must be below 1 << 31."""
+        is_ordered = bool((self.time[1:] >= self.time[:-1]).all())
+        rows = self if is_ordered else self.take(np.argsort(self.time, kind="stable"))
+        ticks = np.empty(len(rows.time), np.int32)
+        np.floor_divide(rows.time, tick, out=ticks, casting="unsafe")
+        return rows._replace(time=ticks)
+
+    def choose_evenly(self, each: int) -> tuple[SampleRows, NDArray[np.int64]]:
+        """Return one of each `each` samples, with the weight of all of them, and its row.
+
+        Which one depends on a hash: samples of several CPUs come in turns, and every n-th could always be of the same CPU.
+        """
+        begins = np.arange(0, len(self.node), each)
+        sizes = np.minimum(each, len(self.node) - begins)
+        spread = (np.arange(len(begins), dtype=np.uint64) * np.uint64(_SPREAD) & np.uint64(0xFFFFFFFF)) >> np.uint64(8)
+        chosen = begins + (spread % sizes.astype(np.uint64)).astype(np.int64)
+        weight, samples = (np.add.reduceat(column, begins, dtype=np.int64) for column in (self.weight, self.samples))
+        return self.take(chosen)._replace(weight=weight, samples=samples), chosen
+
+    def choose_longest(self, count: int) -> tuple[SampleRows, NDArray[np.int64]]:
+        """Return the samples with most weight, and their rows: sums of neighbours would be waits that did not happen."""
+        chosen = np.sort(np.argpartition(self.weight, -count)[-count:]) if count < len(self.node) else np.arange(len(self.node))
+        return self.take(chosen), chosen
+
+    def without_times(self) -> SampleRows | None:
+        """Return the samples without times, equal ones added up; None if too many differ."""
+        keys = [column for column in (self.task, self.cpu, self.node, self.site) if len(column)]
+        table, blocks, first = IdTable(), [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for begin in range(0, len(self.node), _BLOCK):
+            ids, new = table.ids_and_new(combine_columns([column[begin : begin + _BLOCK] for column in keys]))
+            blocks.append(ids)
+            first.append(new + begin)
+            if len(table) > _MOST_SUMS:
+                return None
+        number = np.concatenate(blocks)
+        weight, samples = (sum_by(number, column, len(table)) for column in (self.weight, self.samples))
+        return self.take(np.concatenate(first))._replace(weight=weight, samples=samples, time=self.time[:0])
+
+
+class Levels(NamedTuple):
+    """Levels of detail of many samples.
+
+    Attributes:
+        overview: samples of the whole recording that stand for all.
+        totals: all samples without times; None if too many differ.
+        chunks: all samples, some at a time.
+        bounds: the first row in the overview of each chunk, and the number of rows.
+    """
+
+    overview: SampleRows
+    totals: SampleRows | None
+    chunks: list[SampleRows]
+    bounds: list[int]
+
+    @classmethod
+    def of(cls, rows: SampleRows, each: int, *, are_waits: bool) -> Levels:
+        """Return the levels of samples in order of time; the overview has one of each `each`, of waits the longest."""
+        size = each * max(1, _CHUNK // each)
+        overview, chosen = rows.choose_longest(max(1, len(rows.node) // each)) if are_waits else rows.choose_evenly(each)
+        begins = np.arange(0, len(rows.node), size)
+        chunks = [rows.take(slice(begin, begin + size)) for begin in begins.tolist()]
+        return cls(overview, rows.without_times(), chunks, [*np.searchsorted(chosen, begins).tolist(), len(chosen)])
+
+
+def distinct_of_blocks(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct values in ascending order, without a sorted copy of all of them."""
+    blocks = [distinct(values[begin : begin + _BLOCK]) for begin in range(0, len(values), _BLOCK)]
+    return distinct(np.concatenate([values[:0], *blocks]))
+
+
+def _positions(known: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the position of each value among the known ones."""
+    positions = np.empty(len(values), np.int32)
+    for begin in range(0, len(values), _BLOCK):
+        positions[begin : begin + _BLOCK] = np.searchsorted(known, values[begin : begin + _BLOCK])
+    return positions
+
+
+class TasksAndCpus(NamedTuple):
+    """All tasks and CPUs of a page, sorted: samples have their numbers."""
+
+    tasks: NDArray[np.int64]
+    cpus: NDArray[np.int64]
+
+    def packed(self, rows: SampleRows) -> dict[str, Any]:
+        """Return the columns of some samples."""
+        columns = {"node": packed(rows.node), "weight": packed(rows.weight), "count": packed(rows.samples)}
+        if len(rows.task):
+            columns["thread"] = packed(_positions(self.tasks, rows.task))
+            columns["cpu"] = packed(_positions(self.cpus, rows.cpu))
+        if len(rows.site):
+            columns["site"] = packed(rows.site)
+        if len(rows.time):
+            columns["time"] = packed(rows.time, ascending=True)
+        return columns
+
+    def packed_levels(self, levels: Levels) -> dict[str, Any]:
+        """Return the columns of the overview and the sums, and for each chunk its rows in the overview and its ticks."""
+        rows = zip(levels.bounds, levels.bounds[1:], strict=False)
+        chunks = [[*of_overview, int(chunk.time[0]), int(chunk.time[-1])] for of_overview, chunk in zip(rows, levels.chunks, strict=True)]
+        totals = {"sums": self.packed(levels.totals)} if levels.totals is not None else {}
+        return {**self.packed(levels.overview), **totals, "chunks": chunks}
+
+
+# The places in code that a page's samples were taken at, numbered, so that the page can add up those of a range of time by line.
+#
+# A site is a sampled frame together with the frame that its source line counts for: these differ in runtimes, which work for
+# functions that they name. Only sites of shown code get a number.
+
+
+_HALF = 32
+_LOW = (1 << _HALF) - 1
+
+
+class PageSites:
+    """The sites of folded samples.
+
+    Attributes:
+        frame, line_frame: of each site: where the sample was taken, and what its source line counts for.
+        site_of_row: the site of each row of folded samples.
+    """
+
+    def __init__(self, frame: Int64, line_frame: Int64, locations: Locations, lines: FrameLines) -> None:
+        """Collect the sites of rows. lines: of the frames for lines."""
+        sites, site_of_row = np.unique(frame << _HALF | line_frame, return_inverse=True)
+        self.site_of_row: Int64 = site_of_row.ravel()
+        self.frame, self.line_frame = sites >> _HALF, sites & _LOW
+        self._number = np.zeros(len(sites), np.int64)
+        self._lines = lines
+        self._symbol = locations.symbol[self.frame].astype(np.int64)
+        start = locations.symbol_bounds(self._symbol)[0]
+        self._offset = (locations.address[self.frame] - start).astype(np.int64)
+
+    @property
+    def count(self) -> int:
+        """The number of sites with a number."""
+        return int(self._number.max(initial=0))
+
+    def _numbers(self, sites: Int64) -> list[int]:
+        """Return the numbers of sites, from 1 on; new ones get the next."""
+        new = sites[self._number[sites] == 0]
+        self._number[new] = self.count + 1 + np.arange(len(new))
+        numbers: list[int] = self._number[sites].tolist()
+        return numbers
+
+    def in_function(self, symbol: int, bounds: Int64) -> list[tuple[int, int]]:
+        """Return the instruction and the number of each site in a function. bounds: offsets of its instructions, and its size."""
+        sites = np.flatnonzero(self._symbol == symbol)
+        instruction = np.searchsorted(bounds, self._offset[sites], "right") - 1
+        inside = (instruction >= 0) & (instruction < len(bounds) - 1)
+        return list(zip(instruction[inside].tolist(), self._numbers(sites[inside]), strict=True))
+
+    def in_file(self, path: str, shown: set[int]) -> list[tuple[int, int, int]]:
+        """Return line, number and whether the line is the site's own, for each site in some lines of a file."""
+        frame, line, own = self._lines.of_file(path)
+        begin, end = (np.searchsorted(frame, self.line_frame, side) for side in ("left", "right"))
+        spots: dict[tuple[int, int], int] = {}
+        for site in np.flatnonzero(end > begin).tolist():
+            for row in range(int(begin[site]), int(end[site])):
+                if int(line[row]) in shown:
+                    key = int(line[row]), site
+                    spots[key] = max(spots.get(key, 0), int(own[row]))
+        numbers = self._numbers(np.unique(np.array([site for _, site in spots], np.int64)))
+        number_of = dict(zip(sorted({site for _, site in spots}), numbers, strict=True))
+        return [(line, number_of[site], own) for (line, site), own in spots.items()]
+
+    def of_rows(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the number of each row's site, 0 for none."""
+        numbers: NDArray[np.int32] = self._number.astype(np.int32)[self.site_of_row][rows]
+        return numbers

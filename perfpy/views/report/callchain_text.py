@@ -15,9 +15,9 @@ from perfpy.views.report.share_colour import colour_share
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perfpy.analysis.call_trees.call_tree import CallNode
-    from perfpy.analysis.entries.options import CallGraph
-    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.call_trees import CallNode
+    from perfpy.analysis.report.options import CallGraph
+    from perfpy.analysis.report.tables import Histogram
 
 _MARGIN = " " * 12
 _BAR = "|          "

@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from perfpy.analysis.report.values import head_values, row_values
+from perfpy.analysis.report.report import head_values, row_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,19 +6,34 @@ the columns' widths, a line for each row, and its call tree below.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, Protocol
 
-from perfpy.views.report.column_text import KeyColumnText, MetricColumnText, TextOptions
-from perfpy.views.report.table_text import GAP, HistogramText, chain_writer
-from perfpy.views.report.tips import tip
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.abi.records import Read
+from perfpy.abi.startup import NamedTuple
+from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.locations import SourceTexts
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time
+from perfpy.analysis.sort_key import ColumnCell, OutputField, SortKey, Unit, byte_width
+from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from perfpy.abi.attr import Reading
+    from perfpy.analysis.report.branch_blocks import Block, BlockTable
+    from perfpy.analysis.report.call_trees import Int64
     from perfpy.analysis.report.hierarchy import Hierarchy
-    from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
-    from perfpy.views.report.column_text import TextOptions
+    from perfpy.analysis.report.tables import Histogram
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.recorded import Recorded
+    from perfpy.views.report.callchain_text import ChainWriter
+
 
 HEADER_HINT = "# To display the perf.data header info, please use --header/--header-only options.\n#"
 
@@ -141,3 +156,445 @@ class HierarchyText:
         indent = 0 if self._options.separator else (len(self._levels) + depth) * _INDENT
         width = sum(column.width for column in self._numbers) + len(GAP) * (len(self._numbers) - 1) + 4
         return " " * (indent + width) + f"no entry >= {self._options.percent_limit:.2f}%"
+
+
+# One table of a report as perf 6.12's text: heading, rows, and call trees below them.
+
+
+GAP = "  "
+_ROWS_AT_ONCE = 4096
+
+
+class Column(Protocol):
+    """A column of a heading."""
+
+    width: int
+
+    def header(self) -> str:
+        """Return the column's name, padded to its width."""
+
+
+def heading(columns: Sequence[Column], separator: str | None) -> Iterator[str]:
+    """Yield the lines above a table: names, and dots that show the widths."""
+    yield "# " + (separator or GAP).join(column.header() for column in columns)
+    if separator is None:
+        yield "# " + GAP.join("." * column.width for column in columns)
+        yield "#"
+
+
+def row_line(cells: Sequence[str], widths: Sequence[int], separator: str | None) -> str:
+    """Return a row of a table, its cells padded to the columns' widths."""
+    filled = map(_pad, cells, widths)
+    return separator.join(filled) if separator else GAP + GAP.join(filled)
+
+
+def _pad(cell: str, width: int) -> str:
+    return cell.ljust(width) if cell.isascii() else cell + " " * (width - byte_width(cell))
+
+
+def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | None:
+    """Return the writer of call trees; None without call trees."""
+    trees, graph = histogram.trees, histogram.options.chains.call_graph
+    if trees is None or graph is None:
+        return None
+    from perfpy.views.report.callchain_text import ChainWriter  # most reports are flat
+
+    columns = histogram.options.columns
+    named_already = columns.fields is None and (columns.sort or "").startswith("sym")
+    return ChainWriter(graph, trees.frame_name, separator=options.separator or ";", skip_first=named_already, colour=options.colour)
+
+
+class HistogramText:
+    """One table as text."""
+
+    def __init__(self, histogram: Histogram, options: TextOptions) -> None:
+        self._histogram = histogram
+        self._options = options
+        event = histogram.leader.event.index
+        fields = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) or entry.event in (None, event)]
+        entries = [entry for entry in fields if entry.name not in histogram.layout.hidden]
+        self._last = histogram.layout.fields[-1]
+        visible = histogram.visible_entries()
+        wide = KeyWidths(histogram, visible[: options.most_rows] if options.most_rows else visible, options)
+        self.columns = [
+            MetricColumnText(entry, histogram, options, self._user_width(entry))
+            if isinstance(entry, OutputField)
+            else KeyColumnText(entry, histogram, options, self._user_width(entry) or wide.of(entry))
+            for entry in entries
+        ]
+
+    def _user_width(self, entry: SortKey | OutputField) -> int:
+        index = self._histogram.layout.fields.index(entry)
+        return self._options.widths[index] if index < len(self._options.widths) else 0
+
+    def lines(self) -> Iterator[str]:
+        """Yield header, rows and call trees."""
+        if not self._options.quiet:
+            yield from heading(self.columns, self._options.separator)
+        writer = chain_writer(self._histogram, self._options)
+        histogram, trees = self._histogram, self._histogram.trees
+        measure = "children" if "children" in histogram.entries.measures else "period"
+        visible = histogram.visible_entries()
+        visible = visible[histogram.percents(measure, visible) >= self._options.percent_limit]
+        if self._options.most_rows:
+            visible = visible[: self._options.most_rows]
+        for first in range(0, len(visible), _ROWS_AT_ONCE):
+            entries = visible[first : first + _ROWS_AT_ONCE]
+            rows = self._rows(entries)
+            if writer is None or trees is None:
+                yield from rows
+                continue
+            printed = 0
+            for index in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
+                yield from rows[printed : index + 1]
+                printed, entry = index + 1, int(entries[index])
+                yield from writer.lines_of(histogram, entry)
+            yield from rows[printed:]
+
+    def _rows(self, entries: Int64) -> list[str]:
+        filled = [
+            _pad_column(
+                column.cells(entries), 0 if column.entry is self._last else column.width, numbers=isinstance(column, MetricColumnText)
+            )
+            for column in self.columns
+        ]
+        separator = self._options.separator
+        if separator:
+            return list(map(separator.join, zip(*filled, strict=True)))
+        rows = list(map(GAP.join, zip(repeat(""), *filled, strict=False)))
+        most = self._options.most_columns
+        return [row[:most] for row in rows] if most else rows
+
+
+def _pad_column(cells: list[str], width: int, *, numbers: bool) -> list[str]:
+    """Pad the cells of a column unless they are wide enough; escape sequences of colours count like in perf."""
+    if min(map(len, cells), default=width) >= width:
+        return cells
+    return [cell.ljust(width) for cell in cells] if numbers else [_pad(cell, width) for cell in cells]
+
+
+# The columns of a report's tables as text: numbers with their units, and keys padded to their widths.
+#
+# Cells are perf 6.12's; function names may be shortened for screens.
+
+
+_LONGEST_HEADER: Final = 1023  # the size of perf's buffer in bytes
+#: keys whose texts are function names, possibly with a prefix like [.]
+_FUNCTIONS: Final = ("symbol", "symbol_from", "symbol_to", "parent")
+_INLINED: Final = " (inlined)"
+_LEVEL: Final = len("[.] ")
+
+
+class TextOptions(NamedTuple):
+    """Options of text output.
+
+    Attributes:
+        separator: perf's -t, None for aligned columns.
+        widths: -w.
+        quiet: only rows.
+        percent_limit: smaller rows are skipped.
+        times: the text of --time.
+        socket: of --socket-filter.
+        colour: the beginning of escape sequences, "" for none; in columns
+            only of aligned text, as in perf.
+        short_names: shorten function names for screens.
+        most_rows: the most rows of a table; 0 for all.
+        most_columns: rows are truncated to this width; 0 for no limit.
+    """
+
+    separator: str | None = None
+    widths: tuple[int, ...] = ()
+    quiet: bool = False
+    percent_limit: float = 0.0
+    times: str = ""
+    skip_empty: bool = True
+    memory_order: str = ""
+    socket: int = -1
+    colour: str = ""
+    short_names: bool = False
+    most_rows: int = 0
+    most_columns: int = 0
+
+
+_PERFS: Final = TextOptions()
+
+
+def key_texts(key: str, histogram: Histogram, entries: Int64, options: TextOptions) -> list[str]:
+    """Return the texts of a key in some entries' rows; function names are shortened if requested."""
+    texts = histogram.texts(key, entries)
+    return list(map(_short, texts)) if options.short_names and key in _FUNCTIONS else texts
+
+
+def _short(text: str) -> str:
+    """Shorten a function name after its level, like [.] for user code."""
+    from perfpy.views.readable import at_a_glance  # only screens need it
+
+    return text[:_LEVEL] + at_a_glance(text[_LEVEL:]) if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else at_a_glance(text)
+
+
+def metric_header(metric: OutputField, histogram: Histogram) -> str:
+    """Return the name of a column of numbers: "Self" beside shares with callers."""
+    columns = histogram.options.columns
+    if not columns.children or (columns.fields is not None and not columns.fields.startswith("+")):
+        return metric.header
+    return {"overhead": "Self", LATENCY: "Self Latency"}.get(metric.name, metric.header)
+
+
+class MetricColumnText:
+    """A column of numbers, one for each member of the event group."""
+
+    def __init__(self, metric: OutputField, histogram: Histogram, options: TextOptions, user_width: int) -> None:
+        self.entry = metric
+        self._histogram = histogram
+        self._name = metric_header(metric, histogram)
+        self._members = [
+            number for number, event in enumerate(histogram.events) if event.samples or not options.skip_empty or len(histogram.events) == 1
+        ]
+        own = user_width or max(metric.width, len(self._name) if metric.value == LATENCY else 0)
+        grouped = histogram.options.rows.group is not False
+        self.width = max(own, len(self._members) * metric.width if grouped else 0, len(self._name))
+        self._own = own
+        self._colour = "" if options.separator else options.colour
+        self._number_width = 1 if options.separator else own - (2 if metric.unit is Unit.PERCENT else 1)
+
+    def header(self) -> str:
+        """Return the column's name, padded to its width."""
+        return f"{self._name:>{self.width}}"
+
+    def cell(self, entry: int) -> str:
+        """Return the numbers of an entry."""
+        return self.cells(np.array([entry]))[0]
+
+    def cells(self, entries: Int64) -> list[str]:
+        """Return the numbers of each of some entries."""
+        if self.entry.value not in self._histogram.entries.measures:
+            return [f" {'N/A':>{self._own - 1}}"] * len(entries)  # for groups of any size
+        members = [self._numbers(entries, member) for member in self._members]
+        return members[0] if len(members) == 1 else list(map("".join, zip(*members, strict=True)))
+
+    def _numbers(self, entries: Int64, member: int) -> list[str]:
+        metric, histogram, width = self.entry, self._histogram, self._number_width
+        if metric.unit is Unit.PERCENT:
+            percents = histogram.percents(metric.value, entries, member).tolist()
+            cell_texts = {percent: f" {percent:{width}.2f}%" for percent in set(percents)}  # many entries have equal percentages
+            texts = [cell_texts[percent] for percent in percents]
+            return list(map(colour_share, percents, texts, repeat(self._colour))) if self._colour else texts
+        if metric.unit is Unit.NUMBER:
+            return [f" {value:{width}d}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
+        if metric.unit is Unit.SECONDS:
+            return [f" {text:>{width}}" for text in seconds(histogram, metric, entries, member)]
+        return [f" {histogram.mean(metric.value, entry, member):{width}.1f}" for entry in entries.tolist()]
+
+
+def seconds(histogram: Histogram, metric: OutputField, entries: Int64, member: int = 0) -> list[str]:
+    """Return sums of ns in seconds; N/A for events that count something else."""
+    if not is_time(histogram.events[member].event):
+        return ["N/A"] * len(entries)
+    return [f"{value / NANOSECONDS_A_SECOND:.6f}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
+
+
+class KeyColumnText:
+    """A column of texts."""
+
+    def __init__(self, key: SortKey, histogram: Histogram, options: TextOptions, width: int) -> None:
+        self.entry = key
+        self._histogram = histogram
+        self._options = options
+        self.width = width
+
+    def header(self) -> str:
+        """Return the column's name, padded to its width."""
+        if self.entry.cell is ColumnCell.RIGHT_CUT:
+            return _set(self.entry.header, ColumnCell.RIGHT_CUT, self.width)
+        return _padded_to(self.entry.header, min(self.width, _LONGEST_HEADER))
+
+    def cell(self, entry: int) -> str:
+        """Return the text of an entry, padded for the column."""
+        return self.cells(np.array([entry]))[0]
+
+    def cells(self, entries: Int64) -> list[str]:
+        """Return the texts of some entries, padded for the column."""
+        texts, separator = key_texts(self.entry.name, self._histogram, entries, self._options), self._options.separator
+        if separator:
+            texts = [text.replace(separator[0], ".") for text in texts]
+        values = self._histogram.keys[self.entry.name]
+        if values.column.unnamed is None:
+            cell_of = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
+            return [cell_of[text] for text in texts]
+        for index in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses are not shortened
+            texts[index] = _set_function(texts[index], self.entry.cell, self.width)
+        return texts
+
+
+def _set_function(text: str, cell: ColumnCell, width: int) -> str:
+    """Pad like `_set`, but keep " (inlined)"."""
+    if not text.endswith(_INLINED):
+        return _set(text, cell, width)
+    name = _truncate_bytes(text.removesuffix(_INLINED), width) + _INLINED
+    return name if cell is ColumnCell.CUT else name + " " * (width - byte_width(name))
+
+
+def _set(text: str, cell: ColumnCell, width: int) -> str:
+    if cell is ColumnCell.LOOSE:
+        return text
+    if cell is ColumnCell.CUT:
+        return _truncate_bytes(text, width)
+    if cell is ColumnCell.PADDED:
+        return text + " " * (width - byte_width(text))
+    if cell is ColumnCell.RIGHT_CUT:
+        truncated = _truncate_bytes(text, width)
+        return " " * (width - byte_width(truncated)) + truncated
+    if cell is ColumnCell.RIGHT:
+        return " " * (width - byte_width(text)) + text
+    if cell is ColumnCell.THREAD:
+        number, comm = text[:8], text[8:]
+        return number + _padded_to(comm, max(7, width) - 8)
+    return _padded_to(text, width)
+
+
+def _padded_to(text: str, width: int) -> str:
+    """Truncate and pad to a width in bytes."""
+    truncated = _truncate_bytes(text, max(width, 0))
+    return truncated + " " * (width - byte_width(truncated))
+
+
+def _truncate_bytes(text: str, width: int) -> str:
+    """Truncate to a number of bytes like C's precision, possibly within a character."""
+    return text[:width] if text.isascii() else text.encode(errors="surrogateescape")[:width].decode(errors="surrogateescape")
+
+
+class KeyWidths:
+    """The widths required by some entries of a table."""
+
+    def __init__(self, histogram: Histogram, entries: Int64 | list[int], options: TextOptions = _PERFS) -> None:
+        self._histogram = histogram
+        self._entries = entries
+        self._options = options
+
+    def of(self, key: SortKey) -> int:
+        """Return the greatest of the widths of header and texts, and the minimum."""
+        return max(len(key.header), key.least, self._requested_width(key))
+
+    def _requested_width(self, key: SortKey) -> int:
+        histogram = self._histogram
+        if key.by_comm is not None:
+            longest = max(map(byte_width, histogram.last_comms()), default=0)
+            return longest + key.by_comm if longest else 0
+        if key.late and histogram.leader.samples == 1:
+            return 0
+        if self._options.short_names and key.name in _FUNCTIONS:
+            return max(map(byte_width, key_texts(key.name, histogram, np.asarray(self._entries), self._options)), default=0)
+        values = histogram.keys[key.name]
+        return values.column.width_of(distinct(values.number[self._entries]))
+
+
+# A line of advice at the end of a report, another one each time.
+
+
+_TIPS: Final = (
+    "Tip: see where callers spend their time: perfpy report -g caller",
+    "Tip: a flame graph in one HTML file: perfpy report --flamegraph",
+    "Tip: hide small rows: perfpy report --percent-limit 1",
+    "Tip: one line per thread: perfpy report --sort pid,comm",
+    "Tip: what changed between two recordings: perfpy diff perf.data.old perf.data",
+    "Tip: samples as lines of text: perfpy script",
+    "Tip: the same report as data: perfpy report --json",
+    "Tip: record callchains with -g, and see who calls the hot functions",
+    "Tip: only one command of a system-wide recording: perfpy report --comms NAME",
+    "Tip: only a part of the time: perfpy report --time 10%-20%",
+)
+
+
+def tip() -> str:
+    """Return one of the tips."""
+    return _TIPS[time.monotonic_ns() % len(_TIPS)]  # importing random would take a millisecond
+
+
+# perf report --total-cycles, byte for byte: a line for each block of code between two branches.
+
+
+_COLUMNS: Final = (
+    ("Sampled Cycles%", 15), ("Sampled Cycles", 14), ("Avg Cycles%", 11), ("Avg Cycles", 10), ("[Program Block Range]", 70),
+    ("Shared Object", 20),
+)  # fmt: skip
+
+
+def block_lines(tables: Sequence[BlockTable], lost: int, symbolizer: Symbolizer) -> Iterator[str]:
+    """Yield all lines of the report, without line ends."""
+    yield from ("#", f"# Total Lost Samples: {lost}", "#")
+    sources = SourceTexts(symbolizer)
+    for table in tables:
+        if not table.branches:
+            continue
+        yield f"# Samples: {short_number(table.branches)} of event '{table.event.name}'"
+        yield f"# Event count (approx.): {table.branches}"
+        yield "#"
+        yield "# " + "  ".join(f"{name:>{width}}" for name, width in _COLUMNS)
+        yield "# " + "  ".join("." * width for _, width in _COLUMNS)
+        yield "#"
+        for block in table.blocks:
+            yield "  " + "  ".join(
+                f"{text:>{width}}" for text, (_, width) in zip(_cells(table, block, sources, symbolizer), _COLUMNS, strict=True)
+            )
+    yield from ("#", f"# ({tip()})", "#")
+
+
+def _cells(table: BlockTable, block: Block, sources: SourceTexts, symbolizer: Symbolizer) -> tuple[str, ...]:
+    return (
+        f"{100 * block.cycles / table.cycles:.2f}%",
+        _number(block.cycles),
+        f"{100 * block.mean / table.means:.2f}%",
+        _number(block.mean),
+        _range(block, sources),
+        symbolizer.dsos[symbolizer.symbols.dso(block.symbol)].short_name,
+    )
+
+
+def _range(block: Block, sources: SourceTexts) -> str:
+    lines = sources.lines(np.array([block.first, block.last]))
+    if any(line == "??:0" for line in lines):
+        return f"[{block.start:7x} -> {block.end:7x}]"
+    return f"[{lines[0]} -> {lines[1]}]"
+
+
+def _number(count: int) -> str:
+    if count >= 1_000_000:
+        return f"{count / 1_000_000:.1f}M"
+    return f"{count / 1000:.1f}K" if count >= 1000 else str(count)
+
+
+# `report -T`: the counts of each thread, for recordings made with `record -s`.
+#
+# The counts come from READ records; damaged ones are skipped. Lines are perf's.
+
+
+def thread_count_lines(recording: Recorded) -> Iterator[str]:
+    """Yield a table: a line for each thread, a column for each event."""
+    event_of = {number: event for event in recording.events for number in event.ids}
+    counts: dict[tuple[int, int], dict[int, int]] = {}
+    for side in recording.side_band():
+        record = side.record
+        if not isinstance(record, Read):
+            continue
+        of_thread = counts.setdefault((record.pid, record.tid), {})
+        for reading in _readings(record, recording):
+            event = event_of.get(reading.id or 0, recording.events[0])
+            of_thread[event.index] = of_thread.get(event.index, 0) + reading.value
+    indexes = list(dict.fromkeys(index for of_thread in counts.values() for index in of_thread))
+    names = {index: recording.events[index].name for index in indexes}
+    pid_width = max([3, *(len(str(pid)) for pid, _ in counts)])
+    tid_width = max([3, *(len(str(tid)) for _, tid in counts)])
+    widths = {index: max([len(names[index]), *(len(str(of_thread.get(index, 0))) for of_thread in counts.values())]) for index in indexes}
+    yield f"# {'PID':>{pid_width}}  {'TID':>{tid_width}}" + "".join(f"  {names[index]:>{widths[index]}}" for index in indexes)
+    for (pid, tid), of_thread in counts.items():
+        numbers = "".join(f"  {of_thread.get(index, 0):>{widths[index]}}" for index in indexes)
+        yield f"  {pid:>{pid_width}}  {tid:>{tid_width}}{numbers}"
+
+
+def _readings(record: Read, recording: Recorded) -> list[Reading]:
+    from perfpy.abi.attr import decode_read
+
+    try:
+        return decode_read(record.values, recording.events[0].attr.read_format, recording.data.endian)
+    except (ValueError, IndexError):
+        return []

@@ -10,27 +10,27 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
-from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.abi.recorded_marks import OFF_CPU_EVENT
+from perfpy.analysis.sample_view import TaskStates, combine_columns, row_fingerprints
+from perfpy.symbols.interning import IdTable
 from perfpy.untrusted.text import one_line, one_line_bytes
-from perfpy.views.script.code.branch_counters import is_counted
-from perfpy.views.script.code.instruction_text import OF_BRANCHES, OF_SAMPLE, InstructionTexts
+from perfpy.views.script import field_text
+from perfpy.views.script.code import OF_BRANCHES, OF_SAMPLE, InstructionTexts, is_counted
+from perfpy.views.script.field_text import FrameStyle, chain_texts, frames_of, outermost_first, time_piece, truncate_chains
 from perfpy.views.script.fields import has_callchain
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
-from perfpy.views.script.texts import field_text
-from perfpy.views.script.texts.addresses import frames_of
-from perfpy.views.script.texts.frame_text import FrameStyle, chain_texts, outermost_first, truncate_chains
-from perfpy.views.script.texts.time_text import time_piece
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.views.script.code.branch_text import BranchTexts
-    from perfpy.views.script.code.source_code import SourceCode
-    from perfpy.views.script.line_context import LineContext
-    from perfpy.views.script.texts.known_chains import KnownChains
+    from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.views.script.code import BranchTexts, LineContext, SourceCode
     from perfpy.views.tracepoints.event_text import TraceSource
+
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
 #: columns that a field needs in addition to those with its name
@@ -98,13 +98,12 @@ class EventLines:
 
     @cached_property
     def _branches(self) -> BranchTexts:
-        from perfpy.views.script.code.branch_text import BranchTexts
+        from perfpy.views.script.code import BranchTexts
 
         return BranchTexts(self._event, self._context, self._fields)
 
     @cached_property
     def _known_chains(self) -> KnownChains:
-        from perfpy.views.script.texts.known_chains import KnownChains
 
         return KnownChains(self._context.timeline)
 
@@ -227,7 +226,7 @@ class EventLines:
         if not (self._with_chain and "callchain" in columns):
             ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
-        from perfpy.analysis.callchains.lbr_callchains import callchains_of_event, has_callstacks
+        from perfpy.analysis.callchains import callchains_of_event, has_callstacks
 
         chains: Ragged = columns["callchain"]
         if has_callstacks(self._event.attr) and "branch_stack" in columns:
@@ -242,7 +241,7 @@ class EventLines:
 
     def _chain_lines(self, columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64]) -> list[bytes]:
         """Return the lines of each callchain."""
-        from perfpy.analysis.samples.callchains import whole_chains_of
+        from perfpy.analysis.callchains import whole_chains_of
 
         symbolizer = self._context.symbolizer
         frames, counts = whole_chains_of(columns, pid, key, symbolizer)
@@ -327,3 +326,37 @@ def _raw_bytes(columns: Columns) -> list[bytes]:
     data = raw.values.tobytes()
     bounds = raw.offsets.tolist()
     return [data[begin:end] for begin, end in itertools.pairwise(bounds)]
+
+
+# A cache of the lines of callchains, by callchain and address space.
+#
+# The cache lasts over batches, up to a size limit, because callchains repeat in long recordings.
+
+
+_MOST_BYTES: Final = 1 << 25
+
+
+class KnownChains:
+    """The cache."""
+
+    def __init__(self, timeline: TaskTimeline) -> None:
+        self._timeline = timeline
+        self._forget()
+
+    def _forget(self) -> None:
+        self._table, self._lines, self._size = IdTable(), list[bytes](), 0
+
+    def lines(
+        self, chains: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], make: Callable[[NDArray[Any]], list[bytes]]
+    ) -> list[bytes]:
+        """Return the lines of each sample's callchain; `make` formats those of the samples with the given rows."""
+        space = TaskStates(self._timeline, pid, pid, key).space()
+        ids, new = self._table.ids_and_new(combine_columns([space, row_fingerprints(chains)]))
+        if len(new):
+            new_lines = make(new)
+            self._lines += new_lines
+            self._size += sum(map(len, new_lines))
+        lines = list(map(self._lines.__getitem__, ids.tolist()))
+        if self._size > _MOST_BYTES:
+            self._forget()
+        return lines

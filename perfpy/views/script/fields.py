@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Final
 
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.events import FileEvent
 
 FIELDS: Final = (
     "comm", "tid", "pid", "time", "cpu", "event", "trace", "ip", "sym", "dso", "dsoff", "addr", "symoff", "srcline", "period", "iregs",

@@ -6,29 +6,41 @@ Lines are written to a binary stream, a batch at a time.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
-from perfpy.abi.startup import dataclass
+from perfpy.abi import records
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.records import SampleId
+from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.perfdata.records.batches import Batch
+from perfpy.symbols.task_states import TaskNames
+from perfpy.untrusted.text import one_line
+from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import EventLines, columns_of
-from perfpy.views.script.fields import OutputFields, kind_of
+from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text, time_text
+from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.script.pieces import Flat
-from perfpy.views.script.side_line import SideLine, whole
-from perfpy.views.script.texts import field_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.analysis.samples.sample_view import SampleView
-    from perfpy.perfdata.container.events import FileEvent
-    from perfpy.views.script.line_context import LineContext
-    from perfpy.views.script.texts.time_text import RelativeTimes
+    from perfpy.abi import perf_records
+    from perfpy.abi.perf_records import AuxtraceError
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.sample_view import SampleView
+    from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.views.record_text import KernelNamer
+    from perfpy.views.script.code import LineContext
+    from perfpy.views.script.field_text import RelativeTimes
     from perfpy.views.tracepoints.event_text import TraceSource
+
+    _Counted = tuple[FileEvent, int, int, tuple[int, int, int]]
+
 
 _ROWS: Final = 1 << 14  # samples formatted together; limits the texts of a batch to a few MB
 _TEXTS: Final = 1 << 12  # texts joined together; they are still in the CPU's caches
@@ -117,7 +129,7 @@ class ScriptLines:
 
     def _view(self, batch: Batch) -> SampleView:
         """Return a batch as filters see it."""
-        from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView  # most listings have no filter
+        from perfpy.analysis.sample_view import DeliveryOrder, SampleView  # most listings have no filter
 
         attrs = [event.attr for event in self.events]
         delivery = DeliveryOrder(batch.key, batch.key, batch.offset)
@@ -291,3 +303,258 @@ class DumpLines:
         else:
             self._records.append((record, text or b""))
         return True
+
+
+# Side-band records as lines among the samples: `perf script --show-task-events` and related options.
+#
+# A line begins like that of a sample of the event that the record belongs to.
+
+
+#: the record types of each --show option
+SHOWN: Final = {
+    "task": (RecordType.COMM, RecordType.FORK, RecordType.EXIT),
+    "mmap": (RecordType.MMAP, RecordType.MMAP2),
+    "switch": (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE),
+    "namespace": (RecordType.NAMESPACES,),
+    "cgroup": (RecordType.CGROUP,),
+    "lost": (RecordType.LOST,),
+    "bpf": (RecordType.KSYMBOL, RecordType.BPF_EVENT),
+    "text-poke": (RecordType.KSYMBOL, RecordType.TEXT_POKE),
+    "round": (RecordType.FINISHED_ROUND,),
+}
+_ROUND_LINE: Final = b"PERF_RECORD_FINISHED_ROUND\n"
+_ERROR_NAMES: Final = {1: "instruction trace"}  # by type
+_NEVER: Final = 0xFFFFFFFFFFFFFFFF
+_WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
+#: records that name their task; others belong to the task in their sample_id
+_OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, records.Mmap2, records.Namespaces)
+
+
+class _Who(NamedTuple):
+    pid: int
+    tid: int
+    cpu: int
+    time: int
+
+
+class SideBandLines:
+    """The formatter of side-band records."""
+
+    def __init__(
+        self,
+        events: Sequence[FileEvent],
+        fields: OutputFields,
+        types: frozenset[int],
+        *,
+        use_callchain: bool,
+        clock: Callable[[int], bytes],
+        name_kernel: KernelNamer | None = None,
+        cpus: Collection[int] | None = None,
+        endian: str = "<",
+        latency: bool = False,
+    ) -> None:
+        """Set what to show.
+
+        Args:
+            types: record types
+            clock: the time of day of a time stamp
+            cpus: CPUs whose records are shown (None: all)
+            endian: of the file
+            latency: use the short form of -L
+        """
+        self._events = events
+        self._fields = fields
+        self._types = types
+        self._use_callchain = use_callchain
+        self._name_kernel = name_kernel
+        self._clock = clock
+        self._cpus = cpus
+        self._latency = latency
+        self._is_foreign = endian != NATIVE_ENDIAN
+        self._event_of = {ident: event for event in events for ident in event.ids}
+
+    def lines(self, side_band: Iterable[SideRecord]) -> Iterator[SideLine]:
+        """Yield the lines, in order of delivery."""
+        from perfpy.abi.perf_records import AuxtraceError, FinishedRound
+
+        names = TaskNames()
+        rounds = StatRounds(self._events)
+        for side in side_band:
+            record = side.record
+            counts = rounds.lines(record)
+            if counts:
+                yield SideLine(side.key, side.offset, RecordType.STAT_ROUND, 0, b"", counts.encode("utf-8", "surrogateescape"), False)
+            if isinstance(record, AuxtraceError):
+                text = _trace_error(record).encode("utf-8", "surrogateescape")
+                yield SideLine(side.key, side.offset, RecordType.AUXTRACE_ERROR, 0, b"", text, False)
+            if isinstance(record, FinishedRound):
+                yield SideLine(side.key, side.offset, RecordType.FINISHED_ROUND, 0, b"", _ROUND_LINE, False)
+                continue
+            is_exit = isinstance(record, records.Exit)
+            if not is_exit:
+                names.apply(record)
+            if self._is_shown(record):
+                line = self._line(side, names)
+                if line is not None:
+                    yield line
+            if is_exit:
+                names.apply(record)
+
+    def _is_shown(self, record: Any) -> bool:
+        return type(record).__module__ == records.__name__ and records.type_of(record) in self._types
+
+    def _line(self, side: SideRecord, names: TaskNames) -> SideLine | None:
+        from perfpy.views.record_text import as_perf_reads, record_text, signed_number
+
+        record = as_perf_reads(side.record) if self._is_foreign else side.record
+        kind = records.type_of(record)
+        event = self._event(record)
+        who = _who(record, event)
+        if self._cpus is not None and who.cpu != -1 and who.cpu not in self._cpus:
+            return None
+        text = record_text(record, self._name_kernel).encode("utf-8", "surrogateescape")
+        if event is None and self._events:
+            return SideLine(side.key, side.offset, kind, who.time, b"", text, False)
+        fields = _WITHOUT_EVENTS if event is None else self._fields.sets[kind_of(event)].fields
+        tid = signed_number(record.tid) if isinstance(record, _OWN_TASK) else who.tid
+        narrow = event is not None and "ip" in fields and has_callchain(event) and self._use_callchain
+        form = comm_form(narrow=narrow, latency=self._latency)
+        start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, form)
+        if "cpu" in fields:
+            start += cpu_form(latency=self._latency) % who.cpu
+        if "misc" in fields:
+            start += misc_text(record.misc, kind)
+        if "tod" in fields:
+            start += self._clock(who.time)
+        return SideLine(side.key, side.offset, kind, who.time, start, text, "time" in fields)
+
+    def _event(self, record: Any) -> FileEvent | None:
+        """Return the event that a record belongs to; None for an unknown id."""
+        first = self._events[0] if self._events else None
+        sample_id = record.sample_id
+        if first is None or len(self._events) == 1 or sample_id is None:
+            return first
+        ident = sample_id.identifier if sample_id.identifier is not None else sample_id.id
+        if not ident:
+            return first
+        return self._event_of.get(ident) or (None if first.attr.sample_id_all else first)
+
+
+def _who(record: Any, event: FileEvent | None) -> _Who:
+    """Return task, cpu and time of a record: from its sample_id, otherwise from the record."""
+    from perfpy.views.record_text import signed_number
+
+    if event is None or not event.attr.sample_id_all:
+        time = record.time if isinstance(record, (records.Fork, records.Exit)) else 0
+        if isinstance(record, _OWN_TASK):
+            return _Who(signed_number(record.pid), signed_number(record.tid), 0, time)
+        return _Who(-1, -1, 0, time)
+    sample_id = record.sample_id or SampleId()
+    return _Who(
+        -1 if sample_id.pid is None else signed_number(sample_id.pid),
+        -1 if sample_id.tid is None else signed_number(sample_id.tid),
+        -1 if sample_id.cpu is None else signed_number(sample_id.cpu),
+        _NEVER if sample_id.time is None else sample_id.time,
+    )
+
+
+def _trace_error(record: AuxtraceError) -> str:
+    """Return the text of a hardware trace error that perf inject recorded."""
+    from perfpy.views.record_text import alternate, signed_number
+
+    time = f"{record.time // 10**9}.{record.time % 10**9:09d}" if record.fmt and record.time else "0"
+    guest = f" machine_pid {record.machine_pid} vcpu {record.vcpu}" if record.fmt >= 2 and record.machine_pid else ""
+    task = f"cpu {signed_number(record.cpu)} pid {signed_number(record.pid)} tid {signed_number(record.tid)}"
+    name = _ERROR_NAMES.get(record.type, "unknown AUX")
+    return f" {name} error type {record.type} time {time}{guest} {task} ip {alternate(record.ip)} code {record.code}: {record.msg}\n"
+
+
+# The line of a side-band record, before it is placed among the lines of samples.
+
+
+class SideLine(NamedTuple):
+    """A line before the samples that are delivered after it.
+
+    Attributes:
+        key, offset, kind: of the record; kind is its type
+        time: its time stamp, for relative times
+        start, rest: its text before and after the time field
+    """
+
+    key: int
+    offset: int
+    kind: int
+    time: int
+    start: bytes
+    rest: bytes
+    has_time: bool
+
+
+def whole(line: SideLine, shown_time: int, *, ns: bool) -> bytes:
+    """Return the line with its time field, if it has one."""
+    return line.start + (time_text(shown_time, ns=ns) if line.has_time else b"") + line.rest
+
+
+# The counts of `perf stat record` as `perf script` prints them: the counts of every round.
+
+
+_HEAD = f"{'CPU':>3} {'THREAD':>8} {'VAL':>15} {'ENA':>15} {'RUN':>15} {'TIME':>15} EVENT\n"
+
+
+class StatRounds:
+    """The counts of a file, from its THREAD_MAP, CPU_MAP, STAT and STAT_ROUND records in order of delivery."""
+
+    def __init__(self, events: Sequence[FileEvent]) -> None:
+        self._events = events
+        self._event_of = {ident: event.index for event in events for ident in event.ids}
+        self._threads: tuple[int, ...] = ()
+        self._cpus: tuple[int, ...] = ()
+        self._counts: dict[tuple[int, int, int], perf_records.Stat] = {}  # by event, cpu, index of the thread
+        self._before: dict[tuple[int, int, int], perf_records.Stat] = {}  # those of the previous round
+        self._is_first = True
+
+    def lines(self, record: Any) -> str:
+        """Return the lines of a record: those of a STAT_ROUND, none for others."""
+        from perfpy.abi import perf_records
+
+        counts = self.counts(record)
+        return "".join(self._round(counts, record.time)) if isinstance(record, perf_records.StatRound) else ""
+
+    def counts(self, record: Any) -> list[_Counted]:
+        """Return the counts of a STAT_ROUND: each event's value, time enabled and time running by CPU and thread."""
+        from perfpy.abi import perf_records
+        from perfpy.views.record_text import signed_number
+
+        if isinstance(record, perf_records.ThreadMap):
+            self._threads = tuple(signed_number(pid & 0xFFFFFFFF) for pid, _ in record.threads)
+        elif isinstance(record, perf_records.CpuMap):
+            self._cpus = record.cpus
+        elif isinstance(record, perf_records.Stat) and record.id in self._event_of:
+            self._counts[self._event_of[record.id], signed_number(record.cpu), record.thread] = record
+        elif isinstance(record, perf_records.StatRound):
+            counts = list(self._of_round())
+            self._before = dict(self._counts)
+            return counts
+        return []
+
+    def _round(self, counts: list[_Counted], time: int) -> Iterator[str]:
+        if self._is_first:
+            self._is_first = False
+            yield _HEAD
+        for event, cpu, thread, (value, enabled, running) in counts:
+            yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {one_line(event.name)}\n"
+
+    def _of_round(self) -> Iterator[_Counted]:
+        for event in self._events:
+            for number, thread in enumerate(self._threads):
+                for index, cpu in enumerate(event.cpus or self._cpus):
+                    # counts are keyed by CPU, or by its index if the CPU does not count
+                    since = self._since((event.index, cpu, number)) or self._since((event.index, index, number))
+                    yield event, cpu, thread, since or (0, 0, 0)
+
+    def _since(self, key: tuple[int, int, int]) -> tuple[int, int, int] | None:
+        """Return a counter's increase since the previous round; counts in the file are totals."""
+        counts, before = self._counts.get(key), self._before.get(key)
+        if counts is None or before is None:
+            return counts and (counts.value, counts.enabled, counts.running)
+        return counts.value - before.value, counts.enabled - before.enabled, counts.running - before.running

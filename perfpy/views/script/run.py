@@ -6,35 +6,40 @@ The text goes to a binary stream, or with --per-event-dump to a file for each ev
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
 from perfpy.abi.startup import dataclass, field
-from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.perfdata.records.group_reads import carries_readings, split_readings
+from perfpy.analysis.filters import SampleFilter
+from perfpy.perfdata.records.batches import carries_readings, split_readings
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
 from perfpy.untrusted.destinations import FileDestination
 from perfpy.untrusted.result_files import whole_file
 from perfpy.untrusted.text import one_line
-from perfpy.views.script.divided import DividedListing
 from perfpy.views.script.fields import OutputFields, kind_of
+from perfpy.workers import STACKS_EACH, ForkedWorkers, OrderedWriters, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from perfpy.analysis.filters.event_switch import EventSwitch
-    from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.samples.source_texts import SourceTexts
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.filters import EventSwitch, TimeRanges
+    from perfpy.analysis.locations import SourceTexts
     from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.delivery import Span
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.symbolizer import FrameOrigins, Symbolizer
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.recorded import Recorded
-    from perfpy.views.script.code.source_code import SourceCode
-    from perfpy.views.script.line_context import LineContext
+    from perfpy.views.script.code import LineContext, SourceCode
     from perfpy.views.script.lines import DumpLines, ScriptLines
     from perfpy.views.tracepoints.event_text import TraceSource
+
 
 # fields that depend on earlier samples, or that other programs compute
 _NOT_DIVIDED: Final = frozenset(
@@ -51,7 +56,7 @@ class ScriptOptions:
 
     Attributes:
         fields: the -F options, before they are fitted to a recording
-        shown: kinds of side-band records (perfpy.views.script.side_band.SHOWN)
+        shown: kinds of side-band records (perfpy.views.script.lines.SHOWN)
         time: the text of --time
         switch_on, switch_off: event names
     """
@@ -79,7 +84,7 @@ class ScriptOptions:
 
 
 def _source_code(sources: SourceTexts) -> SourceCode:
-    from perfpy.views.script.code.source_code import SourceCode
+    from perfpy.views.script.code import SourceCode
 
     return SourceCode(sources)
 
@@ -176,7 +181,7 @@ class ScriptRun:
         return DumpLines(each, types), rounds
 
     def _shown_types(self) -> frozenset[int]:
-        from perfpy.views.script.side_band import SHOWN
+        from perfpy.views.script.lines import SHOWN
 
         return frozenset(int(kind) for name in self._options.side_band_types for kind in SHOWN[name])
 
@@ -214,13 +219,13 @@ class ScriptRun:
         return options.sample_filter._replace(times=self._times() if options.time else options.sample_filter.times, switch=self._switch())
 
     def _times(self) -> TimeRanges:
-        from perfpy.analysis.filters.time_ranges import ranges_of
+        from perfpy.analysis.filters import ranges_of
 
         return ranges_of(self._options.time, self._recording.times(), relative=self._options.reltime)
 
     def _lines(self, sample_filter: SampleFilter) -> ScriptLines:
+        from perfpy.views.script.field_text import RelativeTimes
         from perfpy.views.script.lines import ScriptLines
-        from perfpy.views.script.texts.time_text import RelativeTimes
 
         options = self._options
         relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
@@ -228,8 +233,7 @@ class ScriptRun:
         return ScriptLines(events, options.fields, self._context(), sample_filter, self._tracepoints(), relative)
 
     def _context(self) -> LineContext:
-        from perfpy.views.script.code.branch_counters import BranchCounters
-        from perfpy.views.script.line_context import LineContext
+        from perfpy.views.script.code import BranchCounters, LineContext
 
         recording, options = self._recording, self._options
         sources = self._sources()
@@ -259,7 +263,7 @@ class ScriptRun:
         """Return the formatter of source lines if a field needs it."""
         if not any({"srcline", "srccode"} & one.fields for one in self._options.fields.sets.values()):
             return None
-        from perfpy.analysis.samples.source_texts import SourceTexts
+        from perfpy.analysis.locations import SourceTexts
 
         return SourceTexts(self._symbolizer, full_paths=self._options.full_source_path, as_addr2line=True)
 
@@ -283,7 +287,7 @@ class ScriptRun:
         batches = split_readings(self._recording.batches(columns, unwound), events)
         if not any("metric" in one.fields for one in self._options.fields.sets.values()):
             return batches
-        from perfpy.views.script.texts.metric_text import with_metrics
+        from perfpy.views.script.field_text import with_metrics
 
         return with_metrics(batches, events)
 
@@ -292,7 +296,7 @@ class ScriptRun:
         data = self._recording.data
         if not self._use_callchain or "callchain" not in columns or not data.has(SampleType.STACK_USER):
             return None
-        from perfpy.analysis.callchains.user_callchains import user_callchains  # most recordings have no stack copies
+        from perfpy.analysis.callchains import user_callchains  # most recordings have no stack copies
 
         self._unwound = user_callchains(data, self._symbolizer, self._options.max_stack, apart=apart)
         return self._unwound
@@ -316,7 +320,7 @@ class ScriptRun:
         types = self._recording.data.record_index.type_counts
         if not self._options.side_band_types and not types[RecordType.STAT_ROUND] and not types[RecordType.AUXTRACE_ERROR]:
             return ()
-        from perfpy.views.script.side_band import SideBandLines
+        from perfpy.views.script.lines import SideBandLines
 
         maker = SideBandLines(
             self._recording.events,
@@ -336,7 +340,7 @@ class ScriptRun:
         options = self._options
         if not (options.switch_on or options.switch_off):
             return None
-        from perfpy.analysis.filters.event_switch import EventSwitch
+        from perfpy.analysis.filters import EventSwitch
 
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
 
@@ -373,7 +377,7 @@ def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | No
 def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
     """Return a function that formats the time of day of a time stamp, by the CLOCK_DATA feature."""
     if clock is None:
-        from perfpy.views.script.line_context import no_clock
+        from perfpy.views.script.code import no_clock
 
         return no_clock
     import time as system_time
@@ -384,3 +388,118 @@ def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
         return f"{day}.{rest:09d} ".encode() if ns else f"{day}.{rest // 1000:06d} ".encode()
 
     return text
+
+
+# A listing by several processes, each of which formats spans of the recording.
+#
+# The results are in the order of the spans, the same as those of a single process.
+
+
+MadeT = TypeVar("MadeT")
+GivenT = TypeVar("GivenT")
+
+#: the number of samples for which another process is worthwhile
+_LINES_EACH: Final = 100_000
+
+
+class _Done(NamedTuple, Generic[MadeT]):
+    """The result for a span, and its warnings; `counts`: see UserCallchains."""
+
+    result: MadeT
+    counts: list[TruncatedStacks]
+    warnings: list[str]
+
+
+class _Read(NamedTuple):
+    """The samples of a span, the process that read them, and the frames that were new there."""
+
+    batch: Batch
+    process: int
+    origins: FrameOrigins
+
+
+class DividedListing:
+    """Reads the spans of a recording in several processes.
+
+    Args:
+        columns: the sample columns needed
+        unwound: unwinds copied stacks, if there are any
+    """
+
+    def __init__(self, recording: Recorded, symbolizer: Symbolizer, columns: set[str], unwound: UserCallchains | None) -> None:
+        self._recording = recording
+        self._symbolizer = symbolizer
+        self._columns = columns
+        self._unwound = unwound
+
+    def jobs(self, requested: int) -> int:
+        """Return the worthwhile number of processes; `requested`: the limit (0: the number of CPUs)."""
+        data = self._recording.data
+        if requested == 1 or any(map(carries_readings, data.events)):  # counts are printed as differences to the samples before
+            return 1
+        each = _LINES_EACH if self._unwound is None else STACKS_EACH
+        jobs = jobs_for(requested, data.record_index.sample_counts.total(), each)
+        return 1 if jobs == 1 else min(jobs, max(len(data.records.delivery_spans), 1))
+
+    def results(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
+        """Yield the result of `make` for each span's samples, without empty spans."""
+        with ForkedWorkers(self._recording.data.records.delivery_spans, lambda span: self._result(span, make), jobs) as workers:
+            yield from self._report_warnings(workers.results())
+
+    def outputs(self, make: Callable[[Batch], MadeT], give: Callable[[MadeT], GivenT], jobs: int) -> Iterator[GivenT]:
+        """Yield the result of `give` for the result of `make`, which the processes call themselves, one after the other."""
+
+        def give_made(part: _Done[MadeT] | None) -> _Done[GivenT] | None:
+            return None if part is None else _Done(give(part.result), part.counts, part.warnings)
+
+        parts = self._recording.data.records.delivery_spans
+        with OrderedWriters(parts, lambda span: self._result(span, make), give_made, jobs) as workers:
+            yield from self._report_warnings(workers.results())
+
+    def batches(self, jobs: int) -> Iterator[Batch]:
+        """Yield the samples of each span, with complete callchains."""
+        begun = sent = len(self._symbolizer.frames)  # all processes have these frames
+
+        def make(batch: Batch) -> _Read:
+            nonlocal sent
+            origins, sent = self._symbolizer.origins_since(sent), len(self._symbolizer.frames)
+            return _Read(batch, os.getpid(), origins)
+
+        ids_of_stacks: dict[int, NDArray[np.int32]] = {}
+        for batch, process, origins in self.results(make, jobs):
+            before = ids_of_stacks.get(process, np.arange(begun, dtype=np.int32))
+            ids_of_stacks[process] = np.concatenate([before, self._symbolizer.intern(origins)])
+            yield _with_frames(batch, ids_of_stacks[process])
+
+    def _result(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:
+        warning_count = len(self._recording.data.warnings)
+        batch = self._recording.batch_of(span, self._columns, self._unwound)
+        if batch is None:
+            return None
+        lines = make(batch)
+        files = [str(file) for file in self._symbolizer.unusable()]
+        counts = self._unwound.take_truncated_stacks() if self._unwound else []
+        return _Done(lines, counts, [*self._recording.data.warnings[warning_count:], *files])
+
+    def _report_warnings(self, results: Iterable[_Done[MadeT] | None]) -> Iterator[MadeT]:
+        for part in results:
+            if part is not None:
+                self._take_over(part)
+                yield part.result
+
+    def _take_over(self, part: _Done[Any]) -> None:
+        """Take over the warnings of another process."""
+        warnings = self._recording.data.warnings
+        warnings += [text for text in dict.fromkeys(part.warnings) if text not in warnings]
+        if self._unwound is not None:
+            self._unwound.add(part.counts)
+
+
+def _with_frames(batch: Batch, frames: NDArray[np.int32]) -> Batch:
+    """Return a batch whose "user_frames" have this process's ids; `frames`: by the batch's ids."""
+    users: Ragged | None = batch.columns.get("user_frames")
+    if users is None or not len(users.values):
+        return batch
+    here = np.where(users.values < 0, users.values, frames[users.values])
+    columns = Columns(batch.columns.rows, {**batch.columns, "user_frames": Ragged(here, users.offsets)}, batch.columns.damaged)
+    return batch._replace(columns=columns)

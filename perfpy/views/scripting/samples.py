@@ -12,30 +12,28 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import SampleType
-from perfpy.perfdata.records.group_reads import carries_readings
+from perfpy.analysis.callchains import ChainTable
+from perfpy.perfdata.records.batches import carries_readings
+from perfpy.symbols.dso import DsoKind
+from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import names_data_address
+from perfpy.views.script.field_text import branch_parts, frames_of, memory_text, truncate_chains
+from perfpy.views.script.field_text import frames_of as address_frames
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.texts import field_text
-from perfpy.views.script.texts.addresses import frames_of
-from perfpy.views.script.texts.addresses import frames_of as address_frames
-from perfpy.views.script.texts.field_text import branch_parts
-from perfpy.views.script.texts.frame_text import truncate_chains
-from perfpy.views.script.texts.memory_text import memory_text
-from perfpy.views.scripting.frames import FrameValues, chain_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.views.script.line_context import LineContext
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.script.code import LineContext
 
     Values = list[Any]
-    from perfpy.views.scripting.frames import FrameValues
-
     Branches = list[list[dict[str, Any]]]
+
 
 #: numbers of a sample: key -> (column, bits)
 _NUMBERS: Final = {
@@ -108,7 +106,7 @@ class SampleValues:
         context, columns = self._context, batch.columns
         if not (context.use_callchain and has_callchain(self._event) and "callchain" in columns):
             return None
-        from perfpy.analysis.samples.callchains import frames_of
+        from perfpy.analysis.callchains import frames_of
 
         frames, counts = frames_of(columns["callchain"], field_text.column(batch, self._event, "pid"), batch.key, context.symbolizer)
         return context.symbolizer.expand(*truncate_chains(frames, counts, self._most_frames))
@@ -230,3 +228,85 @@ def _symbol_fields(word: int, removed: dict[str, Any], entered: dict[str, Any]) 
 
 def _function(located: dict[str, Any]) -> str:
     return f"{located['symbol']}+0x{located['symoff']:x}" if "symbol" in located else "[unknown]"
+
+
+# Frames and callchains for scripts, as dictionaries and lists.
+#
+# Each distinct frame or callchain is converted once. Every sample has its own list, but shares the dictionaries.
+
+
+class FrameValues:
+    """The dictionaries of frames, by frame id; grows with the symbolizer's table.
+
+    Args:
+        visible_text: converts a name to the text for scripts
+    """
+
+    def __init__(self, symbolizer: Symbolizer, visible_text: Callable[[str], str]) -> None:
+        self.symbolizer = symbolizer
+        self.visible_text = visible_text
+        self._locations: list[dict[str, Any]] = []
+        self._calls: list[dict[str, Any]] = []
+        self._names: dict[int, str] = {}
+
+    def locations(self) -> list[dict[str, Any]]:
+        """Return dso, dso_bid, dso_map_start, dso_map_end, symbol and symoff of every frame, without unknown values."""
+        return self._grow(self._locations, self._location)
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Return ip, sym, sym_off and dso of every frame, as in a callchain."""
+        return self._grow(self._calls, self._call)
+
+    def _grow(self, values: list[dict[str, Any]], make: Callable[[int, int, int, int], dict[str, Any]]) -> list[dict[str, Any]]:
+        frames = self.symbolizer.resolve()
+        first_new = len(values)
+        if first_new < len(frames):
+            columns = (frames.dso[first_new:], frames.symbol[first_new:], frames.symbol_offset[first_new:])
+            values.extend(map(make, range(first_new, len(frames)), *(column.tolist() for column in columns)))
+        return values
+
+    def _location(self, frame: int, dso: int, symbol: int, offset: int) -> dict[str, Any]:
+        location: dict[str, Any] = {}
+        if dso >= 0:
+            frames = self.symbolizer.frames
+            location = {"dso": self.file(dso), "dso_bid": self.symbolizer.dsos[dso].build_id}
+            location |= {"dso_map_start": int(frames.map_start[frame]), "dso_map_end": int(frames.map_end[frame])}
+        return location | {"symbol": self.name(symbol), "symoff": offset} if symbol >= 0 else location
+
+    def _call(self, frame: int, dso: int, symbol: int, offset: int) -> dict[str, Any]:
+        call: dict[str, Any] = {"ip": int(self.symbolizer.frames.ip[frame])}
+        if symbol >= 0:
+            symbols = self.symbolizer.symbols
+            bounds = {"start": symbols.start(symbol), "end": symbols.end(symbol), "binding": symbols.binding(symbol)}
+            call["sym"] = {**bounds, "name": self.name(symbol)}
+            if not symbols.is_inlined(symbol):
+                call["sym_off"] = offset
+        if dso >= 0:
+            call["dso"] = self.file(dso)
+        return call
+
+    def file(self, dso: int) -> str:
+        """Return the name of a dso for scripts."""
+        one = self.symbolizer.dsos[dso]
+        return self.visible_text(one.short_name if one.kind is DsoKind.MODULE and not one.listed else one.name)
+
+    def name(self, symbol: int) -> str:
+        """Return the name of a symbol for scripts."""
+        if symbol not in self._names:
+            self._names[symbol] = self.visible_text(self.symbolizer.symbols.name(symbol))
+        return self._names[symbol]
+
+
+def chain_lists(values: FrameValues, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> list[list[dict[str, Any]]]:
+    """Return the callchain of each sample.
+
+    Args:
+        frames: frame ids, one callchain after the other
+        counts: the length of each callchain
+    """
+    table = ChainTable()
+    chains = table.add(frames, counts)
+    ids, offsets = table.chains()
+    each = list(map(values.calls().__getitem__, ids.tolist()))
+    lists = [each[begin:end] for begin, end in itertools.pairwise(offsets.tolist())]
+    return [lists[chain][:] for chain in chains.tolist()]

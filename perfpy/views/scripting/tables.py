@@ -15,9 +15,8 @@ from perfpy.abi import records
 
 if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.views.scripting.frames import FrameValues
     from perfpy.views.scripting.program import ScriptProgram
-    from perfpy.views.scripting.samples import SampleValues
+    from perfpy.views.scripting.samples import FrameValues, SampleValues
 
     SampleRow = tuple[str, dict[str, Any], int, "int | None", list[int]]
     from collections.abc import Callable

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.analysis.stacks.stacks import Function, Stacks
+from perfpy.analysis.stacks import Function, Stacks
 from perfpy.untrusted.text import one_line
 from perfpy.views.readable import readable, source_file
-from perfpy.views.stacks.time_order import threads_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.stacks.code_sites import Source
-    from perfpy.views.stacks.time_order import ThreadOrder
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.code_sites import Source
+    from perfpy.analysis.stacks import TimedSamples
+
 
 #: events of a thread, which take less than 0.1 MB
 _FEW_EVENTS: Final = 2000
@@ -89,3 +93,139 @@ def _speedscope_frame(function: Function, begins: Source | None) -> dict[str, An
     file = source_file(function.name) or (begins.path if begins else function.dso)
     fields = {"file": file, "line": begins.line if begins else 0}
     return {"name": readable(function.name), **{key: value for key, value in fields.items() if value}}
+
+
+# Stacks in order of time: the times at which a thread's stack is the same, or the begins and ends of its frames, for speedscope.
+#
+# A sample stands for the time before it, as long as its weight. A thread goes on from one sample to the next if the time between them is
+# at
+# most twice the weight of the later one.
+
+
+#: above this number of samples there are too many events for a viewer
+MOST_SAMPLES: Final = 200_000
+#: threads, those with most weight
+MOST_THREADS: Final = 100
+
+
+class Edge(NamedTuple):
+    """The begin or the end of a frame; time in ns since the first sample begins."""
+
+    is_begin: bool
+    frame: int
+    time: int
+
+
+class SteadyStack(NamedTuple):
+    """A time during which a stack does not change.
+
+    Attributes:
+        path: the frames from the outermost in; empty between samples.
+        begin, end: ns since the first sample begins.
+    """
+
+    path: list[int]
+    begin: int
+    end: int
+
+
+class ThreadOrder(NamedTuple):
+    """A thread and its stacks.
+
+    Attributes:
+        name: command and number of the thread.
+        steady_stacks: in order of time, each from the end of the one before; neighbours have different stacks.
+    """
+
+    name: str
+    steady_stacks: list[SteadyStack]
+
+    @property
+    def first(self) -> int:
+        """The time of its begin, ns since the first sample begins."""
+        return self.steady_stacks[0].begin
+
+    @property
+    def last(self) -> int:
+        """The time of its end, ns since the first sample begins."""
+        return self.steady_stacks[-1].end
+
+    @property
+    def edges(self) -> Iterator[Edge]:
+        """The begins and ends of frames, in order of time; frames nest."""
+        path: list[int] = []
+        for following, begin, _ in [*self.steady_stacks, SteadyStack([], self.last, self.last)]:
+            shared = _shared(path, following)
+            yield from (Edge(is_begin=False, frame=frame, time=begin) for frame in reversed(path[shared:]))
+            yield from (Edge(is_begin=True, frame=frame, time=begin) for frame in following[shared:])
+            path = following
+
+
+def threads_in_order(part: Stacks, function_ids: Sequence[int], comm_ids: Sequence[int]) -> list[ThreadOrder]:
+    """Return the threads of an event whose weights are times, those with most weight first; none if there are too many samples.
+
+    Args:
+        part: the stacks of the event.
+        function_ids, comm_ids: the number of each function and command in the result.
+    """
+    timed = part.timed
+    if timed is None or not part.in_nanoseconds or not 0 < len(timed.time) <= MOST_SAMPLES:
+        return []
+    ends = timed.time.astype(np.int64)
+    zero = int((ends - timed.weight.astype(np.int64)).min())
+    paths = _Paths(part, function_ids, comm_ids)
+    return [_thread(part, timed, rows, ends[rows] - zero, paths) for rows in _rows_of_threads(timed)[:MOST_THREADS]]
+
+
+def _rows_of_threads(timed: TimedSamples) -> list[NDArray[np.int64]]:
+    """Return the rows of each thread in order of time, those with most weight first."""
+    key = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
+    order = np.lexsort((timed.time, key))
+    cuts = np.flatnonzero(key[order][1:] != key[order][:-1]) + 1
+    return sorted(np.split(order, cuts), key=lambda rows: -int(timed.weight[rows].sum()))
+
+
+class _Paths:
+    """Stacks as frames from the outermost in, the command first."""
+
+    def __init__(self, part: Stacks, function_ids: Sequence[int], comm_ids: Sequence[int]) -> None:
+        self._part, self._function_ids, self._comm_ids = part, function_ids, comm_ids
+        self._paths: dict[tuple[int, int], list[int]] = {}
+
+    def of(self, comm: int, chain: int) -> list[int]:
+        path = self._paths.get((comm, chain))
+        if path is None:
+            frames = self._part.chain_of(chain)[::-1].tolist()
+            path = self._paths[comm, chain] = [self._comm_ids[comm], *(self._function_ids[frame] for frame in frames)]
+        return path
+
+
+def _thread(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], ends: NDArray[np.int64], paths: _Paths) -> ThreadOrder:
+    pid, tid = int(timed.pid[rows[0]]), int(timed.tid[rows[0]])
+    name = f"{part.comms[int(timed.comm[rows[-1]])]} {tid if pid == tid else f'{pid}/{tid}'}"
+    samples = zip(timed.comm[rows].tolist(), timed.chain[rows].tolist(), timed.weight[rows].tolist(), ends.tolist(), strict=True)
+    return ThreadOrder(name, _steady_stacks((paths.of(comm, chain), weight, end) for comm, chain, weight, end in samples))
+
+
+def _steady_stacks(samples: Iterator[tuple[list[int], int, int]]) -> list[SteadyStack]:
+    """Return the steady stacks of one thread's samples: path, weight and end of each."""
+    steady_stacks: list[SteadyStack] = []
+    for path, weight, end in samples:
+        begin = end - weight
+        now = steady_stacks[-1].end if steady_stacks else begin
+        if begin - now > weight:
+            steady_stacks.append(SteadyStack([], now, begin))
+            now = begin
+        if steady_stacks and steady_stacks[-1].path == path:
+            steady_stacks[-1] = steady_stacks[-1]._replace(end=max(end, now))
+        else:
+            steady_stacks.append(SteadyStack(path, now, max(end, now)))
+    return steady_stacks
+
+
+def _shared(path: Sequence[int], other: Sequence[int]) -> int:
+    """Return the number of outer frames that two stacks share."""
+    for depth, (frame, other_frame) in enumerate(zip(path, other, strict=False)):
+        if frame != other_frame:
+            return depth
+    return min(len(path), len(other))

@@ -8,15 +8,16 @@ The file determines the text and its length. Printer.fixed and Printer.growth bo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import cached_property
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from perfpy.perfdata.tracepoints.print_format import PrintFormat, PrintFormatError, PrintFormatLimitError
-from perfpy.perfdata.tracepoints.print_tree import (
+from perfpy.perfdata.print_format import (
     Atom,
     Cast,
     Conditional,
@@ -30,18 +31,239 @@ from perfpy.perfdata.tracepoints.print_tree import (
     HexBytes,
     NumberArray,
     Operation,
+    PrintFormat,
+    PrintFormatError,
+    PrintFormatLimitError,
     Symbolic,
+    number,
 )
 from perfpy.views.tracepoints import values as trace_values
-from perfpy.views.tracepoints.conversions import Conversion, split, widest
-from perfpy.views.tracepoints.number_columns import NumberColumn, number_column, signed_column, unsigned_column
-from perfpy.views.tracepoints.rows import TraceRows
 from perfpy.views.tracepoints.values import Runtime, Words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.tracepoints.event_format import TraceField
+    from perfpy.perfdata.event_format import TraceField
+
+    Numbers: TypeAlias = "NDArray[np.uint64]"
+
+
+# The conversions in the format string of a tracepoint's print format.
+#
+# The parser splits the C format string of a PrintFormat, with escapes as written, into plain text and Conversions.
+
+
+_CONVERSION: Final = re.compile(r"%(?P<flags>[-+#0-9.*]*)(?P<long>[hlLzZ]*)(?P<rest>[-+#0-9.*]*)(?P<kind>.)", re.DOTALL)
+_PYTHON_FLAGS: Final = re.compile(r"[-+#0]*(?:[0-9]{1,4}|\*)?(?:\.(?:[0-9]{0,4}|\*))?")
+_POINTER: Final = re.compile(r"[FSfs]|[Mm][RF]?|[Ii]S[pfs]*[hnlb]?c?|[Ii]4[hnlb]?|[Ii]6c?|[Ii]|U[LlBb]?|h[CDN]?")
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
+_KINDS_OF_ARGUMENTS: Final = "pcduixXos"
+_LENGTH_BITS: Final = {-2: 8, -1: 16, 0: 32, 1: 64, 2: 64}
+
+
+class Conversion(NamedTuple):
+    """A conversion such as %-08lx.
+
+    Attributes:
+        flags: "-08"
+        long: the length letters, "l"
+        kind: "x"; "" for an invalid conversion
+        letters: letters after %p that belong to it
+    """
+
+    text: str
+    flags: str
+    long: str
+    kind: str
+    letters: str
+
+    @property
+    def takes_argument(self) -> bool:
+        """Whether perf's library supports the conversion."""
+        return self.kind != "" and self.kind in _KINDS_OF_ARGUMENTS
+
+    @property
+    def stars(self) -> int:
+        """The number of arguments for the width and precision."""
+        return self.flags.count("*")
+
+    @property
+    def python_flags(self) -> str:
+        """Return the flags of the equivalent Python conversion. Raises PrintFormatError if there are none, or for widths of thousands."""
+        if _PYTHON_FLAGS.fullmatch(self.flags) is None:
+            raise PrintFormatError(f"a conversion that is none: {self.text[:20]!r}")
+        return self.flags
+
+    @property
+    def width(self) -> int:
+        """The largest number of characters of its width and precision."""
+        return widest(self.python_flags)
+
+    @property
+    def bits(self) -> int:
+        """Return the number of bits of the length letters. Raises PrintFormatError for unknown letters."""
+        marks = sum({"h": -1, "l": 1}.get(mark, 0) for mark in self.long)
+        marks = 2 if "L" in self.long else 1 if re.search("[zZ]", self.long) else marks
+        if marks not in _LENGTH_BITS:
+            raise PrintFormatError("bad count")
+        return _LENGTH_BITS[marks]
+
+
+def split(literal: str) -> list[tuple[str, Conversion | None]]:
+    """Split a C format into pairs of plain text and the following conversion, or None."""
+    parts: list[tuple[str, Conversion | None]] = []
+    text: list[str] = []
+    i = 0
+    while i < len(literal):
+        char = literal[i]
+        if char == "\\" and i + 1 < len(literal):
+            text.append(_ESCAPES.get(literal[i + 1], literal[i + 1]))
+            i += 2
+        elif char == "%" and literal[i + 1 : i + 2] == "%":
+            text.append("%")
+            i += 2
+        elif char == "%":
+            conversion = _conversion(literal, i)
+            parts.append(("".join(text), conversion))
+            text = []
+            i += len(conversion.text)
+        else:
+            text.append(char)
+            i += 1
+    parts.append(("".join(text), None))
+    return parts
+
+
+def _conversion(literal: str, start: int) -> Conversion:
+    """Parse the conversion at `start`."""
+    match = _CONVERSION.match(literal, start)
+    if match is None:
+        return Conversion(literal[start:], "", "", "", "")
+    letters = _POINTER.match(literal, match.end()) if match["kind"] == "p" else None
+    own_letters = letters[0] if letters else ""
+    return Conversion(match[0] + own_letters, match["flags"] + match["rest"], match["long"], match["kind"], own_letters)
+
+
+def widest(conversion: str) -> int:
+    """Return the largest number in a conversion."""
+    return max((int(digits) for digits in re.findall("[0-9]+", conversion)), default=0)
+
+
+def field_formats(parsed: PrintFormat) -> dict[str, PrintFormat]:
+    """Return the first conversion of each field that is printed as a plain number, with "0x" before it if the format has it."""
+    formats: dict[str, PrintFormat] = {}
+    arguments = iter(parsed.arguments)
+    for literal, conversion in split(parsed.literal):
+        if conversion is None or not conversion.takes_argument:
+            continue
+        arguments_of_one = [*islice(arguments, conversion.stars + 1)]
+        tree = arguments_of_one[-1] if arguments_of_one else None
+        while isinstance(tree, Cast):
+            tree = tree.item
+        if isinstance(tree, FieldValue) and not conversion.stars:
+            formats.setdefault(tree.name, PrintFormat(f"{'0x' if literal.endswith('0x') else ''}{conversion.text}", (arguments_of_one[0],)))
+    return formats
+
+
+# The raw data of many samples of one tracepoint, with their fields as columns.
+#
+# Nothing is read beyond a sample's end: missing data is 0 or empty, whatever offsets and sizes the tracepoint's format claims.
+
+
+#: valid sizes of numbers
+NUMBER_SIZES: Final = (1, 2, 4, 8)
+_SHORT: Final = 256  # bytes; longer strings are rare and consist mostly of NULs
+_LARGEST_ROW: Final = 1 << 16  # the size limit of records; larger offsets are in no record
+
+
+class TraceRows:
+    """Raw data, one row for each sample.
+
+    Args:
+        values: uint8
+        starts, sizes: int64; the position of each row in `values`
+        endian: "<" or ">"
+    """
+
+    def __init__(self, values: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64], endian: str) -> None:
+        self.endian = endian
+        self.sizes = sizes
+        self._values = values
+        self._starts = starts
+        self._shortest = int(sizes.min()) if len(sizes) else 0
+        self._data_ranges: dict[TraceField, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def part(self, first: int, end: int) -> TraceRows:
+        """Return consecutive rows."""
+        return TraceRows(self._values, self._starts[first:end], self.sizes[first:end], self.endian)
+
+    def number(self, offset: int, size: int) -> NDArray[np.uint64]:
+        """Return the unsigned number at an offset of each row; 0 if it is not inside the row, or `size` is invalid."""
+        if size not in NUMBER_SIZES or not 0 <= offset <= _LARGEST_ROW:
+            return np.zeros(len(self), np.uint64)
+        if offset + size <= self._shortest:
+            return self._at_every_byte(f"u{size}")[self._starts + offset].astype(np.uint64, copy=False)
+        return self.number_at(np.full(len(self), offset, np.int64), size)
+
+    def number_at(self, offsets: NDArray[np.int64], size: int) -> NDArray[np.uint64]:
+        """Return the unsigned number at each row's own offset; 0 if it is not inside the row, or `size` is invalid."""
+        numbers = np.zeros(len(self), np.uint64)
+        if size in NUMBER_SIZES:
+            inside = np.flatnonzero((offsets >= 0) & (offsets + size <= self.sizes))
+            if len(inside):
+                numbers[inside] = self._at_every_byte(f"u{size}")[self._starts[inside] + offsets[inside]]
+        return numbers
+
+    def _at_every_byte(self, dtype: str) -> NDArray[Any]:
+        """Return the bytes as numbers of a type, one starting at each byte."""
+        kind = np.dtype(self.endian + dtype)
+        return np.ndarray((len(self._values) - kind.itemsize + 1,), kind, np.ascontiguousarray(self._values), strides=(1,))
+
+    def data_range(self, field: TraceField) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return offsets and lengths of the data of a dynamic field; length 0 if it is incomplete."""
+        if field not in self._data_ranges:
+            word = self.number(field.offset, field.size).astype(np.int64)
+            offset = word & 0xFFFF
+            length = self.sizes - offset if field.size == 2 else word >> 16 & 0xFFFF
+            base = field.offset + field.size if field.is_relative else 0
+            whole = (offset + length <= self.sizes) & (length > 0)
+            self._data_ranges[field] = np.where(offset > self.sizes, 0, offset) + base, np.where(whole, length, 0)
+        return self._data_ranges[field]
+
+    def strings(self, offset: int, size: int) -> list[bytes]:
+        """Return up to `size` bytes from an offset of each row, possibly without trailing NULs."""
+        offset, size = min(offset, _LARGEST_ROW), min(size, _LARGEST_ROW)
+        if 0 < size <= _SHORT and offset + size <= self._shortest:
+            texts: list[bytes] = self._at_every_byte(f"S{size}")[self._starts + offset].tolist()
+            return texts
+        return self.slices(np.full(len(self), offset, np.int64), np.full(len(self), size, np.int64))
+
+    def slices(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[bytes]:
+        """Return a slice of each row, truncated at the row's end."""
+        first = np.minimum(offsets, self.sizes)
+        starts = self._starts + first - self._low
+        data = self._bytes
+        ends = starts + np.minimum(lengths, self.sizes - first)
+        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    @cached_property
+    def raws(self) -> list[bytes]:
+        """Return the bytes of each row."""
+        return self.slices(np.zeros(len(self), np.int64), self.sizes)
+
+    @cached_property
+    def _low(self) -> int:
+        return int(self._starts.min()) if len(self) else 0
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        """The bytes from the first to the last row."""
+        end = int((self._starts + self.sizes).max()) if len(self) else 0
+        return self._values[self._low : end].tobytes()
+
 
 #: Computes the value of a conversion for each row.
 Column: TypeAlias = Callable[[TraceRows], Iterable[Any]]
@@ -363,3 +585,186 @@ def _argument_error(tree: Expression, letters: str) -> str:
         if letters[1:2] not in ("4", "6"):
             return ""
     return f"ARG TYPE NOT FIELD BUT {kind}"
+
+
+# Expressions of a tracepoint's print format as functions over columns of numbers.
+#
+# The functions compute an expression (perfpy.perfdata.print_format) over all rows at once, as unsigned 64-bit numbers, as perf's
+# library does. numpy's numbers overflow as those of C. Each function is a closure over the functions of its operands; no code is
+# generated.
+
+
+#: Computes a number for each row.
+NumberColumn: TypeAlias = Callable[[TraceRows], "Numbers"]
+
+_ALL: Final = (1 << 64) - 1
+_CAST_BITS: Final = {"u8": 8, "s8": 8, "char": 8, "u16": 16, "s16": 16, "short": 16, "u32": 32, "s32": 32, "int": 32}
+_NEVER_INSIDE: Final = np.uint64(1 << 20)  # beyond the end of every record, and small enough to add to
+
+
+def number_column(tree: Expression, long_size: int) -> NumberColumn:
+    """Return a function that computes an expression. Texts have no value and count as 0.
+
+    Args:
+        long_size: bytes of a long on the recorded machine
+    """
+    function = _compile(tree, long_size)
+    if isinstance(function, _Constant):
+        value = function.value
+        return lambda rows: np.full(len(rows), value)
+    return function
+
+
+class _Constant:
+    """The same number for each row, computed in advance."""
+
+    def __init__(self, value: int) -> None:
+        self.value = np.uint64(value & _ALL)
+
+    def __call__(self, _rows: TraceRows) -> Numbers:
+        """Return the number, which numpy broadcasts."""
+        return self.value  # type: ignore[return-value]
+
+
+def _compile(tree: Expression, long_size: int) -> NumberColumn:
+    make = _MAKERS.get(type(tree))
+    return _Constant(0) if make is None else make(tree, long_size)
+
+
+def signed_column(values: Numbers, bits: int) -> NDArray[Any]:
+    """Return the lowest bits as signed numbers."""
+    return values.astype(f"u{bits // 8}").view(f"i{bits // 8}")
+
+
+def unsigned_column(values: Numbers, bits: int) -> NDArray[Any]:
+    """Return the lowest bits as unsigned numbers."""
+    return values.astype(f"u{bits // 8}", copy=False)
+
+
+def _atom(tree: Atom, _long_size: int) -> NumberColumn:
+    return _Constant(number(tree.text))
+
+
+def _field(tree: FieldValue, _long_size: int) -> NumberColumn:
+    field = tree.field
+    return _Constant(0) if field is None else lambda rows: rows.number(field.offset, field.size)
+
+
+def _cast(tree: Cast, long_size: int) -> NumberColumn:
+    return _narrow(_compile(tree.item, long_size), tree.type)
+
+
+def _narrow(item: NumberColumn, type_name: str) -> NumberColumn:
+    bits = _CAST_BITS.get(type_name.removeprefix("unsigned "), 64)
+    mask = np.uint64((1 << bits) - 1)
+    if isinstance(item, _Constant):
+        return _Constant(int(item.value & mask))
+    return item if bits == 64 else lambda rows: item(rows) & mask
+
+
+def _conditional(tree: Conditional, long_size: int) -> NumberColumn:
+    condition = _compile(tree.condition, long_size)
+    yes, no = _compile(tree.yes, long_size), _compile(tree.no, long_size)
+    if isinstance(condition, _Constant):
+        return yes if condition.value else no
+    return lambda rows: np.where(condition(rows) != 0, yes(rows), no(rows))
+
+
+def _operation(tree: Operation, long_size: int) -> NumberColumn:
+    compute = _OPERATORS.get(tree.operator)
+    if compute is None:
+        return _Constant(0)
+    left = _Constant(0) if tree.left is None else _compile(tree.left, long_size)
+    right = _compile(tree.right, long_size)
+    if isinstance(left, _Constant) and isinstance(right, _Constant):
+        return _Constant(int(compute(np.array([left.value]), np.array([right.value]))[0]))
+    return lambda rows: compute(left(rows), right(rows)).astype(np.uint64, copy=False)
+
+
+def _divide(left: Numbers, right: Numbers) -> Numbers:
+    """Return left / right; 0 where C would trap."""
+    return np.where(right == 0, 0, left // np.maximum(right, 1))
+
+
+def _remainder(left: Numbers, right: Numbers) -> Numbers:
+    """Return left % right; 0 where C would trap."""
+    return np.where(right == 0, 0, left % np.maximum(right, 1))
+
+
+# a unary operator's left side is 0
+_OPERATORS: Final[dict[str, Callable[[Numbers, Numbers], NDArray[Any]]]] = {
+    "|": lambda left, right: left | right,
+    "&": lambda left, right: left & right,
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _divide,
+    "%": _remainder,
+    "<<": lambda left, right: left << (right & np.uint64(63)),
+    ">>": lambda left, right: left >> (right & np.uint64(63)),
+    "<": lambda left, right: left < right,
+    ">": lambda left, right: left > right,
+    "<=": lambda left, right: left <= right,
+    ">=": lambda left, right: left >= right,
+    "==": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    "&&": lambda left, right: (left != 0) & (right != 0),
+    "||": lambda left, right: (left != 0) | (right != 0),
+    "!": lambda _left, right: right == 0,
+    "~": lambda _left, right: ~right,
+}
+
+
+def _element(tree: Element, long_size: int) -> NumberColumn:
+    """Return array[index]. A cast of the array to a pointer selects the pointer's type of element."""
+    array = tree.array
+    pointer = ""
+    while isinstance(array, Cast):
+        pointer = pointer or array.type
+        array = array.item
+    index = _compile(tree.index, long_size)
+    if isinstance(array, DynamicArray):
+        value = _dynamic_element(array.field, index, long_size)
+    elif isinstance(array, FieldValue) and array.field is not None and array.field.element_size in NUMBER_SIZES:
+        value = _fixed_element(array.field, index)
+    else:
+        return _Constant(0)
+    return _narrow(value, pointer[:-2].rstrip()) if pointer.endswith("*") else value
+
+
+def _dynamic_element(field: TraceField, index: NumberColumn, long_size: int) -> NumberColumn:
+    size = field.element_size or long_size
+    # perf's library takes the index as bytes here
+    return lambda rows: rows.number_at(rows.data_range(field)[0] + _clip(index(rows)), size)
+
+
+def _fixed_element(field: TraceField, index: NumberColumn) -> NumberColumn:
+    offset, size = field.offset, field.element_size
+    if isinstance(index, _Constant):
+        start = offset + min(int(index.value), int(_NEVER_INSIDE)) * size
+        return lambda rows: rows.number(start, size)
+    return lambda rows: rows.number_at(offset + _clip(index(rows)) * size, size)
+
+
+def _clip(index: Numbers) -> NDArray[np.int64]:
+    return np.minimum(index, _NEVER_INSIDE).astype(np.int64)
+
+
+def _length(tree: DynamicLength, _long_size: int) -> NumberColumn:
+    return lambda rows: rows.data_range(tree.field)[1].astype(np.uint64)
+
+
+def _offset(tree: DynamicArray, _long_size: int) -> NumberColumn:
+    return lambda rows: rows.data_range(tree.field)[0].astype(np.uint64)
+
+
+_MAKERS: Final[dict[type, Callable[[Any, int], NumberColumn]]] = {
+    Atom: _atom,
+    FieldValue: _field,
+    Cast: _cast,
+    Conditional: _conditional,
+    Operation: _operation,
+    Element: _element,
+    DynamicLength: _length,
+    DynamicArray: _offset,
+}

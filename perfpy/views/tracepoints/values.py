@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
-from perfpy.perfdata.tracepoints.print_constants import number
-from perfpy.perfdata.tracepoints.print_format import PrintFormatLimitError
+from perfpy.perfdata.print_format import PrintFormatLimitError, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
-    from perfpy.perfdata.tracepoints.print_tree import Flags, Symbolic
+    from perfpy.perfdata.print_format import Flags, Symbolic
 
     FunctionResolver: TypeAlias = Callable[[int], tuple[str, int] | None]
 

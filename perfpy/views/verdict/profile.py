@@ -4,19 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions, RowOptions
-from perfpy.analysis.verdict.evidence import Evidence, VerdictSource
+from perfpy.abi.attr import is_sampled_each_time
+from perfpy.abi.recorded_marks import PYTHON_MARK
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.analysis.report.report import margin
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
+from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, VerdictSource, interval, long_turns, long_waits
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME
+from perfpy.analysis.verdict.waits import RUNNING
+from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interpreters import has_python_image
-from perfpy.views.verdict import cpu_rules, loop_rules, wait_rules
+from perfpy.untrusted.text import visible
+from perfpy.views.verdict.sentence import (
+    FEW_SAMPLES,
+    Sentence,
+    beginning,
+    function_text,
+    is_part,
+    join_names,
+    name_in_sentence,
+    number_word,
+    percent,
+    program_text,
+    seconds,
+    source,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
+    from perfpy.analysis.verdict.waits import Wait, Waker
     from perfpy.perfdata.reader import PerfData
-    from perfpy.views.verdict.sentence import Sentence
+
 
 _MOST: Final = 3  # sentences
 
@@ -48,24 +72,24 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     """
     evidence = Evidence(report, recording, waits)
     if evidence.functions is None:
-        return [*wait_rules.longest_wait(evidence)]
-    main_wait = wait_rules.main_wait(evidence)
-    waiting = [*wait_rules.longest_wait(evidence)]
-    cpu = [*cpu_rules.hot_functions(evidence), *cpu_rules.busiest_command(evidence)]
-    loops = [*loop_rules.blocked_loop(evidence)]
-    whole = [*cpu_rules.started_processes(evidence)]
-    idle = [*cpu_rules.idle_machine(evidence)]
+        return [*longest_wait(evidence)]
+    main_wait = find_main_wait(evidence)
+    waiting = [*longest_wait(evidence)]
+    cpu = [*hot_functions(evidence), *busiest_command(evidence)]
+    loops = [*blocked_loop(evidence)]
+    whole = [*started_processes(evidence)]
+    idle = [*idle_machine(evidence)]
     if idle or whole:
-        cpu = [one for one in cpu if one.rule not in cpu_rules.WITHOUT_CAUSE]
-    few = [*cpu_rules.few_samples(evidence)]
-    rarely = [*cpu_rules.rarely_runs(evidence)]
+        cpu = [one for one in cpu if one.rule not in WITHOUT_CAUSE]
+    few = [*few_samples(evidence)]
+    rarely = [*rarely_runs(evidence)]
     whole += idle
-    if main_wait is not None and wait_rules.waits_first(evidence, main_wait):
-        hot = [one for one in cpu if one.rule != "busiest command" and evidence.functions.samples >= cpu_rules.VERY_FEW_SAMPLES]
+    if main_wait is not None and waits_first(evidence, main_wait):
+        hot = [one for one in cpu if one.rule != "busiest command" and evidence.functions.samples >= VERY_FEW_SAMPLES]
         sentences = [*whole, *loops, *waiting, *hot, *(few if hot else ())]  # waits are measured: the note is on shares alone
     elif idle and not cpu:
         sentences = [*whole, *loops, *rarely, *waiting]
-    elif evidence.functions.samples < cpu_rules.VERY_FEW_SAMPLES or not cpu:
+    elif evidence.functions.samples < VERY_FEW_SAMPLES or not cpu:
         sentences = [*whole, *few, *loops, *rarely, *cpu, *waiting]
     else:
         sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
@@ -86,3 +110,502 @@ def headline_symbols(recording: HeadlineSource, symbols: SymbolOptions | None = 
 def headline(recording: VerdictSource, reports: HeadlineReports) -> list[Sentence]:
     """Return the verdict on a recording."""
     return profile_verdict(reports.report, recording, reports.waits)
+
+
+# Sentences about the use of CPUs.
+#
+# A share is only named if the 99 % interval of its samples agrees with the sentence: the interval's lower end, or for "no function stands
+# out" its upper end, is compared with the threshold.
+
+
+STANDS_OUT: Final = 0.25  # the least share of a function that is named alone
+IS_SECOND: Final = 0.15  # the least share of the functions named beside it
+IS_SMALL: Final = 0.25  # functions below this do not stand out
+MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
+HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
+NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
+UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
+FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
+VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
+NO_SHARES: Final = 10  # with fewer samples no function is named
+ONE_THREAD: Final = 0.9  # of the samples of a process
+MANY_THREADS: Final = 3  # the least threads of a process in which one can be the busy one
+STARTED: Final = 50  # the least number of started processes, and
+STARTED_A_SECOND: Final = 30
+IDLE: Final = 0.5  # of the time of the CPUs
+RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
+LEAST_ELAPSED: Final = 0.05  # seconds
+#: rules that name no cause; they are left out if the CPUs were idle, or many processes were started
+WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
+
+
+class _Beginning(NamedTuple):
+    """A sentence without its end: the text, and the fields of Sentence."""
+
+    text: str
+    rule: str
+    numbers: dict[str, float]
+    names: dict[str, str]
+
+
+def few_samples(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that shares are uncertain."""
+    functions = evidence.functions
+    if functions is None or not 0 < functions.samples < FEWEST or is_sampled_each_time(evidence.event.attr):
+        return
+    points = margin(50, functions.samples)
+    samples = f"{functions.samples} {plural(functions.samples, 'sample')}"
+    more = "raise -F" if evidence.event.attr.freq else "lower -c"
+    numbers, names = {"samples": float(functions.samples), "points": points}, {}
+    doubt = f": shares are uncertain by up to ±{points:.0f} points"
+    if functions.samples < NO_SHARES:
+        first = next(iter(functions.hottest(1)), None)  # None: damaged samples without a period
+        count = functions.samples_of(first.number) if first else 0
+        doubt = ": too few for percentages"
+        if first and first.category == OWN and first.name and count > 1 and count >= HALF * functions.samples:
+            numbers["in function"], names["function of most"] = float(count), first.name
+            which = "all" if count == functions.samples else f"{count}"
+            doubt = f", {which} of them in {function_text(first.name)}{_source(evidence, first)}{doubt}"
+    yield Sentence(FEW_SAMPLES, f"Only {samples}{doubt}; record longer or {more}.", numbers, names)
+
+
+def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the CPUs were idle most of the time."""
+    functions = evidence.functions
+    if functions is None or evidence.seconds is None or not functions.idle:
+        return
+    share = functions.idle / (functions.idle + functions.period)
+    if interval(share, functions.effective + functions.idle_samples).low >= IDLE:
+        advice = "" if evidence.records_waits else "; perfpy record --off-cpu shows what programs waited for"
+        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
+
+
+def started_processes(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that many processes were started."""
+    started, elapsed = evidence.started_processes, evidence.elapsed
+    if started < STARTED or elapsed < LEAST_ELAPSED or started / elapsed < STARTED_A_SECOND:
+        return
+    numbers = {"started": float(started), "elapsed": elapsed}
+    duration = seconds(elapsed)
+    rate = "" if duration == "1 s" else f" ({started / elapsed:,.0f} a second)"
+    starter, command = evidence.starter, evidence.started_command
+    aim = f" to run {program_text(command)}" if command else ""
+    who = f"{program_text(starter)} started {started:,} processes" if starter else f"{started:,} processes were started"
+    text = f"{who} in {duration}{rate}{aim if starter else ''}"
+    functions = evidence.functions
+    if functions is not None and functions.period:
+        share = functions.by_category()[KERNEL]
+        if _is_named(share, functions, HALF):
+            numbers["kernel"] = share
+            text += f"; {percent(share)} of {_measure(evidence)} in the kernel"
+    yield Sentence("started processes", f"{text}.", numbers)
+
+
+def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
+    """Name the functions with the most samples, or say that none stands out."""
+    functions = evidence.functions
+    if functions is None or functions.samples < NO_SHARES or not functions.period:
+        return
+    hottest = functions.hottest()
+    if not hottest:  # damaged samples: their periods sum up to nothing
+        return
+    first = hottest[0]
+    if _is_named(first.charged, functions, STANDS_OUT):
+        yield from _named_function(evidence, functions, hottest)
+    elif interpreted := _python_code(functions, hottest):
+        yield from _without_own_code(evidence, functions, interpreted)
+    elif interval(first.charged, functions.effective).high <= IS_SMALL:
+        largest = max(hottest, key=lambda one: one.charged)
+        numbers = {"charged": largest.charged, "high": interval(largest.charged, functions.effective).high}
+        file = "" if largest.category == OWN or functions.is_generated(largest.number) else source("", None, _shown_file(largest))
+        name = (
+            f"{function_text(largest.name)}{_source(evidence, largest) or file}"
+            if largest.name
+            else f"unnamed code of {_shown_file(largest)}"
+        )
+        text = f"No function stands out: the largest, {name}, has {percent(largest.charged)} of {_noun(evidence)}."
+        yield Sentence("no function stands out", text, numbers, {"function": largest.name})
+    elif _is_named(first.charged, functions, IS_SECOND) and first.name:
+        second = hottest[1].charged if len(hottest) > 1 else 0.0
+        if interval(first.charged, functions.effective).low > interval(second, functions.effective).high:
+            text = f"{function_text(first.name)}{_source(evidence, first)} has the largest share of {_noun(evidence)}"
+            text += f", {_about(first.charged, functions)}."
+            yield Sentence("largest share", text, {"charged": first.charged, "second": second}, {"function": first.name})
+        elif first.category == OWN:  # several about equal ones
+            yield from _named_function(evidence, functions, hottest)
+
+
+def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) -> ChargedFunction | None:
+    """Return a function of CPython, if most samples are in interpreters: many C functions together run one Python function."""
+    code = next((one for one in hottest if one.category == INTERPRETER and "python" in one.file), None)
+    return code if code and _is_named(functions.by_category()[INTERPRETER], functions, HALF) else None
+
+
+def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Iterator[Sentence]:
+    first = hottest[0]
+    if not first.name and first.category not in (KERNEL, INTERPRETER, RUNTIME):
+        yield from _without_symbols(evidence, functions, first)
+        return
+    if first.category != OWN:
+        yield from _without_own_code(evidence, functions, first)
+        return
+    text, rule, numbers, names = _own_function(evidence, functions, first)
+    further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
+    if rule == "hot function" and further:
+        text = _with_further(evidence, functions, further, _Beginning(text, rule, numbers, names))
+    yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, first, numbers)}.", numbers, names)
+
+
+def _with_further(evidence: Evidence, functions: SampledFunctions, further: list[ChargedFunction], first: _Beginning) -> str:
+    """Return the text about the first function with further ones; the caller of all of them comes once, at the end."""
+    verb = "is" if evidence.seconds is not None else "are"
+    parts, callers = [], []
+    for number, one in enumerate(further):
+        first.numbers[f"charged {number}"], first.names[f"function {number}"] = one.charged, one.name
+        callers.append(_called_from(one, one.charged, first.numbers, first.names, f"caller {number}"))
+        parts.append((_about(one.charged, functions), f"in {function_text(one.name)}{_source(evidence, one)}"))
+    common = callers[0]
+    is_common = first.text.endswith(common) if common else "caller" not in first.names and first.text.endswith(")")
+    if is_common and len({*callers}) == 1:
+        every = f", {'both' if len(parts) == 1 else 'all'}{common.removeprefix(',')}" if common else ""
+        return join_names([first.text.removesuffix(common), *map(" ".join, parts)]) + every
+    clauses = [first.text, *(f"{share} {verb} {where}{called}" for (share, where), called in zip(parts, callers, strict=True))]
+    return ", and ".join(clauses) if len(clauses) == 2 else f"{'; '.join(clauses[:-1])}; and {clauses[-1]}"
+
+
+def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> _Beginning:
+    """Return the beginning of the sentence about a function of own code."""
+    measure = _measure(evidence)
+    numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
+    work, callee = _largest(hot.kernel_work), _largest(hot.callees)
+    if work is not None and work.share >= HALF * hot.charged and _is_named(work.share, functions, IS_SECOND):
+        numbers["kernel work"], names["kernel work"] = work.share, work.name
+        kind = "page faults" if work.name == PAGE_FAULTS else f"the system call {visible(work.name)}()"
+        function = f"{function_text(hot.name)}{_source(evidence, hot, in_kernel=True)}"
+        text = f"{_start(work.share, functions)} of {measure} in {kind} of {function}"
+        if work.share < MOSTLY * hot.charged:
+            text = f"{_start(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
+        return _Beginning(text, "kernel work", numbers, names)
+    if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
+        share = sum(one.share for one in hot.callees if is_part(one.name, name_in_sentence(callee.name)))
+        numbers["callee"], numbers["with parts"], names["callee"] = callee.share, share, callee.name
+        where = f"{function_text(callee.name)}, called from {function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}"
+        return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "callee", numbers, names)
+    if hot.own < MOSTLY * hot.charged and not _is_python(hot):
+        callees = [one for one in hot.callees if one.name and one.share >= IS_SECOND * hot.charged]
+        called_functions = [*dict.fromkeys(function_text(one.name) for one in callees)]
+        which = f" ({join_names(called_functions[:2])})" if called_functions else ""
+        where = f"{function_text(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
+        text = f"{_start(hot.charged, functions)} of {measure} in {where}"
+        return _Beginning(text, "hot function and callees", numbers, names)
+    share = hot.charged if _is_python(hot) else hot.own
+    text = f"{_start(share, functions)} of {measure} in {function_text(hot.name)}{_source(evidence, hot)}"
+    called = _called_from(hot, share, numbers, names, "caller")
+    if hot.is_recursive:
+        called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
+    text += called
+    return _Beginning(text, "hot function", numbers, names)
+
+
+def _called_from(hot: ChargedFunction, share: float, numbers: dict[str, float], names: dict[str, str], key: str) -> str:
+    """Return the own function that calls a function in most of its samples, "" for none; share: of these samples."""
+    if hot.caller is None or hot.caller.share < HALF * share or not hot.caller.name:
+        return ""
+    numbers[key], names[key] = hot.caller.share, hot.caller.name
+    is_only = hot.caller.share >= NEARLY_ALL * hot.called
+    return f", called from {function_text(hot.caller.name)}{'' if is_only else f' ({percent(hot.caller.share)})'}"
+
+
+def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
+    """Name a function of a library, an interpreter or the kernel, if no own code called it; or the whole category."""
+    if evidence.event.tracepoint:
+        return  # all of them are in the kernel
+    categories = functions.by_category()
+    share, number = max((share, number) for number, share in enumerate(categories))
+    measure, process = _measure(evidence), _of_process(evidence)
+    if hot.name and hot.category != INTERPRETER and _is_named(hot.own, functions, STANDS_OUT):
+        numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
+        text = f"{_start(hot.own, functions)} of {measure} in {function_text(hot.name)}{source(hot.name, None, _shown_file(hot))}{process}"
+        yield Sentence("function of others", f"{text}.", numbers, names)
+    elif number != OWN and _is_named(share, functions, HALF):
+        numbers = {"category": share, "number": float(number)}
+        kind = "the kernel" if number == KERNEL else f"the {NAMES[number]}" if number in (INTERPRETER, RUNTIME) else NAMES[number]
+        where = f"{kind} ({_shown_file(hot)})" if hot.file and hot.category == number != KERNEL else kind
+        work = _largest(tuple(functions.kernel_work()))
+        if number == KERNEL and work and work.share >= HALF * share:
+            numbers["kernel work"] = work.share
+            where += f", most of it in {'page faults' if work.name == PAGE_FAULTS else f'the system call {visible(work.name)}()'}"
+        is_python = number == INTERPRETER and "python" in hot.file and not evidence.read_python
+        advice = "; record --python names its functions" if is_python else ""
+        yield Sentence("category", f"{_start(share, functions)} of {measure} in {where}{process}{advice}.", numbers)
+    elif not hot.name:
+        yield from _without_symbols(evidence, functions, hot)
+
+
+def _without_symbols(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
+    if hot.file:
+        where = f"code of {_shown_file(hot)} without symbols{_of_process(evidence)}"
+        yield Sentence("no symbols", f"{_start(hot.charged, functions)} of {_measure(evidence)} in {where}.", {"charged": hot.charged})
+
+
+def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
+    """Name the command with most samples, if several processes were recorded."""
+    functions = evidence.functions
+    if functions is None or not evidence.has_several_processes:
+        return
+    name, share = evidence.busiest_command
+    if evidence.is_recorder(name):
+        return  # its work is not there without the measurement
+    if name and share < ONE_THREAD and _is_named(share, functions, STANDS_OUT):
+        text = f"{program_text(name)} has {_about(share, functions)} of {_noun(evidence)}."
+        yield Sentence("busiest command", text, {"share": share}, {"command": name})
+
+
+def rarely_runs(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the program used little CPU time, for recordings that do not have its waits."""
+    used, elapsed = evidence.seconds, evidence.elapsed
+    if used is None or evidence.records_waits or evidence.is_system_wide or elapsed < LEAST_ELAPSED or evidence.has_several:
+        return
+    if evidence.is_program and used < RARELY_RUNS * elapsed:
+        text = f"CPUs were used for {seconds(used)} of {seconds(elapsed)}; perfpy record --off-cpu shows the waits."
+        yield Sentence("rarely runs", text, {"seconds": used, "elapsed": elapsed})
+
+
+def _largest(shares: tuple[Share, ...]) -> Share | None:
+    return shares[0] if shares else None
+
+
+def _is_python(hot: ChargedFunction) -> bool:
+    """Whether the function is run by an interpreter, whose code counts for it."""
+    return hot.name.startswith(PYTHON_MARK)
+
+
+def _is_named(share: float, functions: SampledFunctions, least: float) -> bool:
+    """Whether a share is surely at least this."""
+    return interval(share, functions.effective).low >= least
+
+
+def _about(share: float, functions: SampledFunctions) -> str:
+    """Return a share, as a word if the samples are too few for a number."""
+    sure = interval(share, functions.effective)
+    if sure.width <= UNCERTAIN:
+        return percent(share)
+    return "most" if sure.low >= HALF else f"at least {percent(sure.low)}"
+
+
+def _start(share: float, functions: SampledFunctions) -> str:
+    """Return a share as the beginning of a sentence."""
+    return beginning(_about(share, functions))
+
+
+def _measure(evidence: Evidence) -> str:
+    """Return what shares are shares of, and its verb."""
+    return f"{_noun(evidence)} {'is' if evidence.seconds is not None else 'are'}"
+
+
+def _noun(evidence: Evidence) -> str:
+    """Return the noun for the total of shares."""
+    if evidence.seconds is not None:
+        return "the CPU time"
+    name = evidence.event.name if evidence.event.tracepoint else evidence.event.name.partition(":")[0].strip("/")
+    is_cycles = name.rpartition("/")[2] in ("cycles", "cpu-cycles")
+    return "the CPU cycles" if is_cycles else f"the {visible(name)} events"
+
+
+def _source(evidence: Evidence, hot: ChargedFunction, *, callee: str = "", in_kernel: bool = False) -> str:
+    """Return where most samples of a function are, as a suffix; callee, in_kernel: those in a function that it calls, or in the kernel."""
+    line = evidence.line(hot.number, callee=callee, in_kernel=in_kernel) if hot.category == OWN else None
+    if line is not None and evidence.is_inlined(hot.number, line):
+        return source(hot.name, line).replace("(", "(inlined code at ", 1)
+    return source(hot.name, line)
+
+
+def _shown_file(hot: ChargedFunction) -> str:
+    return "kernel" if hot.category == KERNEL else visible(hot.file)
+
+
+def _of_process(evidence: Evidence) -> str:
+    """Return the name of the process, if several were recorded and one has nearly all samples."""
+    if not evidence.has_several_processes:
+        return ""
+    pid, share = evidence.processes[0]
+    name = evidence.comm(pid)
+    return f", nearly all of it in {program_text(name)}" if share >= ONE_THREAD and name else ""
+
+
+def _on_one_thread(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, float]) -> str:
+    """Return the number of threads, if one of them has nearly all samples.
+
+    Runtimes with a compiler, but not CPython, start threads of their own, which are not the program's.
+    """
+    busiest = evidence.busiest_thread
+    functions = evidence.functions
+    if busiest is None or functions is None or busiest.threads < MANY_THREADS or evidence.has_several_processes:
+        return ""
+    if functions.is_generated(hot.number) and not _is_python(hot):
+        return ""
+    if not _is_named(busiest.share, functions, ONE_THREAD):
+        return ""
+    numbers["thread"], numbers["threads"] = busiest.share, float(busiest.threads)
+    return f"; one thread of {number_word(busiest.threads)} is busy"
+
+
+# Sentences about waits. Their times are measured, not sampled.
+
+
+MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
+LEAST: Final = 0.02  # seconds
+BUSY: Final = 0.5  # of the elapsed time: programs that use CPUs for longer do not mainly wait
+OF_PROGRAM: Final = 0.5  # of the waits for a lock: those of the program's own code
+SLEEPS: Final = 0.9  # the weight of sleeps: a thread that waits as long for the one that sleeps tells more
+IN_QUEUE: Final = 0.1  # of the time that a waker used a CPU: waits for one
+IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
+
+#: threads that wait for each other
+OF_THREADS: Final = (reasons.LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
+#: waits for work, which are no cause if other threads of the program run or wait
+FOR_WORK: Final = (reasons.JOIN, reasons.BARRIER, reasons.CONDITION, reasons.EVENTS, reasons.SIGNAL, reasons.FUTEX, reasons.OTHER)
+#: waits that are no cause if the program's other processes use CPUs meanwhile
+FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK)
+
+_WORDS: Final = {
+    reasons.CPU: "for a CPU, which other threads used",
+    reasons.GIL: "for Python's global interpreter lock (GIL)",
+    reasons.JOIN: "for the end of a thread",
+    reasons.BARRIER: "at a barrier",
+    reasons.CONDITION: "for a condition",
+    reasons.LOCK: "for a lock",
+    reasons.CHILD: "for a child process",
+    reasons.FILE_LOCK: "for a file lock",
+    reasons.TERMINAL: "for input from the terminal",
+    reasons.PIPE: "for a pipe",
+    reasons.NETWORK: "for a socket",
+    reasons.EVENTS: "for events",
+    reasons.SIGNAL: "for a signal",
+    reasons.KERNEL_LOCK: "for a lock in the kernel",
+    reasons.DISK: "for the disk",
+    reasons.FUTEX: "for another thread",
+    reasons.OTHER: "for unknown reasons",
+}
+
+
+def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
+    """Name the reason of the longest waits, the function, and the time."""
+    wait = find_main_wait(evidence)
+    if wait is None or evidence.waits is None:
+        return
+    verb = "slept" if wait.reason == reasons.SLEEP else "waited"
+    reason = "" if wait.reason == reasons.SLEEP else f" {_WORDS[wait.reason]}"
+    if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
+        reason += " that no recorded thread signalled"
+    numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
+    if wait.threads > 1:
+        who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
+        text = f"{who} {verb} {seconds(wait.seconds)} in total{reason}"
+    else:
+        name = evidence.comm(wait.thread)
+        who = program_text(name) if name else "The program"
+        text = f"{who} {verb} {seconds(wait.seconds)} of {seconds(max(evidence.elapsed, wait.seconds))}{reason}"
+    names = {}
+    if wait.function and wait.in_function >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
+        names["function"], numbers["in function"] = wait.function, wait.in_function
+        most = "" if wait.in_function >= reasons.NEARLY_ALL else "mostly "
+        text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}"
+    text += _cause(evidence, wait, numbers, names)
+    yield Sentence("longest wait", f"{text}.", numbers, names)
+
+
+def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return what the thread that ended the wait did meanwhile, "" if that is not known."""
+    waker = evidence.waker(wait)
+    if waker is None:
+        return ""
+    numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
+    where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
+    return f"; {_waker_text(evidence, wait, waker)} {_activity(waker)}{where}"
+
+
+def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
+    """Return the thread that ended a wait, as a sentence names it."""
+    is_process = waker.pid != evidence.process_of(wait.thread)
+    name = evidence.comm(waker.tid)
+    named = f" {program_text(name)}" if name and name != evidence.comm(wait.thread) else ""
+    if waker.depth > 1:
+        return f"it waited for {'a process' if is_process else 'a thread'} that waited too, and the last one{named}"
+    if wait.reason == reasons.CHILD:
+        return f"the child process{named}"
+    verb = "released" if wait.reason in OF_THREADS else "woke"
+    is_child = waker.pid in evidence.children_of(evidence.process_of(wait.thread))
+    return f"the {'child process' if is_child else 'process' if is_process else 'thread'}{named} that {verb} it"
+
+
+def _activity(waker: Waker) -> str:
+    if waker.reason == RUNNING:
+        is_alone = waker.in_queue < IN_QUEUE * waker.seconds
+        return f"used a CPU{'' if is_alone else ', or waited for one,'} for {seconds(waker.seconds)}"
+    if waker.reason == reasons.SLEEP:
+        return f"slept {seconds(waker.seconds)}"
+    return f"waited {seconds(waker.seconds)} {_WORDS[waker.reason]}"
+
+
+def find_main_wait(evidence: Evidence) -> Wait | None:
+    """Return the waits that explain most of the elapsed time, None if they are no cause."""
+    if evidence.waits is None or evidence.is_system_wide:
+        return None
+    least = max(MATTERS * evidence.elapsed, LEAST)
+    waits = [wait for wait in evidence.waits.by_reason() if wait.seconds >= least]
+    in_queue = sum(wait.seconds for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU)
+    is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
+    causes = [wait for wait in waits if not _is_for_work(wait) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))]
+    # a thread's waits explain the elapsed time, not the sum of a process's and its child's
+    causes.sort(key=lambda wait: -wait.longest * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
+    between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
+    idle = next((wait for wait in waits if _is_for_work(wait) and wait.threads == 1), None)
+    if not between and causes and causes[0].reason == reasons.CPU and idle and idle.seconds > causes[0].seconds and not is_busy:
+        return idle  # the only thread that waits has more to wait for than CPUs
+    if between or causes:
+        return (between or causes)[0]
+    return waits[0] if waits and not is_busy else None
+
+
+def _is_for_work(wait: Wait) -> bool:
+    """Whether threads wait for work: also those of a runtime, which wait for a lock without code of the program."""
+    return wait.reason in FOR_WORK or (wait.reason == reasons.LOCK and wait.in_own < OF_PROGRAM)
+
+
+def waits_first(evidence: Evidence, wait: Wait) -> bool:
+    """Whether the wait explains more than the use of CPUs."""
+    used = evidence.seconds
+    if used is None or used < BUSY * evidence.elapsed:
+        return wait.reason != reasons.CPU or used is None
+    return wait.reason in OF_THREADS and wait.seconds >= BUSY * evidence.elapsed
+
+
+# The sentence about callbacks that block an event loop.
+
+
+LOOPS_MATTER: Final = 0.05  # of the elapsed time
+LEAST_BLOCKED: Final = 0.1  # seconds
+NEARLY_ALWAYS_BLOCKED: Final = 0.9
+
+
+def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell for how long callbacks blocked the event loop, and in which function."""
+    functions = evidence.functions
+    if functions is None:
+        return
+    running = long_turns(functions) if evidence.seconds is not None else BlockedTime(0)
+    waiting = long_waits(evidence.waits.functions) if evidence.waits is not None else BlockedTime(0)
+    total = (running.period + waiting.period) / NANOSECONDS_A_SECOND
+    if total < max(LOOPS_MATTER * evidence.elapsed, LEAST_BLOCKED):
+        return
+    numbers = {"seconds": total, "elapsed": evidence.elapsed, "running": running.period / NANOSECONDS_A_SECOND}
+    text, names = f"Long callbacks blocked the event loop for at least {seconds(total)} of {seconds(max(evidence.elapsed, total))}", {}
+    larger, waits = (running, None) if running.period >= waiting.period else (waiting, evidence.waits)
+    name = (waits.functions if waits else functions).name(larger.function) if larger.function >= 0 else ""
+    share = larger.in_function / NANOSECONDS_A_SECOND / total
+    if name and share >= IN_ONE_FUNCTION:
+        names["function"], numbers["in function"] = name, share
+        line = evidence.line_with_callees(larger.function, waits=waits is not None)
+        text += f", {'' if share >= NEARLY_ALWAYS_BLOCKED else 'mostly '}in {function_text(name)}{source(name, line)}"
+    yield Sentence("blocked loop", f"{text}.", numbers, names)

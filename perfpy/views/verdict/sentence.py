@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.recorded_marks import PYTHON_MARK
 from perfpy.untrusted.text import visible
-from perfpy.views.readable import at_a_glance
-from perfpy.views.verdict.function_names import name_in_sentence
+from perfpy.views.readable import at_a_glance, short_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
 
 #: the rule whose sentence takes the place of the note on few samples
 FEW_SAMPLES: Final = "few samples"
@@ -115,3 +117,103 @@ def join_names(names: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+# Names of functions in sentences: as the program's author writes them, without the parts that compilers and runtimes add.
+
+
+_PYTHON: Final = re.compile(PYTHON_MARK + r"([^:(]+):(?!:)(.+)", re.DOTALL)
+_SCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):[~^+*]? (?:file://)?(\S.*?):(\d+:\d+)")
+_JAVA: Final = re.compile(r"[\w$.]+(?:\[\])* ([\w$]+(?:\.[\w$]+)+)\([^()]*\)")
+#: Python's functions without a name of their own
+_NAMELESS: Final = {
+    "<genexpr>": "a generator expression",
+    "<lambda>": "a lambda",
+    "<listcomp>": "a list comprehension",
+    "<dictcomp>": "a dict comprehension",
+    "<setcomp>": "a set comprehension",
+}
+_MODULE: Final = "<module>"
+_LOCALS: Final = ".<locals>."
+#: the C library's variants of a function for different CPUs
+_VARIANT: Final = re.compile(
+    r"__(rawmemchr|w?mem[a-z]+|str[a-z]+|stp[a-z]+|wcs[a-z]+)(?:_chk)?_(?:avx|sse|ssse|evex|erms|unaligned|sve|generic|neon|asimd)\w*"
+)
+_ALLOCATOR: Final = re.compile(r"(?:_int_|__libc_|__GI___libc_)(malloc|free|calloc|realloc|memalign)(?:_\w+)?")
+_SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)")
+_OF_SORT: Final = "std::__introsort_loop<"  # the loop of libstdc++'s std::sort, and of no other function
+_PARTS_OF_SORT: Final = tuple(
+    f"std::__{name}" for name in ("unguarded_", "insertion_sort<", "final_insertion_sort<", "move_median_to_first<", "adjust_heap<")
+)
+_OTHER_NAMES: Final = {"cfree": "free", "__libc_fork": "fork", "__GI___fork": "fork"}
+_CLONE: Final = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|llvm)(?:\.\d+)*)+$")
+
+
+def name_in_sentence(name: str) -> str:
+    """Return the name of a function, with () if it is one that can be called by its name.
+
+    >>> name_in_sentence("py::search.<locals>.<genexpr>:/srv/slow.py"), name_in_sentence("py::<module>:/srv/slow.py")
+    ('a generator expression in search()', 'the top level of slow.py')
+    >>> name_in_sentence("JS:~ /srv/slow.js:1:1"), name_in_sentence("JS:~ /srv/slow.js:7:12")
+    ('the top level of slow.js', 'an anonymous function')
+    >>> name_in_sentence("void order<Row>(std::vector<Row>&)"), name_in_sentence("__memmove_avx_unaligned_erms")
+    ('order<Row>()', 'memcpy() or memmove()')
+    """
+    if python := _PYTHON.fullmatch(name):
+        return _of_python(python[1], python[2])
+    if script := _SCRIPT.fullmatch(name):
+        return f"the top level of {short_path(script[1])}" if script[2] == "1:1" else "an anonymous function"
+    if java := _JAVA.fullmatch(name):
+        return f"{java[1]}()"
+    text = at_a_glance(name)
+    if text != name and text.endswith(")") and " (" in text and name.partition(":")[0].isalpha():
+        text = text.rpartition(" (")[0]
+    text = text.removesuffix(" const").partition("@")[0] or text
+    text = _as_documented(_CLONE.sub("", without_arguments(text)))
+    return text if text.endswith(">") and text.startswith("<") else f"{text}()"
+
+
+def is_part(name: str, documented: str) -> bool:
+    """Whether a function is known by this documented name, or is a part of that function.
+
+    >>> is_part("__memmove_evex_unaligned", "memcpy() or memmove()"), is_part("void std::__unguarded_linear_insert<A>(A)", "std::sort()")
+    (True, True)
+    """
+    text = name_in_sentence(name)
+    return text == documented or (documented == "std::sort()" and text.startswith(_PARTS_OF_SORT))
+
+
+def _of_python(qualified: str, path: str) -> str:
+    outer, _, last = qualified.rpartition(_LOCALS)
+    if last == _MODULE:
+        return f"the top level of {short_path(path)}"
+    if last in _NAMELESS:
+        return f"{_NAMELESS[last]} in {_of_python(outer or _MODULE, path)}"
+    return f"{qualified.replace(_LOCALS, '.')}()" if not qualified.startswith("<") else qualified
+
+
+def _as_documented(name: str) -> str:
+    """Return the documented name of a function of the C library or of C++'s, or of a system call."""
+    if (match := _VARIANT.fullmatch(name)) and match[1] == "memmove":
+        return "memcpy() or memmove"  # one function with two names
+    if match := _VARIANT.fullmatch(name) or _ALLOCATOR.fullmatch(name) or _SYSTEM_CALL.fullmatch(name):
+        return match[1]
+    if name.startswith(_OF_SORT):
+        return "std::sort"
+    return _OTHER_NAMES.get(name, name)
+
+
+def without_arguments(name: str) -> str:
+    """Return a name without the list of arguments at its end.
+
+    >>> without_arguments("order<Row>(std::vector<…>&)"), without_arguments("Sum::operator()(int)"), without_arguments("f(void (*)(int))")
+    ('order<Row>', 'Sum::operator()', 'f')
+    """
+    if not name.endswith(")") or name.endswith("operator()"):
+        return name
+    depth = 0
+    for position in range(len(name) - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(name[position], 0)
+        if not depth:
+            return name[:position].rstrip()
+    return name

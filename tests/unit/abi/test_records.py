@@ -1,14 +1,16 @@
 """Side-band records and perf's own: round trip, and truncation at every byte."""
 
+from __future__ import annotations
+
 import pytest
 
+from perfpy.abi import perf_records
+from perfpy.abi import perf_records as u
 from perfpy.abi import records as r
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.perf_records import cpu_map
-from perfpy.abi.perf_records import user_records as u
-from perfpy.abi.perf_records.newer_records import NewerRecord
-from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.abi.newer_records import NewerRecord
+from perfpy.abi.records import NO_ID, IdLayout, Mmap2, SampleId, code_mapping, decode, encode
 from tests.builders.specimens import ALL_IDS, KERNEL, SID, USER
 
 
@@ -83,8 +85,8 @@ def test_a_count_beyond_the_record_is_refused() -> None:
 def test_a_cpu_mask_is_read_in_both_word_sizes() -> None:
     wide = bytes((1, 0, 1, 0, 8, 0, 0, 0, 0, 0)) + (0b1010).to_bytes(8, "little")
     narrow = bytes((1, 0, 2, 0, 4, 0)) + (1).to_bytes(4, "little") + (2).to_bytes(4, "little")
-    assert cpu_map.decode(wide, "<") == (1, 3)
-    assert cpu_map.decode(narrow, "<") == (0, 33)
+    assert perf_records.decode_cpu_map(wide, "<") == (1, 3)
+    assert perf_records.decode_cpu_map(narrow, "<") == (0, 33)
 
 
 def test_an_unknown_type_is_kept() -> None:
@@ -110,3 +112,20 @@ def test_a_device_and_an_inode_are_no_build_id():
     ):
         body = r.encode(record, NO_ID, "<")[8:]
         assert r.decode(RecordType.MMAP2, MISC_MMAP_BUILD_ID, body, NO_ID, "<") == expected
+
+
+# The record of a mapping that the kernel does not tell of.
+
+
+def test_it_is_decoded_as_a_record_of_the_kernel() -> None:
+    layout = IdLayout(SampleType.TID | SampleType.TIME, NATIVE_ENDIAN)
+    result = code_mapping((7, 9), (0x1000, 0x200, 0x40), "/tmp/jitted-7-1.so", 123, 5, (8, 1, 77))
+    data = encode(result, layout, NATIVE_ENDIAN)
+    kind, misc, size = HEADER[NATIVE_ENDIAN].unpack_from(data)
+    record = decode(kind, misc, data[8:], layout, NATIVE_ENDIAN)
+    assert (kind, size) == (RecordType.MMAP2, len(data))
+    assert isinstance(record, Mmap2)
+    assert record.sample_id is not None
+    assert (record.pid, record.tid, record.addr, record.len, record.pgoff) == (7, 9, 0x1000, 0x200, 0x40)
+    assert (record.maj, record.min, record.ino, record.prot, record.flags, record.filename) == (8, 1, 77, 5, 2, "/tmp/jitted-7-1.so")
+    assert (record.sample_id.pid, record.sample_id.tid, record.sample_id.time) == (7, 9, 123)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from perfpy.abi import records
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import EventAttr, Reading
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.readings import Reading
+from perfpy.abi.records import IdLayout, SampleId
 from perfpy.abi.ring_records import RingDecoder, RingSample
-from perfpy.abi.sample_id import IdLayout, SampleId
-from perfpy.abi.samples.encoding import encode_sample
+from perfpy.abi.sample_encoding import encode_sample
 from perfpy.errors import UsageError
 
 USUAL = SampleType.IP | SampleType.TID | SampleType.CALLCHAIN | SampleType.RAW

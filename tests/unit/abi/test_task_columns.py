@@ -9,8 +9,7 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MISC_USER
-from perfpy.abi.records import Comm, Exit, Fork, Ksymbol, Mmap, Mmap2
-from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.abi.records import NO_ID, Comm, Exit, Fork, IdLayout, Ksymbol, Mmap, Mmap2, SampleId
 from perfpy.abi.task_columns import MappedFile, RawColumns, decode_tasks
 from tests.builders.timeline import task_records
 

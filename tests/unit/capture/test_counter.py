@@ -16,7 +16,7 @@ from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
 from tests.builders.user_page import capability, page
 
 if TYPE_CHECKING:
-    from perfpy.abi.readings import UserReading
+    from perfpy.abi.attr import UserReading
 
 TIMES = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING)
 
@@ -47,7 +47,7 @@ def test_otherwise_read_does_and_gives_the_reason(mapped: bytearray | None, reas
 
 
 def test_a_machine_that_perfpy_has_no_code_for_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.kernel.user_code.CODE", {})
+    monkeypatch.setattr("perfpy.kernel.user_page.CODE", {})
     reading = cycles(FakeKernel(counts=seven, page=page())).read_user()
     assert (reading.value, reading.from_page) == (7, False)
     assert "no machine code" in reading.why_read

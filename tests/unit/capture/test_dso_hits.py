@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
+from contextlib import ExitStack
+
+import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
-from perfpy.abi.framing import with_header
-from perfpy.abi.records import Fork, Mmap, Mmap2, encode
-from perfpy.abi.sample_id import NO_ID
-from perfpy.capture.dso_hits import DsoHits
+from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId, with_header
+from perfpy.abi.records import NO_ID, Fork, Mmap, Mmap2, encode
+from perfpy.capture import dso_hits
+from perfpy.capture.dso_hits import DsoHits, HitDso
+from perfpy.symbols import mapped_names
+from perfpy.symbols.files import build_ids
+from perfpy.symbols.files.build_ids import BuildIdCache
+from tests.builders.elf import Elf
 
 TIMED = EventAttr(sample_type=SampleType.IP | SampleType.TID | SampleType.TIME)
 KERNEL = 0xFFFFFFFF81000000
@@ -174,3 +182,132 @@ def test_a_synthesized_mapping_is_of_the_first_file_with_its_inode():
     assert [(dso.identity, dso.synthesized) for dso in found.hit()] == [((8, 1, 9, 3), True), ((8, 1, 9, 4), False)]
     found = hits(of_inode(3, 0x2000), of_inode(0, 0x1000), sample(0x1000))
     assert [(dso.identity, dso.synthesized) for dso in found.hit()] == [((8, 1, 9, 3), True)]
+
+
+# The build-id table of a recording, and the cached files.
+
+
+ID = bytes(range(20))
+IMAGE = Elf().build_id(ID.hex()).build()
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "bin" / "prog"
+    path.parent.mkdir()
+    path.write_bytes(IMAGE)
+    return str(path)
+
+
+def test_files_with_an_id_are_listed(program, monkeypatch):
+    monkeypatch.setattr(build_ids, "of_kernel", lambda: b"\7" * 20)
+    dsos = [HitDso(program, is_kernel=False), HitDso("//anon", is_kernel=False), HitDso("[heap]", is_kernel=False)]
+    dsos.append(HitDso("[kernel.kallsyms]", is_kernel=True))
+    assert dso_hits.table(dsos).entries == (
+        HeaderBuildId(MISC_BUILD_ID_SIZE | MISC_USER, -1, ID, program),
+        HeaderBuildId(MISC_BUILD_ID_SIZE | MISC_KERNEL, -1, b"\7" * 20, "[kernel.kallsyms]"),
+    )
+
+
+def test_an_id_from_a_record_counts_more_than_the_file(program):
+    dso = HitDso(program, is_kernel=False)
+    dso.build_id = b"\1" * 20
+    assert dso_hits.table([dso]).entries[0].build_id == b"\1" * 20
+
+
+def test_the_cache_is_laid_out_as_perfs(program, tmp_path):
+    cache = tmp_path / "debug"
+    BuildIdCache(str(cache)).add(dso_hits.table([HitDso(program, is_kernel=False)]).entries)
+    link = cache / ".build-id" / ID.hex()[:2] / ID.hex()[2:]
+    assert os.readlink(link) == f"../..{program}/{ID.hex()}"
+    assert (link / "elf").read_bytes() == IMAGE
+    assert os.path.samefile(link / "elf", program)
+
+
+def test_a_second_recording_changes_nothing(program, tmp_path):
+    cache = BuildIdCache(str(tmp_path / "debug"))
+    for _ in range(2):
+        cache.add(dso_hits.table([HitDso(program, is_kernel=False)]).entries)
+    assert len(list((tmp_path / "debug").rglob("elf"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_failure(program, tmp_path):
+    (tmp_path / "file").write_text("")
+    BuildIdCache(str(tmp_path / "file")).add(dso_hits.table([HitDso(program, is_kernel=False)]).entries)
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path, monkeypatch):
+    held = tmp_path / "held"
+    held.write_bytes(IMAGE)
+    name = "/no/such/prog (deleted)"
+    monkeypatch.setattr(mapped_names, "paths_of", lambda path, pids: iter([str(held)] if (path, pids) == (name, (77,)) else []))
+    dsos = [
+        HitDso(name, is_kernel=False, pid=77),
+        HitDso("/no/such/other", is_kernel=False, pid=77),
+        HitDso("//anon", is_kernel=False, pid=77),
+    ]
+    with ExitStack() as opened:
+        elsewhere = dso_hits.paths(dsos, opened)
+    assert elsewhere == {dsos[0]: str(held)}
+    files = dso_hits.table(dsos, elsewhere)
+    assert [(entry.filename, entry.build_id) for entry in files.entries] == [(name, ID)]
+    cache = BuildIdCache(str(tmp_path / "debug"))
+    cache.add(files.entries, files.elsewhere)
+    assert (tmp_path / "debug" / ".build-id" / ID.hex()[:2] / ID.hex()[2:] / "elf").read_bytes() == IMAGE
+
+
+def test_a_file_of_a_container_is_not_taken_for_ours_of_the_same_name(program, tmp_path, monkeypatch):
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(IMAGE)
+    monkeypatch.setattr(mapped_names, "other_root", lambda pid: pid == 77)
+    monkeypatch.setattr(mapped_names, "paths_of", lambda path, pids: iter([str(theirs)]))
+    dsos = [HitDso(program, is_kernel=False, pid=77), HitDso(program, is_kernel=False, pid=78)]
+    with ExitStack() as opened:
+        assert dso_hits.paths(dsos, opened) == {dsos[0]: str(theirs)}
+
+
+def identity(path):
+    state = os.stat(path)
+    return os.major(state.st_dev), os.minor(state.st_dev), state.st_ino, 0
+
+
+def replace(path, data=IMAGE):
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.replace(path + ".new", path)
+
+
+def test_a_replaced_file_has_no_build_id_and_is_named(program):
+    ran = HitDso(program, is_kernel=False, identity=identity(program))
+    replace(program)
+    with ExitStack() as opened:
+        files = dso_hits.table([ran], dso_hits.paths([ran], opened))
+    assert (files.entries, files.others, files.replaced) == ((), {}, (program,))
+    assert dso_hits.replaced_line(files.replaced).startswith(f"warning: replaced while recorded: {program}; ")
+
+
+def test_a_deleted_file_is_not_called_replaced(program):
+    ran = HitDso(program, is_kernel=False, identity=identity(program))
+    os.unlink(program)
+    with ExitStack() as opened:
+        assert dso_hits.table([ran], dso_hits.paths([ran], opened)).replaced == ()
+
+
+def test_a_replaced_file_does_not_get_the_build_id_of_the_new_one(program):
+    """The table has names only: the build-id of the new file is in the records of its mappings instead."""
+    old = HitDso(program, is_kernel=False, identity=(*identity(program)[:3], 0))
+    replace(program)
+    new = HitDso(program, is_kernel=False, identity=(*identity(program)[:3], 77))
+    new.identity = (*identity(program)[:3], 0)
+    with ExitStack() as opened:
+        files = dso_hits.table([new, old], dso_hits.paths([new, old], opened))
+    assert (files.entries, list(files.others), files.replaced) == ((), [new], (program,))
+    assert files.other_build_ids == {(os.fsencode(program), new.identity): ID}
+
+
+def test_a_long_list_of_replaced_files_is_one_line():
+    line = dso_hits.replaced_line([f"/lib/{number}" for number in range(9)])
+    assert "/lib/2 and 6 more" in line
+    assert "/lib/3" not in line
+    assert "\n" not in dso_hits.replaced_line(["/a\nb"])

@@ -7,7 +7,7 @@ import pytest
 from perfpy.capture.record_options import BufferOptions, RecordOptions
 from perfpy.capture.thread_masks import ThreadMask, thread_masks
 from perfpy.errors import UsageError
-from perfpy.kernel.hardware.topology import Topology
+from perfpy.kernel.cpus import Topology
 from tests.builders.options import record_options
 
 

@@ -35,18 +35,18 @@ def test_settings_are_written_in_perfs_layout_and_shown(own_file, capsys):
 @pytest.mark.parametrize("value", ['a "b" c', "one # two", "back\\slash", "semi;colon", "plain words"])
 def test_every_value_is_read_back_as_it_was_given(own_file, value):
     assert cli.run(["config", f"x.y={value}"]) == 0
-    assert perfconfig.load()["x.y"] == value
+    assert perfconfig.load_config()["x.y"] == value
 
 
 def test_a_name_of_three_parts_is_read_back(own_file):
     assert cli.run(["config", "call.graph.size=3"]) == 0
-    assert perfconfig.load() == {"call.graph.size": "3"}
+    assert perfconfig.load_config() == {"call.graph.size": "3"}
 
 
 def test_an_old_setting_is_replaced_and_others_stay(own_file):
     own_file.write_text("[report]\nchildren = true\ngroup = true\n")
     assert cli.run(["config", "report.children=false"]) == 0
-    assert perfconfig.load() == {"report.children": "false", "report.group": "true"}
+    assert perfconfig.load_config() == {"report.children": "false", "report.group": "true"}
 
 
 @pytest.mark.parametrize("text", ["nothing", ".x=1", "report.=1", "report.x=", "re port.x=1", "a.b=1\n[c]\nd = 2", "a.1b=1"])
@@ -78,5 +78,5 @@ def test_one_file_at_a_time(own_file):
 
 def test_a_broken_line_ends_a_file_and_nothing_else(own_file, capsys):
     own_file.write_text("[report]\nchildren = false\n[open\ngroup = true\n")
-    assert perfconfig.load() == {"report.children": "false"}
+    assert perfconfig.load_config() == {"report.children": "false"}
     assert "line 3" in capsys.readouterr().err

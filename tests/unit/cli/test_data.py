@@ -10,7 +10,7 @@ import pytest
 from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import SampleId
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

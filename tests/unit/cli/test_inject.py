@@ -11,7 +11,7 @@ import pytest
 from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_USER, MISC_USER, RecordType, SampleType
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import SampleId
 from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.inlined_frames import give_inlined
-from perfpy.debuginfo.units import dwarf
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.dies import Dies, code, function, inlined, unit

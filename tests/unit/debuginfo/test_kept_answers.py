@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.debuginfo import inlined_calls, kept_answers
+from perfpy.debuginfo import inlined_calls, kept_answers, source_lines
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.kept_answers import KeptAnswers
-from perfpy.debuginfo.lines import source_lines
-from perfpy.debuginfo.lines.source_lines import KeptPaths, Paths, SourceLines
-from perfpy.debuginfo.units.index import UnitIndex
-from perfpy.debuginfo.units.sections import DebugSections
-from perfpy.symbols.caches.column_files import ColumnFiles
+from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.source_lines import KeptPaths, Paths, SourceLines
+from perfpy.debuginfo.unit_index import UnitIndex
 from perfpy.symbols.files.elf import ElfFile
+from perfpy.symbols.files.symbol_cache import ColumnFiles
 from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special
 from tests.builders.line_programs import unit as line_unit

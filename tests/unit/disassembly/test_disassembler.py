@@ -7,23 +7,25 @@ import struct
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from perfpy.abi import records
-from perfpy.abi.sample_id import SampleId
-from perfpy.disassembly.objdump import CodeStyle
-from perfpy.perfdata.container.feature_values import BpfProgram
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.records import SampleId
+from perfpy.disassembly.disassembler import NOT_CODE, AsmLine, CodeStyle, instructions, of_objdump, pieces
+from perfpy.disassembly.function_code import FunctionCode
+from perfpy.perfdata.features import BpfProgram, Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.files.elf import ElfFile
 from tests.builders.annotated import SPIN, program, recording, spin_with_lines, stand_in
-from tests.builders.elf import ALLOC, EXEC, Elf
+from tests.builders.elf import ALLOC, EXEC, LOCAL, NOTYPE, Elf
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+    from perfpy.analysis.annotation import Annotation
 
-    from perfpy.analysis.annotation.annotation import Annotation
 
 ARM64, UNKNOWN = 183, 999
 
@@ -152,7 +154,7 @@ def test_an_unneeded_objdump_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.disassembly.objdump._SECONDS_MOST", 0.2)
+    monkeypatch.setattr("perfpy.disassembly.disassembler._SECONDS_MOST", 0.2)
     tool = tmp_path / "slow"
     tool.write_text("#!/bin/sh\nexec sleep 60\n")
     tool.chmod(0o755)
@@ -231,3 +233,80 @@ def test_code_of_a_bpf_program_is_in_the_recording(tmp_path: Path, monkeypatch: 
         (4, "jne", 0),
         (6, "retq", 0),
     ]
+
+
+# 32-bit ARM code has instructions of two kinds, and data among them.
+
+
+#: push {r7, lr}; adds r0, #1; ldr r3, [pc, #0]; bx lr; then a word
+THUMB = bytes.fromhex("80b5 0130 004b 7047") + struct.pack("<I", 123456789)
+#: add r0, r0, #1; bx lr
+ARM = bytes.fromhex("010080e2 1eff2fe1")
+
+
+def file_of(code: bytes, marks: dict[int, str], *, thumb: bool) -> ElfFile:
+    """f is at 0x1000."""
+    elf = Elf(machine=40, bits=32).section(".text", code, flags=ALLOC | EXEC, addr=0x1000, offset=0x1000, size=len(code))
+    elf = elf.segment(0x1000, 0x1000, len(code)).symbol("f", 0x1000 | thumb, len(code))
+    for address, name in marks.items():
+        elf = elf.symbol(name, address, type=NOTYPE, binding=LOCAL)
+    return ElfFile("/f", elf.build())
+
+
+def words(file: ElfFile, code: bytes) -> list[str]:
+    lines = instructions(FunctionCode("f", file, 0x1000, 0x1000 + len(code)), CodeStyle())
+    return [line.text.split()[0] for line in lines if line.is_code]
+
+
+def test_mapping_symbols_separate_instructions_and_data() -> None:
+    file = file_of(THUMB, {0x1000: "$t", 0x1008: "$d"}, thumb=True)
+    assert pieces(file, 0x1000, 0x100C) == [(0x1000, 0x1008, "t"), (0x1008, 0x100C, "d")]
+    assert words(file, THUMB) == ["push", "adds", "ldr", "bx", ".word"]
+
+
+def test_a_mark_before_the_function_holds() -> None:
+    file = file_of(ARM, {0xFF0: "$t.1", 0xFF8: "$a.2"}, thumb=False)
+    assert pieces(file, 0x1000, 0x1008) == [(0x1000, 0x1008, "a")]
+
+
+@pytest.mark.parametrize(("code", "thumb", "said"), [(THUMB[:8], True, ["push", "adds", "ldr", "bx"]), (ARM, False, ["add", "bx"])])
+def test_without_marks_the_functions_address_selects_thumb(code: bytes, thumb: bool, said: list[str]) -> None:
+    assert words(file_of(code, {}, thumb=thumb), code) == said
+
+
+def test_trailing_data_of_a_function_is_shown() -> None:
+    file = file_of(THUMB[:10], {0x1000: "$t", 0x1008: "$d"}, thumb=True)
+    assert words(file, THUMB[:10])[-1] == ".short"
+
+
+# Which lines of objdump's text are instructions of a function, and what the others say.
+
+
+def lines(*text: bytes) -> list[AsmLine]:
+    return of_objdump(text, 0x1010, 0x1017, "/bin/spin")
+
+
+def test_an_instruction_follows_an_address_of_the_function() -> None:
+    assert lines(b"    1011:\tdec    %rdi") == [AsmLine(1, "   dec    %rdi")]
+
+
+def test_tabs_are_as_wide_as_after_the_address_without_the_blanks_before_it() -> None:
+    assert of_objdump([b"   11011:\tdec"], 0x11010, 0x11017, "x") == [AsmLine(1, "  dec")]
+
+
+def test_addresses_of_other_functions_and_words_that_look_like_some_are_no_instructions() -> None:
+    assert lines(b"    1017:\tret", b"deadbeef: label", b"1010:") == [
+        AsmLine(NOT_CODE, "1017:   ret", 4),
+        AsmLine(NOT_CODE, "deadbeef: label"),
+        AsmLine(NOT_CODE, "1010:"),
+    ]
+
+
+def test_the_line_that_names_the_file_is_omitted() -> None:
+    assert lines(b"", b"/bin/spin:     file format elf64-x86-64", b"") == [AsmLine(NOT_CODE, ""), AsmLine(NOT_CODE, "")]
+
+
+def test_source_lines_lose_the_blanks_at_their_ends_and_keep_bytes_that_are_no_text() -> None:
+    assert lines(b"\t  x = y;") == [AsmLine(NOT_CODE, "x = y;", 6)]
+    (line,) = lines(b"\t\tx = y;\t /* \xff */ \r")
+    assert line.text.encode("utf-8", "surrogateescape") == b"x = y;   /* \xff */"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfpy.errors import EventSyntaxError
-from perfpy.events.grammar import parse, parse_terms, raw_config
-from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, TracepointName, Word
+from perfpy.events.grammar import Breakpoint, EventSpec, GroupSpec, Numeric, TracepointName, Word, parse, parse_terms, raw_config
 
 
 def only(text: str) -> EventSpec:

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.analysis.entries.options import ReportOptions
+from perfpy.analysis.report.options import ReportOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet import cluster
 from perfpy.fleet.cluster import _await_task, _fold_on_worker, _Folding, _seconds_each, bundles_of, cluster_address
 from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merge_groups
-from perfpy.fleet.portable.profile import RecordingProblem
+from perfpy.fleet.portable_profile import RecordingProblem
 from perfpy.fleet.recordings import Recordings
 from tests.builders.own_corpus import RECORDINGS
 
 # a separate program: a cluster has threads and processes, and warns of objects that it leaves to the garbage collector
 REPORTS = """
 import json, os, signal, sys, time
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.report.options import ColumnOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.cluster import _client
 from perfpy.fleet.recordings import Recordings
 

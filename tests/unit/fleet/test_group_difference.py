@@ -124,9 +124,8 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
     sides = [{f"host{number}": {"a": 40, "b": 20} for number in range(3)} for _ in range(2)]
     sides[1]["host2"] = {"b": 40, "idle": 39}
     before, after = (group(tmp_path / str(number), side) for number, side in enumerate(sides))
-    from perfpy.analysis.entries.layout import ColumnOptions
-    from perfpy.analysis.entries.options import ReportOptions, RowOptions
-    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.report.options import ColumnOptions, ReportOptions, RowOptions
 
     options = ReportOptions(
         rows=RowOptions(rows_filtered=False, relative_percentages=True),
@@ -142,7 +141,7 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
 
 
 def test_the_smallest_of_very_many_rows_are_not_tested(tmp_path, monkeypatch):
-    monkeypatch.setattr("perfpy.analysis.differences.group_table._MOST_CELLS", 32)
+    monkeypatch.setattr("perfpy.analysis.group_differences._MOST_CELLS", 32)
     actual_changes = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
     assert {name: row.chance is None for name, row in rows(actual_changes).items()} == {"a": False, "b": False, "c": True}
     assert rows(actual_changes)["c"].after == pytest.approx(30 / 110)

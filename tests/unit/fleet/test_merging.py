@@ -7,20 +7,16 @@ import pytest
 import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
-from perfpy.fleet.late_symbols import add_local_symbols
-from perfpy.fleet.merged_profile import MergedProfile
-from perfpy.fleet.merging import merge_profiles
+from perfpy.fleet.merging import MergedProfile, add_local_symbols, merge_profiles
 from perfpy.fleet.recordings import Recordings
-from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.text import report_lines
+from perfpy.views.report.text import TextOptions, report_lines
 from perfpy.views.stacks.exports import folded_lines, speedscope
-from perfpy.views.stacks.pprof import pprof
+from perfpy.views.stacks.protobuf_exports import pprof
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

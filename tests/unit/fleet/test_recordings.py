@@ -9,15 +9,13 @@ import shutil
 import pytest
 
 import perfpy
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.merging import merge_profiles
 from perfpy.fleet.recordings import Recordings, find_recordings
 from perfpy.recording import Recording
-from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.text import report_lines
+from perfpy.views.report.text import TextOptions, report_lines
 from perfpy.views.stacks.exports import folded_lines
 from tests.builders.own_corpus import RECORDINGS
 
@@ -92,8 +90,8 @@ def test_rows_of_hosts_and_recordings(folder):
 
 def test_events_are_matched_by_meaning_not_by_precision():
     from perfpy.abi.attr import EventAttr
-    from perfpy.fleet.portable.profile import event_keys
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.fleet.portable_profile import event_keys
+    from perfpy.perfdata.events import FileEvent
 
     def event(name, **fields):
         attr = EventAttr()
@@ -141,7 +139,7 @@ def test_recordings_of_branches_are_skipped_if_the_first_has_none(folder, tmp_pa
     for path in (*paths(folder, "chains"), str(branches)):
         with Recording(path) as recording:
             assert recording.data.has_branches == (path == str(branches))
-    from perfpy.analysis.sortkeys.sort_key import Mode
+    from perfpy.analysis.sort_key import Mode
 
     def asked(recording):
         mode = Mode.BRANCH if recording.data.has_branches else Mode.NORMAL

@@ -16,7 +16,8 @@ import pytest
 
 import perfpy
 from perfpy.errors import BadPerfDataError, PerfError
-from perfpy.fleet import pace, remote
+from perfpy.fleet import remote
+from perfpy.fleet import remote as pace
 from perfpy.fleet.recordings import Recordings, find_recordings
 from perfpy.fleet.remote import Fetched, find_urls, public_name
 from tests.builders.own_corpus import RECORDINGS

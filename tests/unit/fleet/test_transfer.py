@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.errors import PerfError
 from perfpy.fleet.cluster import _unpack
 from perfpy.fleet.folding import FoldedGroup, FoldingRequest, StackOptions, fold_group
 from perfpy.fleet.transfer import MAGIC, BadTransferError, pack, unpack
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.known_frames import SymbolColumns
-from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import TextOptions
 from tests.builders.own_corpus import RECORDINGS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, Namespaces
 from perfpy.live import window as window_module
 from perfpy.live.window import LiveWindow
-from perfpy.perfdata.container.events import FileEvent
+from perfpy.perfdata.events import FileEvent
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

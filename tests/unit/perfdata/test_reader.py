@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.perf_records import auxtrace_records, user_records
-from perfpy.abi.perf_records.build_id_record import HeaderBuildId
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.framing import HeaderBuildId
+from perfpy.abi.records import SampleId
 from perfpy.errors import BadPerfDataError
-from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
-from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.features import EventDesc, EventGroup, Feature
 from perfpy.perfdata.reader import PerfData
-from perfpy.perfdata.records.delivery.order import delivery_order
+from perfpy.perfdata.records.delivery import delivery_order
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
@@ -127,7 +125,7 @@ def test_side_band_takes_effect_by_its_key(tmp_path: Path) -> None:
     built.sample(time=100, ip=1)
     built.record(records.Comm(0, 7, 7, "late", SampleId(pid=7, tid=7, time=50)))
     built.round().sample(time=200).round()
-    built.record(user_records.ThreadMap(0, ((7, "x"),)))
+    built.record(perf_records.ThreadMap(0, ((7, "x"),)))
     file = opened(tmp_path, built.file())
     assert [(type(side.record).__name__, side.key) for side in file.side_band()] == [("Comm", 50), ("ThreadMap", 101)]
 
@@ -208,7 +206,7 @@ def test_foreign_record_types_are_skipped_with_a_note(tmp_path: Path) -> None:
 def test_auxtrace_data_between_records_is_skipped_with_a_warning(tmp_path: Path) -> None:
     built = simple_recording(3)
     for _ in range(3):
-        built.record(auxtrace_records.Auxtrace(0, 1000, 0, 0, 0, 7, 1)).raw(b"\xff" * 1000).sample(ip=9, time=900)
+        built.record(perf_records.Auxtrace(0, 1000, 0, 0, 0, 7, 1)).raw(b"\xff" * 1000).sample(ip=9, time=900)
     file = opened(tmp_path, built.file())
     assert len(column(file, "ip")) == 6
     assert file.warnings == ["hardware traces in 3 AUXTRACE records are not decoded or shown"]
@@ -255,10 +253,10 @@ def test_a_pipe_on_a_file_descriptor_is_spooled(tmp_path: Path) -> None:
 
 def test_pipe_records_name_and_group_events(tmp_path: Path) -> None:
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.ID), usual_attr(USUAL | SampleType.ID, config=3)], ids=[(1,), (2,)])
-    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_NAME, 2, "mine"))
-    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_SCALE, 2, 0.5))
-    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_UNIT, 2, "J"))
-    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_CPUS, 2, (0, 1)))
+    built.record(perf_records.EventUpdate(0, perf_records.EVENT_UPDATE_NAME, 2, "mine"))
+    built.record(perf_records.EventUpdate(0, perf_records.EVENT_UPDATE_SCALE, 2, 0.5))
+    built.record(perf_records.EventUpdate(0, perf_records.EVENT_UPDATE_UNIT, 2, "J"))
+    built.record(perf_records.EventUpdate(0, perf_records.EVENT_UPDATE_CPUS, 2, (0, 1)))
     built.sample(1, time=5)
     built.feature(Feature.GROUP_DESC, (EventGroup("{anon_group}", 0, 2),))
     file = opened(tmp_path, built.pipe())
@@ -313,7 +311,7 @@ def test_another_users_file_is_refused_on_request(tmp_path: Path) -> None:
 def test_the_end_mark_of_a_pipes_features_is_no_feature(mark: int, tmp_path: Path) -> None:
     """Every version of perf marks the end by the number after its own features."""
     built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
-    built.record(user_records.HeaderFeature(0, mark, b""))
+    built.record(perf_records.HeaderFeature(0, mark, b""))
     built.sample(ip=1, pid=7, tid=7, time=1, period=1)
     path = tmp_path / "pipe.data"
     path.write_bytes(built.pipe())

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perfpy
-from perfpy.analysis.entries.options import ReportOptions
-from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.named_samples import NamedSamples
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.named_samples import NamedSamples, Naming
+from perfpy.analysis.report.options import ReportOptions
 from perfpy.analysis.report.report import make_report
-from perfpy.analysis.sample_names import Naming
-from perfpy.analysis.stacks.stack_builder import make_stacks
+from perfpy.analysis.stacks import make_stacks
 from perfpy.perfdata.sample_source import SampleSource, SourceHeader
 from tests.builders.perfdata import simple_recording
 

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import perfpy
-from perfpy.analysis.sched.events import SWITCH
-from perfpy.perfdata.tracepoint_rows import TracepointRows, read_tracepoints
+from perfpy.abi.columns import Ragged
+from perfpy.analysis.scheduler import SWITCH
+from perfpy.perfdata.event_format import EventFormat, parse_format
+from perfpy.perfdata.records.delivery import KeyedSamples, delivery_order
+from perfpy.perfdata.records.stream import Chunk
+from perfpy.perfdata.tracepoint_rows import OrderCollector, TracepointRows, read_tracepoints, trace_columns
+from perfpy.recording import Recording
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.traced import TRACEPOINTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 FIELDS = ("prev_pid", "prev_state", "next_comm")
 
@@ -59,3 +71,119 @@ def test_raw_data_longer_than_their_sample_are_skipped_and_missing_fields_are_ze
         assert rows.time.tolist() == expected.time[[0, 2, 3, 4]].tolist()
         assert len(warnings) == 1
         assert "skipped 1 sample shorter" in warnings[0]
+
+
+# Tracepoints' raw data as columns: numbers, arrays, strings and dynamic fields, in both byte orders.
+
+
+FORMAT = """name: example
+ID: 5
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+	field:int common_pid;	offset:4;	size:4;	signed:1;
+
+	field:char comm[8];	offset:8;	size:8;	signed:0;
+	field:s64 delta;	offset:16;	size:8;	signed:1;
+	field:u32 values[2];	offset:24;	size:8;	signed:0;
+	field:__data_loc char[] name;	offset:32;	size:4;	signed:0;
+	field:__rel_loc char[] path;	offset:36;	size:4;	signed:0;
+	field:__data_loc u8[] bytes;	offset:40;	size:4;	signed:0;
+
+print fmt: "%s", REC->comm
+"""
+
+
+def row(endian: str, name: bytes, path: bytes) -> bytes:
+    start = 44
+    fixed = struct.pack(endian + "HxxI8sqII", 5, 77, b"shell", -3, 6, 7)
+    name_at, path_at, bytes_at = start, start + len(name) - 40, start + len(name) + len(path)
+    places = struct.pack(endian + "III", name_at | len(name) << 16, path_at | len(path) << 16, bytes_at | 2 << 16)
+    return fixed + places + name + path + b"\1\2"
+
+
+@pytest.fixture
+def form() -> EventFormat:
+    return parse_format(FORMAT, "test")
+
+
+def ragged(rows: list[bytes]) -> Ragged:
+    offsets = np.cumsum([0] + [len(data) for data in rows])
+    return Ragged(np.frombuffer(b"".join(rows), np.uint8), offsets)
+
+
+@pytest.mark.parametrize("endian", "<>")
+def test_every_kind_of_field_becomes_a_column(form: EventFormat, endian: str) -> None:
+    columns = trace_columns(form, ragged([row(endian, b"first\0", b"/a\0"), row(endian, b"2nd\0", b"/other\0")]), endian)
+    assert columns["common_type"].tolist() == [5, 5]
+    assert columns["common_pid"].tolist() == [77, 77]
+    assert columns["comm"].tolist() == ["shell", "shell"]
+    assert columns["delta"].tolist() == [-3, -3]
+    assert columns["values"].tolist() == [[6, 7], [6, 7]]
+    assert columns["name"].tolist() == ["first", "2nd"]
+    assert columns["path"].tolist() == ["/a", "/other"]
+    assert [part.tolist() for part in columns["bytes"]] == [[1, 2], [1, 2]]
+
+
+def test_rows_cut_at_any_byte_give_zeros_and_empty_strings(form: EventFormat) -> None:
+    whole = row("<", b"first\0", b"/a\0")
+    columns = trace_columns(form, ragged([whole[:size] for size in range(len(whole))]))
+    assert columns["delta"][0] == 0
+    assert columns["delta"][-1] == -3
+    assert columns["name"][10] == ""
+    assert len(columns["bytes"]) == len(whole)
+
+
+def test_no_rows_give_empty_columns(form: EventFormat) -> None:
+    assert {len(column) for column in trace_columns(form, Ragged.empty(0, np.uint8)).values()} == {0}
+
+
+def test_a_recordings_tracepoint_is_read_by_name(corpus: Path) -> None:
+    with Recording(corpus / "recorded" / "tp-mixed-a.data") as recording:
+        switches = recording.tracepoint("sched:sched_switch")
+        count = recording.data.record_index.sample_counts[1]
+    assert len(switches.fields["prev_comm"]) == len(switches.samples["time"]) == count > 0
+    assert all(isinstance(comm, str) and comm for comm in switches.fields["next_comm"])
+    assert (switches.fields["common_pid"] == switches.samples["tid"]).all()
+
+
+# The order of all samples, collected chunk by chunk.
+
+
+def collected(keys: list[list[int]], times: list[list[int]]) -> OrderCollector:
+    collector = OrderCollector()
+    for key, time in zip(keys, times, strict=True):
+        chunk = Chunk(np.zeros(8, np.uint8), np.arange(len(key), dtype=np.int64) * 8, "<", 1000 * collector.count)
+        numbers = (np.array(column, np.uint64) for column in (key, time))
+        collector.add(KeyedSamples(chunk, np.zeros(len(key), np.int32), *numbers))
+    return collector
+
+
+TIMES = st.lists(st.lists(st.integers(0, 40) | st.integers(0, (1 << 64) - 1), max_size=20), max_size=4)
+
+
+@given(TIMES, st.booleans())
+def test_samples_are_ordered_as_by_delivery_order(times, is_late):
+    keys = [[max(time, 20) for time in part] for part in times] if is_late else times
+    order = collected(keys, times).order(lambda batch: batch.key)
+    key, time = (np.array([one for part in parts for one in part], np.uint64) for parts in (keys, times))
+    expected = delivery_order(key, time)
+    expected = np.arange(len(key)) if expected is None else expected
+    arrival = np.arange(len(key)) if order.arrival is None else order.arrival
+    assert arrival.tolist() == expected.tolist()
+    assert order.key.tolist() == key[expected].tolist()
+    assert order.time.view(np.uint64).tolist() == time[expected].tolist()
+
+
+def test_settled_keys_do_not_change_the_order():
+    offsets = []
+
+    def settle(batch):
+        offsets.append(batch.offset.tolist())
+        return batch.key - np.uint64(1)
+
+    order = collected([[7, 5], [6]], [[7, 5], [6]]).order(settle)
+    assert order.arrival is not None
+    assert order.arrival.tolist() == [1, 2, 0]
+    assert order.key.tolist() == [4, 5, 6]
+    assert order.time.tolist() == [5, 6, 7]
+    assert offsets == [[0, 8], [2000]]

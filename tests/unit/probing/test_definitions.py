@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.probing.definitions import Definition, parse_shown
+from perfpy.probing.definitions import LONGEST, Definition, as_event, event_of, group_of, parse_shown, unused_name
+from perfpy.probing.grammar import parse_point
 from perfpy.probing.problems import ProbeError
 
 
@@ -47,3 +48,39 @@ def test_a_kernel_probe_has_a_symbol() -> None:
 def test_other_lines_are_none() -> None:
     assert parse_shown("", is_kernel=False) is None
     assert parse_shown("e:x/y sched/sched_switch", is_kernel=False) is None
+
+
+# Groups and events get perf's names.
+
+
+@pytest.mark.parametrize(
+    ("path", "group"),
+    [("/a/shop", "probe_shop"), ("/a/shop-stripped", "probe_shop"), ("/l/libc.so.6", "probe_libc"), ("/p/python3.11", "probe_python3")],
+)
+def test_the_group_is_the_programs_name_up_to_a_sign(path: str, group: str) -> None:
+    assert group_of(path) == group
+
+
+def test_lines_and_clones_have_their_own_names() -> None:
+    assert event_of("cost", parse_point("cost:2")) == "cost_L2"
+    assert event_of("cost", parse_point("cost:0")) == "cost"
+    assert event_of("cost", parse_point("shop.c:13")) == "cost"
+    assert event_of("main.cold", parse_point("main.cold")) == "main"
+
+
+@pytest.mark.parametrize(
+    "name", ["shop::Item::~Item()", "operator<<", "a b", "\x1b[31m", "9x", "", "::", "{closure#0}", "é", "x" * 300, "..", "@"]
+)
+def test_every_name_becomes_one_that_the_kernel_takes(name: str) -> None:
+    event = as_event(name)
+    assert event.isascii()
+    assert event.isidentifier()
+    assert len(event) <= LONGEST
+
+
+def test_an_existing_name_is_refused_or_numbered() -> None:
+    assert unused_name("cost", "g", set(), may_number=False) == "cost"
+    assert unused_name("cost", "g", {"cost", "cost_1"}, may_number=True) == "cost_2"
+    with pytest.raises(ProbeError) as caught:
+        unused_name("cost", "g", {"cost"}, may_number=False)
+    assert caught.value.exit_code == 239

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.perfdata.container.kept_files import KeptFiles, encode
-from perfpy.symbols.files import build_id_notes, elf_symbols
+from perfpy.perfdata.kept_files import KeptFiles, encode
+from perfpy.symbols import quality_notes as missing
+from perfpy.symbols.files import build_ids, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.debuginfod import Client
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.symbols.providers import missing_symbols as missing
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted import paths
 from tests.builders import elf as b
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.symbols.address_spaces import TaskTimeline
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -347,13 +347,13 @@ def test_trampolines_of_the_kernel_have_its_names():
 
 
 def test_the_vdso_is_this_kernels_if_it_is_the_recorded_one():
-    image = build_id_notes.vdso_image()
+    image = build_ids.vdso_image()
     if not image:
         pytest.skip("no vdso is mapped here")
     file = ElfFile("[vdso]", image)
     offset = int(elf_symbols.load(file, file).symbols.start[0])
     results = []
-    for build_id in (build_id_notes.of_image(image).hex(), OTHER_ID, ""):
+    for build_id in (build_ids.of_image(image).hex(), OTHER_ID, ""):
         source = timeline((0, mmap(1, 0x7FFF0000, 0x4000, "[vdso]", build_id=build_id)))
         results.append(frames(source, (1, 0x7FFF0000 + offset, 1))[0].symbol)
     assert results[0] == results[2] != "-"
@@ -405,7 +405,7 @@ def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
 
 def test_a_perf_map_of_another_user_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "map").write_bytes(b"7000 40 forged\n")
-    monkeypatch.setattr("perfpy.symbols.files.live_process.perf_map_paths", lambda pid: iter([str(tmp_path / "map")]))
+    monkeypatch.setattr("perfpy.symbols.mapped_names.perf_map_paths", lambda pid: iter([str(tmp_path / "map")]))
     monkeypatch.setattr("perfpy.untrusted.process_files.trusted_owners", lambda pid: {12345})
     source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
     forced = Symbolizer(source, SymbolOptions(force=True, cache=False))
@@ -422,7 +422,7 @@ def test_a_deleted_program_is_read_from_the_process_that_still_runs(root: Path):
     source = timeline((0, mmap(os.getpid(), 0x401000, 0x1000, path, pgoff=0x1000)))
     symbolizer = Symbolizer(source, SymbolOptions())
     frames(symbolizer, (os.getpid(), 0x401004, 1))
-    from perfpy.symbols.files.live_process import paths_of
+    from perfpy.symbols.mapped_names import paths_of
 
     assert f"/proc/{os.getpid()}/exe" in list(paths_of(path, {os.getpid()}))
     assert list(paths_of("/no/such/file", {os.getpid()})) == []

@@ -18,7 +18,7 @@ import pytest
 
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.errors import OutputFailedError
-from perfpy.perfdata.container.writer import FileWriter
+from perfpy.perfdata.writer import FileWriter
 from perfpy.untrusted import destinations, result_files
 from perfpy.untrusted.destinations import FileDestination, create_named, inherited_descriptor, open_named
 from perfpy.untrusted.folders import new_folder, shared_folder

@@ -20,7 +20,7 @@ STACKS = 1 << 13 | 1 << 12 | 1 << 5 | 0x187  # STACK_USER, REGS_USER, CALLCHAIN;
 # the file is cut after a chunk of it was mapped
 CUT = """
 import os, sys
-from perfpy.perfdata.container.source import ByteSource
+from perfpy.perfdata.source import ByteSource
 mapped = ByteSource.map_bytes
 def and_cut(source, offset, size):
     found = mapped(source, offset, size)

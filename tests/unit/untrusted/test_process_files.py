@@ -8,10 +8,10 @@ import mmap
 import os
 from typing import TYPE_CHECKING
 
-from perfpy.capture.runtimes.java_attach import is_java
-from perfpy.symbols.files.live_process import innermost_pid
-from perfpy.untrusted.other_user import rights_of
+from perfpy.capture.runtimes.attaching import is_java
+from perfpy.symbols.mapped_names import innermost_pid
 from perfpy.untrusted.process_files import map_lines, status_words
+from perfpy.untrusted.process_root import rights_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

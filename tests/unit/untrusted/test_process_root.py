@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.untrusted import other_user, paths, process_root
+from perfpy.untrusted import paths, process_root
+from perfpy.untrusted import process_root as other_user
 from perfpy.untrusted.process_root import ProcessRoot, open_beneath, open_in_process, walk_beneath
 from tests.builders.other_users import GID, UID, child, needs_root
 

@@ -12,8 +12,7 @@ import perfpy
 from perfpy import cli
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
-from perfpy.analysis.callchains.user_callchains import user_callchains
-from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
+from perfpy.analysis.callchains import frames_of, user_callchains, whole_chains_of
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.unwind.callchains import UserCallchains, append_user_frames, limit_frames
 from perfpy.unwind.truncated_stacks import TruncatedStacks, larger, note

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from perfpy.symbols import perf_map
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.providers import perf_map
 from perfpy.unwind.architectures import architecture
 from perfpy.unwind.code_rules import in_trampolines, of_trampoline
 from perfpy.unwind.rules import OFFSET

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import lzma
+import os
+import random
+import signal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Columns
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USER, SampleType
-from perfpy.abi.records import Comm, Mmap2
-from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.aggregate import chain_numbers, profile
-from perfpy.analysis.call_trees import trees
-from perfpy.analysis.entries import entries, rows
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph
+from perfpy.abi.records import Comm, Mmap2, SampleId
+from perfpy.analysis.aggregate import overflow, profile, scan
+from perfpy.analysis.aggregate import overflow as runs
+from perfpy.analysis.aggregate import profile as chain_numbers
+from perfpy.analysis.aggregate.profile import FirstDelivery
+from perfpy.analysis.report import call_trees, entries
+from perfpy.analysis.report import entries as rows
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions, TimeOptions
+from perfpy.analysis.sample_view import DeliveryOrder, SampleView
 from perfpy.perfdata.records import stream
+from perfpy.perfdata.records.stream import RecordStream
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.report.text import TextOptions, report_lines
+from perfpy.views.stacks.exports import folded_lines
+from perfpy.views.stacks.protobuf_exports import pprof
 from tests.builders.options import report_options
+from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 PROCESSES = (7, 8)
 CODE = 0x400000
@@ -62,7 +78,7 @@ def test_rows_do_not_depend_on_the_size_of_chunks(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(profile, "_KINDS_KEPT", 0)
     for module in (chain_numbers, rows, entries):
         monkeypatch.setattr(module, "_FRAMES_AT_ONCE", 1)
-    monkeypatch.setattr(trees, "_WALKERS_AT_ONCE", 1)
+    monkeypatch.setattr(call_trees, "_WALKERS_AT_ONCE", 1)
     monkeypatch.setattr(stream.RecordStream.__init__, "__kwdefaults__", {"chunk_size": 1024})
     assert report(path, children=children) == expected
 
@@ -107,3 +123,219 @@ def test_stacks_are_separated_by_function(tmp_path: Path) -> None:
         (stacks,) = opened.stacks(symbols)
     assert [stacks.functions[number].name for number in stacks.frames] == ["inner", "outer"]
     assert stacks.total == 10
+
+
+# The first delivered sample of each row.
+
+
+ATTRS = [EventAttr(sample_type=SampleType.TID)]
+Sample = tuple[int, int, int, int]
+
+
+def view(samples: list[Sample], place: int) -> SampleView:
+    """Return samples of (row, tid, key, time), in the order of a file with `place` samples before them."""
+    _, tid, key, time = (np.array(column, np.uint64) for column in zip(*samples, strict=True))
+    moments = DeliveryOrder(key, time, np.arange(place, place + len(samples)))
+    columns = Columns(len(samples), {"tid": tid.astype(np.int32)})
+    return SampleView(columns, np.zeros(len(samples), np.int32), moments, ATTRS, None, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_keep_their_first_sample_in_any_order(seed: int) -> None:
+    """Keys and times have many ties; some keys are later than their times, like those of late samples."""
+    generator = random.Random(seed)
+    times = [generator.randrange(8) for _ in range(60)]
+    samples = [(generator.randrange(9), generator.randrange(4), max(time, generator.randrange(8)), time) for time in times]
+    firsts, size = FirstDelivery(), 0
+    cuts = [0, *sorted(generator.sample(range(1, 60), 3)), 60]
+    for begin, end in pairwise(cuts):
+        rows = np.array([row for row, *_ in samples[begin:end]], np.int32)
+        size = max(size, int(rows.max()) + 1)
+        firsts.add(rows, size, view(samples[begin:end], begin))
+    expected: dict[int, tuple[int, ...]] = {}
+    for place in sorted(range(60), key=lambda place: (samples[place][2:], place)):
+        row, tid, key, time = samples[place]
+        expected.setdefault(row, (key, time, place, tid))
+    moments, tids = firsts.first_samples(size)
+    results = {row: (*(int(column[row]) for column in moments), int(tids[row])) for row in expected}
+    assert results == expected
+    assert [row for row in moments.order().tolist() if row in expected] == list(expected)
+
+
+def test_after_batches_in_order_new_rows_and_late_samples_count() -> None:
+    firsts = FirstDelivery()
+    batches: list[list[Sample]] = [
+        [(2, 5, 10, 10), (0, 6, 11, 11), (2, 7, 12, 12)],  # no sample of row 1 yet
+        [(2, 8, 20, 20), (1, 9, 21, 21), (1, 4, 22, 22), (3, 3, 23, 23)],
+        [(0, 1, 5, 5), (3, 2, 24, 24)],  # the first one is late
+        [(3, 1, 23, 22)],  # as early as the first one, with an earlier time
+    ]
+    place = 0
+    for batch in batches:
+        firsts.add(np.array([row for row, *_ in batch], np.int32), 4, view(batch, place))
+        place += len(batch)
+    moments, tids = firsts.first_samples(4)
+    assert moments.key.tolist() == [5, 21, 10, 23]
+    assert tids.tolist() == [1, 9, 5, 1]
+
+
+# A recording folded by several processes gives the report of one: same rows, same order, same text.
+
+
+NAMES = "chains sched zstd-many pipe-chains made-branches made-memory fork-exec lost several arm64-chains".split()
+GRAPH = CallGraph(order="caller")
+REQUESTS = {
+    "default": ReportOptions(),
+    "callers": ReportOptions(chains=ChainOptions(call_graph=GRAPH, children=True)),
+    "tasks": ReportOptions(names=NameOptions(verbose=True), columns=ColumnOptions(sort="comm,dso,sym,pid,cpu")),
+    "times": ReportOptions(times=TimeOptions(time_quantum=1000), columns=ColumnOptions(sort="time,sym")),
+    "tiers": ReportOptions(chains=ChainOptions(call_graph=GRAPH), names=NameOptions(tiers_as_one=True), columns=ColumnOptions(sort="sym")),
+}
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Split small files, too; return the list of the processes of each report."""
+    counts = []
+    ranges = scan.SampleScan._ranges
+
+    def counted(self):
+        actual_ranges = ranges(self)
+        counts.append(len(actual_ranges))
+        return actual_ranges
+
+    monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
+    monkeypatch.setattr(scan, "SAMPLES_EACH", 1)
+    monkeypatch.setattr("perfpy.workers.can_fork", lambda: True)
+    return counts
+
+
+@pytest.fixture(params=NAMES)
+def path(request, tmp_path, monkeypatch):
+    """Return a recording that is read in several small chunks; compressed records have up to 64 KB."""
+    unpacked = tmp_path / "perf.data"
+    size = unpacked.write_bytes(lzma.decompress((RECORDINGS / f"{request.param}.data.xz").read_bytes()))
+    monkeypatch.setitem(
+        RecordStream.__init__.__kwdefaults__, "chunk_size", 1 << 16 if "zstd" in request.param else max(512, size // 8 & ~7)
+    )
+    return unpacked
+
+
+def text(path, options, jobs):
+    with Recording(path) as recording:
+        report = recording.report(options=options, jobs=jobs)
+        lines = [line for line in report_lines(report, TextOptions()) if "# (Tip:" not in line]
+        missing = [(item.dso.name, item.samples) for item in report.missing]
+        return lines, missing, report.notes, recording.warnings
+
+
+@pytest.mark.parametrize("requested", REQUESTS)
+@pytest.mark.slow
+def test_reports_are_the_same(path, requested, parts):
+    assert text(path, REQUESTS[requested], 3) == text(path, REQUESTS[requested], 1)
+    assert 1 < parts[0] <= 3
+    assert parts[1] == 1
+
+
+def test_stacks_are_the_same(path, parts):
+    def lines(jobs):
+        with Recording(path) as recording:
+            return [list(folded_lines(part)) for part in recording.stacks(jobs=jobs)]
+
+    assert lines(3) == lines(1)
+    assert parts[0] > 1
+
+
+def test_stacks_with_addresses_are_the_same(path, parts):
+    def profile(jobs):
+        with Recording(path) as recording:
+            return pprof(recording.stacks(jobs=jobs, sites=True))
+
+    assert profile(3) == profile(1)
+    assert parts[0] > 1
+
+
+@pytest.mark.parametrize("path", ["sched"], indirect=True)
+def test_payloads_are_the_same(path, parts):
+    options = ReportOptions(columns=ColumnOptions(sort="trace"))
+    assert text(path, options, 3) == text(path, options, 1)
+    assert parts[0] > 1
+
+
+def test_small_recordings_have_one_process(path, parts, monkeypatch):
+    monkeypatch.setattr(scan, "SAMPLES_EACH", 1_000_000)
+    text(path, ReportOptions(), 0)
+    assert parts == [1]
+
+
+def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch):
+
+    here, stored = os.getpid(), scan.SampleScan._stored_samples
+    alone = text(path, ReportOptions(), 1)
+
+    def killed(self, turns):
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return stored(self, turns)
+
+    monkeypatch.setattr(scan.SampleScan, "_stored_samples", killed)
+    assert text(path, ReportOptions(), 3) == alone
+
+
+@pytest.fixture
+def spilled(path, monkeypatch):
+    """Return a function after whose call no folded rows stay in memory.
+
+    Its results grow with the rows in files, here and in other processes.
+    """
+    here, others = [], path.with_name("kept")  # a file: others are other processes
+    others.write_bytes(b"")
+    add_rows, keep = runs.FoldedRuns.add_rows, overflow.ScratchFile.keep
+
+    def counted(self, *what):
+        here.append("run")
+        return add_rows(self, *what)
+
+    def counted_part(self, part):
+        others.write_bytes(others.read_bytes() + b"x")
+        return keep(self, part)
+
+    def begin():
+        monkeypatch.setenv(overflow.VARIABLE, "1")
+        return here, others
+
+    monkeypatch.setattr(runs, "_AT_ONCE", 2)
+    monkeypatch.setattr(runs, "_FRAMES_AT_ONCE", 3)
+    monkeypatch.setattr(runs.FoldedRuns, "add_rows", counted)
+    monkeypatch.setattr(overflow.ScratchFile, "keep", counted_part)
+    return begin
+
+
+@pytest.mark.parametrize(("requested", "jobs"), [*((name, 1) for name in REQUESTS), ("callers", 2), ("times", 2)])
+@pytest.mark.slow
+def test_reports_beyond_memory_are_the_same(path, requested, jobs, parts, spilled):
+    expected = text(path, REQUESTS[requested], 1)
+    here, others = spilled()
+    assert text(path, REQUESTS[requested], jobs) == expected
+    assert len(here) > 1
+    assert bool(others.read_bytes()) == (jobs > 1)
+
+
+def test_stacks_beyond_memory_are_the_same(path, spilled):
+    def lines():
+        with Recording(path) as recording:
+            return [list(folded_lines(part)) for part in recording.stacks()]
+
+    expected = lines()
+    here, _ = spilled()
+    assert lines() == expected
+    assert len(here) > 1
+
+
+@pytest.mark.parametrize("path", ["sched"], indirect=True)
+def test_payloads_beyond_memory_are_the_same(path, spilled):
+    options = ReportOptions(columns=ColumnOptions(sort="trace"))
+    expected = text(path, options, 1)
+    here, _ = spilled()
+    assert text(path, options, 1) == expected
+    assert len(here) > 1

@@ -12,13 +12,11 @@ import pytest
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate import scan
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, NameOptions, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.unwind.callchains import UserCallchains
-from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.text import report_lines
+from perfpy.views.report.text import TextOptions, report_lines
 from perfpy.views.stacks.exports import folded_lines
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
@@ -63,7 +61,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
     monkeypatch.setattr(scan, "STACKS_EACH", 1)
     monkeypatch.setattr(scan, "SAMPLES_EACH", 1)
-    monkeypatch.setattr("perfpy.workers.jobs.can_fork", lambda: True)
+    monkeypatch.setattr("perfpy.workers.can_fork", lambda: True)
     return counts
 
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi import records
 from perfpy.abi.flags import BranchSample, SampleType
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import SampleId
 from perfpy.cli import run
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.features import EventDesc, Feature
 from tests.builders import own_corpus
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

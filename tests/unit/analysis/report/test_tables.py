@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfpy.abi.records import Comm
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import ReportOptions, RowOptions
-from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.quality import filtered_rows_notes
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.report.options import ColumnOptions, ReportOptions, RowOptions
+from perfpy.analysis.report.report import filtered_rows_notes
+from perfpy.analysis.report.tables import tree_order
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfpy.analysis.report.report import Report
+
 
 FIRST, SECOND = 7, 8
 
@@ -65,3 +68,23 @@ def test_plain_text_filters_rows_by_first_samples_with_a_note(tmp_path: Path) ->
     assert counts(result) == [5]
     assert "3 samples pass the filters, the rows have 5" in "".join(filtered_rows_notes(result))
     assert list(filtered_rows_notes(report(tmp_path, SampleFilter(), rows_filtered=True))) == []
+
+
+# The order of a red-black tree.
+
+
+@given(st.lists(st.integers(0, 50), max_size=300))
+def test_with_a_real_order_it_is_a_stable_sort(values):
+    rows = tree_order(range(len(values)), lambda row, other: values[row] < values[other])
+    assert rows == sorted(range(len(values)), key=lambda row: values[row])
+
+
+def test_the_position_of_a_row_depends_on_comparisons():
+    # rows 0 and 2 are of one kind and compared by depth; row 1 is of another, and equal to both
+    depth, kind = [1, 5, 0], ["a", "b", "a"]
+
+    def before(row, other):
+        return kind[row] == kind[other] and depth[row] < depth[other]
+
+    assert tree_order([0, 1, 2], before) == [2, 0, 1]
+    assert tree_order([1, 0, 2], before) == [1, 2, 0]

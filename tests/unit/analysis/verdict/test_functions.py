@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
+from perfpy.abi.recorded_marks import IS_WAIT, OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Mmap2
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import CallGraph, ChainOptions, ReportOptions
-from perfpy.analysis.verdict.functions import Share, sampled_functions
-from perfpy.perfdata.container.feature_values import EventDesc
-from perfpy.perfdata.container.features import Feature, encode_feature
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, Share, category, sampled_functions
+from perfpy.perfdata.features import EventDesc, Feature, encode_feature
 from perfpy.recording import Recording
+from perfpy.symbols.dso import Dso, DsoKind
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 IN_KERNEL, IN_USER_SPACE = 2**64 - 128, 2**64 - 512  # PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER
 READ, MAIN, SCHEDULE = 0x400010, 0x400110, 0xFFFFFFFF81000010
@@ -47,3 +49,57 @@ def test_the_caller_of_a_wait_is_not_a_function_of_the_kernel(tmp_path: Path):
         functions = sampled_functions(report, histogram)
         callers = {functions.name(leaf): caller for leaf, caller in functions.hottest_callers().items()}
     assert callers == {"read": Share("main", 1.0)}
+
+
+# Tests of the categories of functions.
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [
+        ("/home/me/app", "main", OWN),
+        ("/home/me/app", "void order<Row>(std::vector<Row>&)", OWN),
+        ("/home/me/app", "std::vector<int> parse<char>(char)", OWN),
+        ("/home/me/app", "void std::__introsort_loop<int*>(int*, int*)", LIBRARY),
+        ("/home/me/app", "<alloc::vec::Vec<T> as core::ops::Drop>::drop", LIBRARY),
+        ("/home/me/app", "runtime.mallocgc", RUNTIME),
+        ("/home/me/app", "_start", RUNTIME),
+        ("/home/me/static", "_int_malloc", RUNTIME),
+        ("/home/me/build/libparser.so.1", "parse", OWN),
+        ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "AES_encrypt", LIBRARY),
+        ("/home/me/venv/lib/python3.11/site-packages/numpy/core/_multiarray.so", "add", LIBRARY),
+        ("/usr/lib/x86_64-linux-gnu/libc.so.6", "memcpy", RUNTIME),
+        ("/usr/bin/python3.11", "_PyEval_EvalFrameDefault", INTERPRETER),
+        ("/usr/bin/bash", "execute_command", INTERPRETER),
+    ],
+)
+def test_the_path_and_the_name_decide(path: str, name: str, expected: int) -> None:
+    assert category(Dso(path), name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("py::parse:/srv/app.py", OWN),
+        ("py::parse:app.py", OWN),
+        ("py::[GIL held by crunch, thread 7]:/srv/app.py", LIBRARY),
+        ("py::[event loop blocked for over 100 ms]:<asyncio>", LIBRARY),
+        ("py::loads:/usr/lib/python3.11/json/__init__.py", LIBRARY),
+        ("py::_find:<frozen importlib._bootstrap>", LIBRARY),
+        ("JS:*handle file:///srv/app.js:12:34", OWN),
+        ("JS:*route /srv/node_modules/express/index.js:1:1", LIBRARY),
+        ("JS:^next node:internal/queue:69:14", INTERPRETER),
+        ("Lcom/example/Main;::run", OWN),
+        ("Ljava/util/HashMap;::get", LIBRARY),
+        ("java.lang.String Main.join(int)", OWN),
+        ("java.lang.Object jdk.internal.misc.Unsafe.allocateUninitializedArray(java.lang.Class, int)", LIBRARY),
+        ("BytecodeHandler:Ldar", INTERPRETER),
+    ],
+)
+def test_generated_code_is_divided_by_name(name: str, expected: int) -> None:
+    assert category(Dso("/tmp/perf-12.map", DsoKind.JIT), name) == expected
+
+
+def test_the_kernel_and_memory_without_a_file() -> None:
+    assert category(Dso("[kernel.kallsyms]", DsoKind.KERNEL), "schedule") == KERNEL
+    assert category(None, "") == category(Dso("//anon", DsoKind.NONE), "") == UNKNOWN

@@ -12,7 +12,7 @@ import pytest
 
 from perfpy.capture.runtimes import inner_maps
 from perfpy.capture.runtimes.inner_maps import InnerMaps
-from perfpy.symbols.files import live_process
+from perfpy.symbols import mapped_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def maps(monkeypatch: pytest.MonkeyPatch) -> InnerMaps:
     """Looks at this process's descendants; their pid inside is 1."""
-    monkeypatch.setattr(inner_maps, "innermost_pid", lambda pid: 999_999_999 if live_process.innermost_pid(pid) else 0)
+    monkeypatch.setattr(inner_maps, "innermost_pid", lambda pid: 999_999_999 if mapped_names.innermost_pid(pid) else 0)
     return InnerMaps([])
 
 

@@ -10,13 +10,12 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER, RecordType
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import SampleId
 from perfpy.capture.runtimes.keeping import Kept, store_names
-from perfpy.perfdata.container.feature_values import Compression
-from perfpy.perfdata.container.features import Feature, encode_feature
-from perfpy.perfdata.container.kept_files import KEPT_FILES
+from perfpy.perfdata.features import Compression, Feature, encode_feature
+from perfpy.perfdata.kept_files import KEPT_FILES
 from perfpy.recording import Recording
-from perfpy.symbols.files import live_process
+from perfpy.symbols import mapped_names
 from perfpy.untrusted import process_files
 from tests.builders.jitdump import PID, header, load
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
@@ -70,7 +69,7 @@ def names(path: str) -> list[str]:
 def perf_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the process's perf map, instead of /tmp."""
     path = tmp_path / "perf-77.map"
-    monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(tmp_path / f"perf-{pid}.map")]))
+    monkeypatch.setattr(mapped_names, "perf_map_paths", lambda pid: iter([str(tmp_path / f"perf-{pid}.map")]))
     monkeypatch.setattr(process_files, "began", lambda pid: None)
     return path
 

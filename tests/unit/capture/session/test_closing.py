@@ -9,14 +9,13 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
-from perfpy.capture.option_values import Callchain
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import Callchain, RecordOptions
 from perfpy.capture.session import closing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.capture.output.data_file import DataFile
+    from perfpy.capture.session.output import DataFile
 
 PEOPLE = RecordOptions(notes=True)
 CLOCK = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK, sample_period=4000, freq=1)

@@ -15,17 +15,17 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.sample_id import IdLayout, SampleId
-from perfpy.abi.samples.decoding import SampleLayout
-from perfpy.abi.samples.encoding import encode_sample
+from perfpy.abi.records import IdLayout, SampleId
+from perfpy.abi.sample_decoding import SampleLayout
+from perfpy.abi.sample_encoding import encode_sample
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.runtimes.hotspot import java_frames
-from perfpy.capture.runtimes.hotspot.java_process import JavaProcess
+from perfpy.capture.runtimes import hotspot
+from perfpy.capture.runtimes.hotspot import JavaProcess
 from perfpy.capture.unwinding import unwinder
-from perfpy.capture.unwinding.plain_attrs import plain_attr
+from perfpy.capture.unwinding.process import plain_attr
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder
-from perfpy.perfdata.container.events import FileEvent
+from perfpy.perfdata.events import FileEvent
 from tests.builders.hotspot import HEAP, Jvm
 
 pytestmark = pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
@@ -186,7 +186,7 @@ def test_methods_of_java_have_frames_of_their_own(monkeypatch):
     jvm = Jvm(is_recent=True)
     inlined, compiled = (jvm.method("App", name, "()V") for name in ("inlined", "compiled"))
     start = jvm.compiled(compiled, [(16, [(inlined, 5), (compiled, 7)])])
-    monkeypatch.setattr(java_frames, "library_of", lambda pid, _procfs: (0, "/libjvm.so") if pid == 7 else None)
+    monkeypatch.setattr(hotspot, "library_of", lambda pid, _procfs: (0, "/libjvm.so") if pid == 7 else None)
     monkeypatch.setattr(JavaProcess, "of", lambda _pid, _library: JavaProcess(jvm.memory, jvm.exported))
     mapping = records.Mmap2(MISC_USER, 7, 7, HEAP, 0x10000, HEAP, 0, 0, 0, 0, 5, 2, "//anon", b"", SampleId(7, 7, 5))
     more_data = mapping._replace(misc=MISC_USER | MISC_MMAP_DATA, addr=0x10000, sample_id=SampleId(7, 7, 25))

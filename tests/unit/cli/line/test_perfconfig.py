@@ -63,11 +63,11 @@ def test_later_files_win_and_perf_config_stands_alone(tmp_path: Path) -> None:
     home.write_text("[report]\nchildren = false\n")
     other = tmp_path / "other"
     other.write_text("[report]\ngroup = true\n")
-    assert perfconfig.load({"HOME": str(tmp_path), "PERF_CONFIG_NOSYSTEM": "1"}) == {"report.children": "false"}
-    assert perfconfig.load({"HOME": str(tmp_path), "PERF_CONFIG": str(other)}) == {"report.group": "true"}
-    assert perfconfig.load({"HOME": str(tmp_path), "PERF_CONFIG": "/dev/null"}) == {}
+    assert perfconfig.load_config({"HOME": str(tmp_path), "PERF_CONFIG_NOSYSTEM": "1"}) == {"report.children": "false"}
+    assert perfconfig.load_config({"HOME": str(tmp_path), "PERF_CONFIG": str(other)}) == {"report.group": "true"}
+    assert perfconfig.load_config({"HOME": str(tmp_path), "PERF_CONFIG": "/dev/null"}) == {}
     assert perfconfig.files({"HOME": "/home/me"}) == ["/etc/perfconfig", "/home/me/.perfconfig"]
-    assert perfconfig.load({"PERF_CONFIG": str(tmp_path / "missing")}) == {}
+    assert perfconfig.load_config({"PERF_CONFIG": str(tmp_path / "missing")}) == {}
 
 
 @pytest.mark.parametrize("text", ["inf", "nan", "1e999", "1e308g"])
@@ -85,11 +85,11 @@ def home(tmp_path: Path) -> dict[str, str]:
 def test_a_configuration_of_another_user_is_ignored_with_a_line(
     home: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert perfconfig.load(home) == {"buildid.dir": "/chosen"}
+    assert perfconfig.load_config(home) == {"buildid.dir": "/chosen"}
     monkeypatch.setattr(perfconfig, "trusted_file_owners", lambda: (12345,))
-    assert perfconfig.load(home) == {}
+    assert perfconfig.load_config(home) == {}
     assert re.fullmatch(r"Warning: .*/\.perfconfig: belongs to user \d+; ignoring this configuration file\n", capsys.readouterr().err)
-    assert perfconfig.load({"PERF_CONFIG": home["HOME"] + "/.perfconfig"}) == {"buildid.dir": "/chosen"}  # it was named
+    assert perfconfig.load_config({"PERF_CONFIG": home["HOME"] + "/.perfconfig"}) == {"buildid.dir": "/chosen"}  # it was named
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder"])
@@ -97,10 +97,10 @@ def test_an_unreadable_configuration_is_ignored_with_a_line(home: dict[str, str]
     path = Path(home["HOME"]) / ".perfconfig"
     path.unlink()
     os.mkfifo(path) if kind == "fifo" else path.mkdir()
-    assert perfconfig.load(home) == {}
+    assert perfconfig.load_config(home) == {}
     assert capsys.readouterr().err.count("not a regular file") == 1
 
 
 def test_the_empty_device_is_an_empty_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    assert perfconfig.load({"PERF_CONFIG": "/dev/null"}) == {}
+    assert perfconfig.load_config({"PERF_CONFIG": "/dev/null"}) == {}
     assert capsys.readouterr().err == ""

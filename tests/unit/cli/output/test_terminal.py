@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from perfpy.cli.output import terminal
-from perfpy.cli.output.notes import fit_notes
 from perfpy.cli.output.progress import progress_line
-from perfpy.cli.stat.progress import Progress
+from perfpy.cli.output.terminal import fit_notes
+from perfpy.cli.stat.options import Progress
 
 
 class FakeTerminal(io.StringIO):

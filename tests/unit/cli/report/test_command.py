@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.cli.line.perfconfig import Config
-from perfpy.cli.report.call_graph import call_graph
 from perfpy.cli.report.command import command
 from perfpy.cli.report.options import ReportCommandOptions
+from perfpy.cli.report.request import call_graph
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.perfdata import simple_recording
 

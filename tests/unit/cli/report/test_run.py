@@ -29,7 +29,7 @@ def test_without_textual_the_extra_is_named(
 ) -> None:
     monkeypatch.setattr("perfpy.cli.report.run.is_terminal", lambda: True)
     monkeypatch.setitem(sys.modules, "textual", None)
-    monkeypatch.delitem(sys.modules, "perfpy.views.report.screens.browser", raising=False)
+    monkeypatch.delitem(sys.modules, "perfpy.views.report.browser", raising=False)
     for name in [name for name in sys.modules if name.startswith("textual.")]:
         monkeypatch.setitem(sys.modules, name, None)
     assert run(samples) == 129

@@ -10,7 +10,7 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType, names_of
 from perfpy.abi.framing import with_header
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import SampleId
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.side_band import BULK
 from tests.builders.perfdata import PerfDataBuilder

@@ -20,8 +20,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from perfpy.symbols.files import elf_symbols
-from perfpy.symbols.files.compressed_files import read_mini_debug_info, read_module
-from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
+from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile, read_mini_debug_info, read_module
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 from tests.builders.plt_entries import FORMS

@@ -19,9 +19,9 @@ pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
 
 def driven(folder: Path, *keys: str, objdump: bool = True) -> tuple[str, list[str], int]:
     """Return the screen after some keys in the report: its class, its lines of code, and the class of the current line."""
-    from perfpy.disassembly.objdump import CodeStyle
+    from perfpy.disassembly.disassembler import CodeStyle
     from perfpy.views.annotate.browser import CodeScreen
-    from perfpy.views.report.screens.browser import ReportBrowser
+    from perfpy.views.report.browser import ReportBrowser
 
     (folder / "bin").mkdir()
     (folder / "bin" / "spin").write_bytes(program().build())

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import perfpy
-from perfpy.analysis.differences.group_changes import ComparedRows, GroupChanges, GroupRow, GroupSide
+from perfpy.analysis.group_differences import ComparedRows, GroupChanges, GroupRow, GroupSide
 from perfpy.views.diff.groups import group_lines, group_page, show_groups
 from tests.builders.hosts import group
 from tests.builders.stacks import stacks

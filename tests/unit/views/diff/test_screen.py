@@ -9,11 +9,9 @@ import pytest
 from rich.console import Console
 
 import perfpy
-from perfpy.abi.records import Comm
-from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.differences.difference import Compute, differences
-from perfpy.analysis.entries.layout import ColumnOptions
-from perfpy.analysis.entries.options import ReportOptions
+from perfpy.abi.records import Comm, SampleId
+from perfpy.analysis.differences import Compute, differences
+from perfpy.analysis.report.options import ColumnOptions, ReportOptions
 from perfpy.cli import run
 from perfpy.views.diff.screen import Side, show_differences
 from tests.builders.perfdata import PerfDataBuilder

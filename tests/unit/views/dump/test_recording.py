@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
 from perfpy.abi.flags import ReadFormat
-from perfpy.abi.perf_records import user_records
-from perfpy.abi.perf_records.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
-from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.container.features import Feature
+from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording
-from perfpy.views.dump.recording import is_read_to_the_end, write_dump
+from perfpy.views.dump.recording import coresight_text, is_read_to_the_end, write_dump
 from tests.builders.perfdata import header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
@@ -80,8 +79,8 @@ def test_a_pipe_must_not_end_after_records_that_perf_rejects(tmp_path: Path, rec
 
 
 def test_a_pipe_with_features_may_end_inside_a_record(tmp_path: Path) -> None:
-    feature = user_records.HeaderFeature(0, Feature.HOSTNAME, b"\x08\0\0\0machine\0")
-    end_of_features = user_records.HeaderFeature(0, 32, b"")
+    feature = perf_records.HeaderFeature(0, Feature.HOSTNAME, b"\x08\0\0\0machine\0")
+    end_of_features = perf_records.HeaderFeature(0, 32, b"")
     data = simple_recording(3).record(feature).record(end_of_features).sample().pipe()
     assert reaches_the_end(tmp_path / "cut", data[:-1])
 
@@ -97,3 +96,44 @@ def test_a_thread_keeps_its_name_after_its_end(tmp_path: Path) -> None:
     with Recording(str(tmp_path / "data")) as recording:
         write_dump(recording, out)
     assert out.getvalue().count(b" ... thread: busy:7\n") == 2
+
+
+# Tests of the CoreSight trace units in dumps.
+
+
+ETMV4 = 0x4040404040404040
+
+
+def test_each_word_has_its_name() -> None:
+    assert coresight_text([1, 0x800000001, 0, ETMV4, 12, 8, 0x40, 0x10, 1, 2, 3, 0, 0xCC, 0x47724A13]).splitlines() == [
+        "\tHeader version\t\t       1",
+        "\tPMU type/num cpus\t       800000001",
+        "\tSnapshot\t\t       0",
+        "\tMagic number\t\t       4040404040404040",
+        "\tCPU\t\t\t       12",
+        "\tNR_TRC_PARAMS\t\t       8",
+        "\tTRCCONFIGR\t\t       40",
+        "\tTRCTRACEIDR\t\t       10",
+        "\tTRCIDR0\t\t\t       1",
+        "\tTRCIDR1\t\t\t       2",
+        "\tTRCIDR2\t\t\t       3",
+        "\tTRCIDR8\t\t\t       0",
+        "\tTRCAUTHSTATUS\t\t       cc",
+        "\tTRCDEVARCH                     47724a13",
+    ]
+
+
+def test_the_number_of_parameters_in_version_0_depends_on_the_unit() -> None:
+    lines = coresight_text([0, 2, 0, ETMV4, 0, *range(7), 0x3030303030303030, 1, *range(4)]).splitlines()
+    names = "TRCCONFIGR TRCTRACEIDR TRCIDR0 TRCIDR1 TRCIDR2 TRCIDR8 TRCAUTHSTATUS"
+    assert [line.split()[0] for line in lines[5:12]] == names.split()
+    assert [line.split() for line in lines[13:15]] == [["CPU", "1"], ["ETMCR", "0"]]
+    assert len(lines) == 3 + 9 + 6
+
+
+def test_truncated_or_unknown_data_end_the_text() -> None:
+    assert coresight_text([]) == ""
+    assert coresight_text([1, 2]).count("\n") == 2
+    assert coresight_text([1, 1, 0, 0x77, 1, 1, 5]).count("\n") == 3
+    assert coresight_text([1, 1, 0, ETMV4, 1, 1 << 63, 5]).count("\n") == 7
+    assert coresight_text([1, 2, 0, *([ETMV4, 0, 10, *range(10)] * 2)]).count("\n") == 3 + 2 * 12

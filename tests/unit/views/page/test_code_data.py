@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.analysis.annotation.annotated import CodeRow
-from perfpy.analysis.annotation.source_files import SourceFile, SourceLine, SourceShares
+from perfpy.analysis.annotation import CodeRow
+from perfpy.analysis.source_files import SourceFile, SourceLine, SourceShares
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.page import code_data as module

@@ -11,11 +11,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import perfpy.views.page
-from perfpy.analysis.stacks.stacks import Function
+from perfpy.analysis.stacks import Function
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.page.page import SCRIPTS, PageText, render
-from perfpy.views.trace import lane_page
+from perfpy.tools.trace import lane_page
+from perfpy.views.page.page import SCRIPTS, PageText, render, verdict
+from tests.builders.annotated import recording
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.stacks import stacks
 
@@ -135,3 +136,15 @@ def test_functions_of_python_are_shown_with_their_files() -> None:
     names = Elements(render([stacks("sh;py::main:/srv/app.py 5")], PageText("t"))).data()["names"]
     assert isinstance(names, list)
     assert ["py::main:/srv/app.py", "/srv/app.py", 0, "main (app.py)"] in names
+
+
+# Tests of the page's notes on the accuracy of its profile.
+
+
+def test_the_judgement_comes_first_and_then_the_doubts(tmp_path: Path) -> None:
+    (tmp_path / "perf.data").write_bytes(recording())
+    with Recording(str(tmp_path / "perf.data")) as opened:
+        judgement, *doubts = verdict(opened.report(by="dso,symbol"))
+    assert judgement == "13 samples, none lost: a share of 50 % is accurate to 27 points, a share of 5 % to 12"
+    assert any("record with -g to see callers" in doubt for doubt in doubts)
+    assert any("have no symbol" in doubt for doubt in doubts)

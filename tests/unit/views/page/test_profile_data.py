@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.views.page import profile_data as module
-from perfpy.views.page import sample_rows
-from perfpy.views.page.packing import packed
+from perfpy.views.page import profile_data as sample_rows
+from perfpy.views.page.marks import packed
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.stacks import At, stacks, timed_stacks
 

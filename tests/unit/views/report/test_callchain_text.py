@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from perfpy.analysis.call_trees.call_tree import CallNode
-from perfpy.analysis.entries.options import CallGraph
+from perfpy.analysis.report.call_trees import CallNode
+from perfpy.analysis.report.options import CallGraph
 from perfpy.views.report.callchain_text import ChainWriter, Stem
 
 NAMES = ["main", "work", "rest", "leaf"]

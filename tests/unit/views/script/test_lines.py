@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
+from perfpy.abi.attr import Reading
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
-from perfpy.abi.perf_records import auxtrace_records, user_records
-from perfpy.abi.readings import Reading
-from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.filters.address_ranges import AddressRanges
-from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.abi.records import SampleId
+from perfpy.analysis.filters import AddressRanges, SampleFilter
 from perfpy.errors import UsageError
-from perfpy.perfdata.container.feature_values import EventGroup
-from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.records.group_reads import split_readings
+from perfpy.perfdata.features import EventGroup, Feature
+from perfpy.perfdata.records.batches import split_readings
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.dump.recording import hex_lines, write_dump
@@ -208,8 +205,8 @@ def test_readings_are_delivered_as_samples_of_their_counters(tmp_path: Path) -> 
 
 def test_counts_of_stat_record_are_printed_after_each_round(tmp_path: Path) -> None:
     built = PerfDataBuilder(attrs=[usual_attr(SampleType.IDENTIFIER, sample_id_all=0)], ids=[(4,)], features={Feature.STAT: b""})
-    built.record(user_records.ThreadMap(0, ((77, "work"),))).record(user_records.CpuMap(0, (-1,)))
-    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 20)).record(user_records.StatRound(0, 1, 555))
+    built.record(perf_records.ThreadMap(0, ((77, "work"),))).record(perf_records.CpuMap(0, (-1,)))
+    built.record(perf_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 20)).record(perf_records.StatRound(0, 1, 555))
     assert script(tmp_path, built) == [
         "CPU   THREAD             VAL             ENA             RUN            TIME EVENT",
         " -1       77            1000              20              20             555 cpu-clock:u",
@@ -218,9 +215,9 @@ def test_counts_of_stat_record_are_printed_after_each_round(tmp_path: Path) -> N
 
 def test_counts_of_an_interval_begin_at_the_round_before(tmp_path: Path) -> None:
     built = PerfDataBuilder(attrs=[usual_attr(SampleType.IDENTIFIER, sample_id_all=0)], ids=[(4,)], features={Feature.STAT: b""})
-    built.record(user_records.ThreadMap(0, ((77, "work"),))).record(user_records.CpuMap(0, (-1,)))
-    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 19)).record(user_records.StatRound(0, 0, 555))
-    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1700, 50, 40)).record(user_records.StatRound(0, 0, 999))
+    built.record(perf_records.ThreadMap(0, ((77, "work"),))).record(perf_records.CpuMap(0, (-1,)))
+    built.record(perf_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 19)).record(perf_records.StatRound(0, 0, 555))
+    built.record(perf_records.Stat(0, 4, 0xFFFFFFFF, 0, 1700, 50, 40)).record(perf_records.StatRound(0, 0, 999))
     assert [line.split()[2:5] for line in script(tmp_path, built)[1:]] == [["1000", "20", "19"], ["700", "30", "21"]]
 
 
@@ -314,8 +311,8 @@ def test_a_dump_shows_the_selected_records(tmp_path: Path) -> None:
 
 def test_a_dump_shows_counts_at_the_end_of_a_round(tmp_path: Path) -> None:
     built = PerfDataBuilder(ids=[(5,)])
-    built.record(user_records.ThreadMap(0, ((7, ""),))).record(user_records.CpuMap(0, (-1,)))
-    built.record(user_records.Stat(0, 5, 0, 0, 100, 10, 10)).record(user_records.StatRound(0, 1, 9))
+    built.record(perf_records.ThreadMap(0, ((7, ""),))).record(perf_records.CpuMap(0, (-1,)))
+    built.record(perf_records.Stat(0, 5, 0, 0, 100, 10, 10)).record(perf_records.StatRound(0, 1, 9))
     built.feature(Feature.STAT, None)
     text = dumped(tmp_path, built)
     assert "PERF_RECORD_STAT_ROUNDCPU   THREAD " in text
@@ -324,7 +321,7 @@ def test_a_dump_shows_counts_at_the_end_of_a_round(tmp_path: Path) -> None:
 
 
 def test_errors_of_decoders_are_shown_among_the_samples(tmp_path: Path) -> None:
-    error = auxtrace_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, SECOND + 7, "overflow")
+    error = perf_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, SECOND + 7, "overflow")
     lines = [
         " instruction trace error type 1 time 1.000000007 cpu 3 pid 4 tid 5 ip 0x6 code 2: overflow",
         " unknown AUX error type 2 time 0 machine_pid 8 vcpu 9 cpu -1 pid 4 tid 5 ip 0 code 2: lost",

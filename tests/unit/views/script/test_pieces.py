@@ -8,13 +8,11 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT
 from perfpy.errors import PerfError, UsageError
-from perfpy.perfdata.container.events import FileEvent
-from perfpy.views.records.record_text import record_name, record_text
+from perfpy.perfdata.events import FileEvent
+from perfpy.views.record_text import record_name, record_text
+from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, time_piece, time_text
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.pieces import Coded, Joiner, ValueTexts
-from perfpy.views.script.texts.frame_text import outermost_first
-from perfpy.views.script.texts.memory_text import memory_text
-from perfpy.views.script.texts.time_text import RelativeTimes, time_piece, time_text
 from tests.builders.perfdata import usual_attr
 
 SECOND = 1_000_000_000

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.records import Comm, Fork, Mmap2, Switch, SwitchCpuWide
-from perfpy.abi.sample_id import SampleId
+from perfpy.abi.records import Comm, Fork, Mmap2, SampleId, Switch, SwitchCpuWide
 from perfpy.views.scripting.tables import branch_types
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
+from perfpy.analysis.stacks import Stacks, TimedSamples
 from perfpy.cli import run
 from perfpy.views.page.marks import Mark
 from perfpy.views.stacks.firefox import Heading, firefox

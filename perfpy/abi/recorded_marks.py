@@ -1,0 +1,73 @@
+"""The samples of time off the CPU, and how they encode the reason of a wait.
+
+The event `offcpu-time` is perf's own (record --off-cpu, for which perf needs BPF): a software event bpf-output whose samples have the
+nanoseconds off the CPU as their period. perfpy adds PERF_SAMPLE_WEIGHT_STRUCT, a field that every perf skips:
+
+    { u32 waker; u16 state; u16 notes; }
+
+waker: the thread that ended the wait, valid if notes have WOKEN_BY_THREAD; state: the letter in /proc/PID/stat, R for a thread that
+waited for a CPU, - for a wait of unknown kind.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+OFF_CPU_EVENT: Final = "offcpu-time"
+
+#: bits of notes
+IS_WAIT: Final = 1 << 15
+WOKEN_BY_THREAD: Final = 1
+WOKEN_BY_INTERRUPT: Final = 2
+
+READY: Final = ord("R")
+UNKNOWN_STATE: Final = ord("-")
+#: bit of task_struct's state in sched_switch since Linux 4.14 -> letter
+STATE_BITS: Final = ((1, "S"), (2, "D"), (4, "T"), (8, "t"), (16, "X"), (32, "Z"), (64, "P"), (128, "I"))
+#: threads in these states never run again
+DEAD: Final = (ord("X"), ord("Z"))
+
+STATE_NAMES: Final = {
+    0: "on CPU",
+    READY: "R (ready)",
+    ord("S"): "S (sleeping)",
+    ord("D"): "D (disk sleep)",
+    ord("T"): "T (stopped)",
+    ord("t"): "t (tracing stop)",
+    ord("P"): "P (parked)",
+    ord("I"): "I (idle)",
+    UNKNOWN_STATE: "- (waiting)",
+}
+
+
+# Addresses of Python functions in callchains: what recorder and reports share.
+#
+# The ranges of all functions are mapped once for each GilState. The innermost Python frame of a sample stands in the mapping of its
+# thread's
+# state, all other frames in the first mapping.
+
+
+#: the beginning of the names of Python functions, as CPython writes them into perf maps: py::NAME:PATH
+PYTHON_MARK: Final = "py::"
+#: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
+FIRST_ADDRESS: Final = 0x3E00_0000_0000
+#: the name of the function that stands in callchains between an event loop and the callbacks of a turn that lasts long
+BLOCKED_LOOP: Final = "[event loop blocked for over 100 ms]"
+#: the function in callchains between an asyncio task and the coroutines that await it
+AWAITED_BY: Final = "[awaited by]"
+MAPPED_SIZE: Final = 1 << 30  #: bytes of one mapping
+
+
+class GilState(IntEnum):
+    """Whether a thread has the global interpreter lock, at the moment of a sample."""
+
+    UNKNOWN = 0
+    HOLDS = 1
+    RELEASED = 2
+    WAITS = 3
+
+
+def mapping_of(state: int) -> int:
+    """Return where the mapping of a state begins."""
+    return FIRST_ADDRESS + state * MAPPED_SIZE

@@ -1,0 +1,352 @@
+"""Sort keys of branch records: their ends and flags.
+
+See perfpy.analysis.sort_key; the numbers are frame ids of the two ends of a
+branch (perfpy.analysis.dimensions), or the flag word (perfpy.abi.sample_decoding).
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_HYPERVISOR, MISC_KERNEL, PerfType
+from perfpy.abi.framing import as_number
+from perfpy.analysis.dimensions import PHYSICAL_BITS
+from perfpy.analysis.location_sort_keys import UNNAMED_WIDTH, page_size, symbol_text
+from perfpy.analysis.locations import ranks, sample_locations
+from perfpy.analysis.sort_key import ColumnCell, KeyColumn, Mode, SortKey, by_text, byte_width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from perfpy.analysis.locations import Int64
+    from perfpy.analysis.sort_key import KeyTexts, MemoryWords
+    from perfpy.perfdata.event_format import EventFormat, TraceField
+    from perfpy.perfdata.events import FileEvent
+
+
+_MISPREDICTED, _PREDICTED, _IN_TRANSACTION, _ABORT = (1 << bit for bit in range(4))
+_CYCLES_SHIFT = 4
+_CYCLES_MASK = 0xFFFF
+_LEVEL_WIDTH = len("[k] ")
+
+
+def branch_dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of files. perf compares them in the reverse order of the samples' files: descending, files without a name first."""
+    location_table = texts.locations
+    rank = ranks(-location_table.dso_ranks(sample_locations(frames)))
+
+    def wide(i: int) -> int:
+        return (
+            byte_width(location_table.dso_name(int(frames[i]))) if location_table.symbol[frames[i]] >= 0 else texts.style.unnamed_dso_width
+        )
+
+    return KeyColumn(rank, rank, lambda i: location_table.dso_name(int(frames[i])), wide)
+
+
+def symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of functions. perf compares them by their addresses within any files."""
+    location_table = texts.locations
+    symbols = location_table.symbol[frames]
+    has_symbol = symbols >= 0
+    start, end = location_table.symbol_bounds(symbols)
+    rank = ranks(
+        ~has_symbol, np.where(has_symbol, start.view(np.int64), location_table.ip[frames].view(np.int64)), np.where(has_symbol, end, 0)
+    )
+    locations = sample_locations(frames)
+
+    def text(i: int) -> str:
+        return symbol_text(location_table, int(locations[i]), int(location_table.address[frames[i]]))
+
+    def wide(i: int) -> int:
+        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH if has_symbol[i] else UNNAMED_WIDTH
+
+    return KeyColumn(rank, rank, text, wide, unnamed=~has_symbol)
+
+
+def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of a branch's end: the function and the offset in it."""
+    location_table = texts.locations
+    locations = sample_locations(frames)
+    rank = ranks(-location_table.dso_ranks(locations), location_table.ip[frames].view(np.int64))
+
+    def text(i: int) -> str:
+        inner = int(location_table.address[frames[i]])
+        label, symbol = symbol_text(location_table, int(locations[i]), inner), int(location_table.symbol[frames[i]])
+        offset = inner - location_table.symbol_start(symbol) if symbol >= 0 and not location_table.symbols.is_data(symbol) else 0
+        return f"{label}+{offset:#x}" if offset else label
+
+    return KeyColumn(rank, rank, text, lambda i: 0 if location_table.symbol[frames[i]] >= 0 else UNNAMED_WIDTH)
+
+
+def source_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of source lines at a branch's end."""
+    return by_text(texts.source_texts.lines(frames))
+
+
+def _flags(values: Int64, bits: int, words: dict[int, str]) -> KeyColumn:
+    rank = ranks(values & bits)
+    return KeyColumn(rank, rank, lambda i: words[int(values[i]) & bits])
+
+
+def mispredict(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of mispredicted branches."""
+    both = _MISPREDICTED | _PREDICTED
+    return _flags(values, both, {0: "N/A", _MISPREDICTED: "Y", _PREDICTED: "N", both: "N"})
+
+
+def abort(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of aborted transactions."""
+    return _flags(values, _ABORT, {0: ".", _ABORT: "A"})
+
+
+def in_transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of branches in transactions."""
+    return _flags(values, _IN_TRANSACTION, {0: ".", _IN_TRANSACTION: "T"})
+
+
+def cycles(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of cycles, compared as unsigned but printed by perf as signed 16-bit numbers."""
+    counts = values >> _CYCLES_SHIFT & _CYCLES_MASK
+    signed_counts = counts.astype(np.uint16).view(np.int16)
+    rank = ranks(-counts)
+    return KeyColumn(rank, rank, lambda i: str(int(signed_counts[i])) if counts[i] else "-")
+
+
+def no_ipc(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of instructions per cycle, which perfpy does not count, as perf shows it if it cannot count them."""
+    rank = symbol(texts, frames).same
+    has_symbol = texts.locations.symbol[frames] >= 0
+    return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if has_symbol[i] else "-")
+
+
+#: the sort keys of branch records, in perf's order of search
+BRANCH_KEYS: Final = (
+    SortKey("dso_from", "Source Shared Object", "branch_from", branch_dso, mode=Mode.BRANCH),
+    SortKey("dso_to", "Target Shared Object", "branch_to", branch_dso, mode=Mode.BRANCH),
+    SortKey("symbol_from", "Source Symbol", "branch_from", symbol, ColumnCell.CUT, mode=Mode.BRANCH),
+    SortKey("symbol_to", "Target Symbol", "branch_to", symbol, ColumnCell.CUT, mode=Mode.BRANCH),
+    SortKey("mispredict", "Branch Mispredicted", "branch_flags", mispredict, mode=Mode.BRANCH),
+    SortKey("abort", "Transaction abort", "branch_flags", abort, mode=Mode.BRANCH),
+    SortKey("in_tx", "Branch in transaction", "branch_flags", in_transaction, mode=Mode.BRANCH),
+    SortKey("cycles", "Basic Block Cycles", "branch_flags", cycles, mode=Mode.BRANCH),
+    SortKey("srcline_from", "From Source:Line", "branch_from", source_line, mode=Mode.BRANCH),
+    SortKey("srcline_to", "To Source:Line", "branch_to", source_line, mode=Mode.BRANCH),
+    SortKey("ipc_lbr", "IPC   [IPC Coverage]", "branch_to", no_ipc, mode=Mode.BRANCH),
+    SortKey("addr_from", "Source Address", "branch_from", address, ColumnCell.LOOSE, mode=Mode.BRANCH),
+    SortKey("addr_to", "Target Address", "branch_to", address, ColumnCell.LOOSE, mode=Mode.BRANCH),
+)
+
+
+# Sort keys of memory accesses: the data, and the memory that served them.
+#
+# See perfpy.analysis.sort_key; the numbers are frame ids of the data's address,
+# or the data_src word (union perf_mem_data_src in perf_event.h).
+
+
+_ADDRESS_WIDTH = 18
+_LEVELS = {MISC_KERNEL: "k", MISC_HYPERVISOR: "H", MISC_GUEST_KERNEL: "g", MISC_GUEST_USER: "u"}
+_LONGEST = 62  # characters of perf's texts of data_src
+_LINE = 64  # bytes of a cache line
+
+
+def data_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of accessed data."""
+    return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
+
+
+def code_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of accessing instructions."""
+    return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
+
+
+def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of accessed cache lines; unmapped ones have level X."""
+    location_table = texts.locations
+    column = _by_address(texts, frames, lambda frame: int(location_table.address[frame]) & -_LINE)
+
+    def text(i: int) -> str:
+        label = column.text(i)
+        return label if location_table.dso[frames[i]] >= 0 else f"[X]{label[3:]}"
+
+    dso_of = location_table.dso[frames].astype(np.int64)  # files have lines at equal offsets
+    is_anonymous = np.array([file.is_anonymous for file in location_table.dsos] + [False], bool)[dso_of]
+    owner = np.where(is_anonymous, location_table.spaces_of(frames.astype(np.int32)), 0)
+    is_user = location_table.level[frames] != ord("k")
+    rank = ranks(is_user, dso_of < 0, dso_of, owner, column.same)
+    return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(location_table.symbol[frames[i]] >= 0))
+
+
+def _by_address(texts: KeyTexts, frames: Int64, address_of: Callable[[int], int]) -> KeyColumn:
+    location_table = texts.locations
+    locations = sample_locations(frames)
+    addresses = np.array([address_of(frame) for frame in frames.tolist()], np.uint64)
+    rank = ranks(addresses.view(np.int64))
+
+    def wide(i: int) -> int:
+        if location_table.symbol[frames[i]] < 0:
+            return UNNAMED_WIDTH
+        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
+
+    unnamed = location_table.symbol[frames] < 0
+    return KeyColumn(rank, rank, lambda i: symbol_text(location_table, int(locations[i]), int(addresses[i])), wide, unnamed=unnamed)
+
+
+def data_dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of files with the data; names descend, as in perf."""
+    location_table = texts.locations
+    rank = ranks(-location_table.dso_ranks(sample_locations(frames)))
+
+    def wide(i: int) -> int:
+        return byte_width(location_table.dso_name(int(frames[i]))) if location_table.dso[frames[i]] >= 0 else texts.style.unnamed_dso_width
+
+    return KeyColumn(rank, rank, lambda i: location_table.dso_name(int(frames[i])), wide)
+
+
+def physical(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of physical addresses, with the level of the code that first used each."""
+    numbers = values.view(np.uint64)
+    addresses = numbers & np.uint64((1 << PHYSICAL_BITS) - 1)
+    rank = ranks(addresses.view(np.int64))
+
+    def text(i: int) -> str:
+        address = int(addresses[i])
+        level = _LEVELS.get(int(numbers[i]) >> PHYSICAL_BITS, ".")
+        return f"[{level}] {'0x' if address else ''}{address:016x}"
+
+    return KeyColumn(rank, rank, text)
+
+
+def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Callable[[KeyTexts, Int64], KeyColumn]:
+    """Return a key over one part of data_src: compared as a number, formatted like perf."""
+
+    def column(texts: KeyTexts, values: Int64) -> KeyColumn:
+        rank = ranks(values >> shift & (1 << bits) - 1)
+
+        def text(i: int) -> str:
+            return word(texts.memory, int(values.view(np.uint64)[i]))[:_LONGEST] if texts.memory else "N/A"
+
+        return KeyColumn(rank, rank, text)
+
+    return column
+
+
+level = _part(5, 14, lambda memory, data_src: memory.level_text(data_src))
+snoop = _part(19, 5, lambda memory, data_src: memory.snoop_text(data_src))
+locked = _part(24, 2, lambda memory, data_src: memory.lock_text(data_src))
+tlb = _part(26, 7, lambda memory, data_src: memory.tlb_text(data_src))
+blocked = _part(40, 3, lambda memory, data_src: memory.block_text(data_src))
+
+
+#: the sort keys of memory accesses, in perf's order of search
+MEMORY_KEYS: Final = (
+    SortKey("symbol_daddr", "Data Symbol", "data", data_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
+    SortKey("dso_daddr", "Data Object", "data", data_dso, mode=Mode.MEMORY),
+    SortKey("locked", "Locked", "data_src", locked, ColumnCell.CUT, 6, Mode.MEMORY),
+    SortKey("tlb", "TLB access", "data_src", tlb, ColumnCell.PADDED, 22, Mode.MEMORY),
+    SortKey("mem", "Memory access", "data_src", level, ColumnCell.PADDED, 39, Mode.MEMORY),
+    SortKey("snoop", "Snoop", "data_src", snoop, ColumnCell.PADDED, 12, Mode.MEMORY),
+    SortKey("dcacheline", "Data Cacheline", "data", cache_line, ColumnCell.CUT, 22, Mode.MEMORY),
+    SortKey("symbol_iaddr", "Code Symbol", "frame", code_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
+    SortKey("phys_daddr", "Data Physical Address", "physical", physical, ColumnCell.PADDED, 22, Mode.MEMORY),
+    SortKey("data_page_size", "Data Page Size", "data_page_size", page_size, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("blocked", "Blocked", "data_src", blocked, ColumnCell.CUT, 10, Mode.MEMORY),
+)
+
+
+# The fields of tracepoints as sort keys: perf's `-s prev_comm`, `-s sched_switch.next_pid`, `-s trace_fields`.
+#
+# A field belongs to one event; the rows of
+# other events have no text, nor is the column shown with them.
+
+
+_TYPE_BYTES = 2
+_ALL = "trace_fields"
+
+
+def field_keys(token: str, events: Sequence[FileEvent], formats: Mapping[int, EventFormat], *, raw: bool, endian: str) -> list[SortKey]:
+    """Return the keys of a token; none if it names no field.
+
+    Args:
+        token: FIELD, EVENT.FIELD or EVENT.*, each with /raw after it for the unformatted number.
+        events: of the recording.
+        formats: of the tracepoints.
+        raw: all fields are unformatted.
+        endian: of the recording.
+    """
+    token, _, option = token.partition("/")
+    event_name, dot, field_name = token.rpartition(".")
+    keys = []
+    for event in events:
+        if event.attr.type != PerfType.TRACEPOINT or event.attr.config not in formats or (dot and not _is_meant(event_name, event)):
+            continue
+        tracepoint = formats[event.attr.config]
+        common = () if field_name in (_ALL, "*") else tracepoint.common_fields
+        fields = [field for field in (*tracepoint.fields, *common) if field_name in (field.name, _ALL, "*")]
+        keys += [_key(event, field, raw=raw or option == "raw", endian=endian) for field in fields]
+    return keys
+
+
+def _is_meant(name: str, event: FileEvent) -> bool:
+    if name.startswith("%"):
+        return name[1:] == str(event.index + 1)
+    return event.name == name if ":" in name else name in event.name
+
+
+def _key(event: FileEvent, field: TraceField, *, raw: bool, endian: str) -> SortKey:
+    width = max(len(field.name), field.size if field.is_string else 2 * field.size + 2)
+    column = partial(_column, event.attr.config, field, raw, endian)
+    name = f"{event.name}.{field.name}"
+    return SortKey(name, field.name, "raw", column, ColumnCell.RIGHT_CUT, width, event=event.index)
+
+
+def _column(number: int, field: TraceField, raw: bool, endian: str, texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of a field, compared by its bytes, larger first, like perf; formatted as in the event's text."""
+    data, numbers = texts.trace, values.tolist()
+    payloads = [data.payloads[value] for value in numbers]
+    is_own = [as_number(payload[:_TYPE_BYTES], endian) == number for payload in payloads]
+    content = [_content(payload, field, endian) if own else b"" for payload, own in zip(payloads, is_own, strict=True)]
+    rank_of = {item: rank for rank, item in enumerate(sorted(set(content), reverse=True))}
+    rank = np.array([rank_of[item] for item in content], np.int64)
+
+    @cache
+    def words() -> list[str | None]:
+        """Return the field's word in each text, if it has one."""
+        formatted = iter(data.texts([value for value, own in zip(numbers, is_own, strict=True) if own]) if not raw else ())
+        return [_word(next(formatted), field.name) if own and not raw else None for own in is_own]
+
+    def text(i: int) -> str:
+        if not is_own[i] or data.words is None:
+            return ""
+        word = words()[i]
+        return data.words.field_text(payloads[i], field.name) if word is None else word
+
+    def wide(i: int) -> int:
+        # perf gives dynamic data the width of their bytes, with the NUL, and truncates fields missing in the event's text
+        return max(byte_width(words()[i] or ""), len(content[i]) if field.is_dynamic else 0)
+
+    return KeyColumn(rank, rank, text, wide)
+
+
+def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
+    """Return the bytes of a field; for a dynamic one, those that it refers to."""
+    data = payload[field.offset : field.offset + field.size]
+    if not field.is_dynamic:
+        return data
+    where = as_number(data, endian)
+    start = (where & 0xFFFF) + (field.offset + field.size if field.is_relative else 0)
+    return payload[start : start + (where >> 16)]
+
+
+def _word(text: str, name: str) -> str | None:
+    """Return the text after NAME= in an event's text; perf takes the first word that begins with the name."""
+    for word in _words(text):
+        if word.startswith(name):
+            return word[len(name) + 1 :]
+    return None
+
+
+def _words(text: str) -> Iterator[str]:
+    return iter(text.split(" "))

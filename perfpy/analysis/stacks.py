@@ -1,0 +1,778 @@
+"""Whole stacks with their weights, for flame graphs and exports: Stacks, and StackTree, the prefix tree of one or two of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import Growing, distinct, slices_index
+from perfpy.abi.flags import PerfType, SampleType
+from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
+from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
+from perfpy.analysis.aggregate.sums import sum_by
+from perfpy.analysis.differences import Counterparts
+from perfpy.analysis.dimensions import LATENCY_SCALE, Parallelism
+from perfpy.analysis.filters import frames_named
+from perfpy.analysis.locations import Locations
+from perfpy.analysis.sample_view import combine_columns, has_off_cpu, is_off_cpu, is_time, state_name
+from perfpy.analysis.verdict.functions import WAITING, category
+from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.aggregate.profile import ChainNumbers, Folded, FoldedSamples, Profile
+    from perfpy.analysis.code_sites import CodeSites, SiteFinder
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.sample_view import SampleView
+    from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
+
+
+#: events whose periods are nanoseconds
+_CLOCKS = ("cpu-clock", "task-clock")
+
+
+class Function(NamedTuple):
+    """A function as a stack shows it: name, short name of its file ("" if unknown), and whether it is in the kernel."""
+
+    name: str
+    dso: str
+    kernel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSamples:
+    """Single samples, in order of time, for formats with a time line. All arrays have one entry a sample.
+
+    Attributes:
+        chain: index into the chains.
+        comm: index into comms.
+        pid, tid: of the thread.
+        time: nanoseconds.
+        cpu: -1 if unknown.
+        weight: the period.
+        payload: index into Stacks.payloads, if requested.
+        waits: marks time off the CPU, if an event has both.
+        count: the number of merged samples, if any are merged.
+        site: the row in another fold of the same samples, if requested; otherwise 0.
+    """
+
+    chain: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    time: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+    weight: NDArray[np.uint64]
+    payload: NDArray[np.int32] | None = None
+    waits: NDArray[np.bool_] | None = None
+    count: NDArray[np.int32] | None = None
+    site: NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """The stacks of one event. A row is a chain that occurred `count` times in `comm`, with the sum of periods `weight`.
+
+    Attributes:
+        event: its name.
+        functions: the distinct functions.
+        frames, offsets: chain i is frames[offsets[i]:offsets[i + 1]], function ids from the innermost out (int32, int64).
+        comms: the distinct comms.
+        chain, comm, weight, count: of each row.
+        timed: the single samples, if requested.
+        truncated: stack copies that were too short.
+        in_seconds: weights are ns of time.
+        off_cpu: waits, which end at their samples' times.
+        sites, site: the sites in code, and the site of each of `frames`, if requested; chains of different sites are separate.
+        tracepoint: whether the event is one.
+        payloads: raw data, if requested.
+        tasks: pid and tid of each row, if requested: int32[rows] each.
+        cgroup: id of each row's cgroup (0: unknown) if rows have tasks and samples have cgroups.
+        categories: the category of each function (perfpy.analysis.verdict.functions, or WAITING), with single samples only.
+    """
+
+    event: str
+    functions: Sequence[Function]
+    frames: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    comms: Sequence[str]
+    chain: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    weight: NDArray[np.uint64]
+    count: NDArray[np.int64]
+    timed: TimedSamples | None = None
+    truncated: Sequence[TruncatedStacks] = ()
+    in_seconds: bool = False
+    off_cpu: bool = False
+    sites: CodeSites | None = None
+    site: NDArray[np.int32] | None = None
+    tracepoint: bool = False
+    payloads: Sequence[bytes] = ()
+    categories: Sequence[int] = ()
+    tasks: tuple[NDArray[np.int32], ...] = ()
+    cgroup: NDArray[np.int64] | None = None
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return int(self.weight.sum())
+
+    @property
+    def in_nanoseconds(self) -> bool:
+        """Whether weights are time, on the CPU or off it."""
+        return self.in_seconds or self.event.startswith(_CLOCKS)
+
+    def chain_of(self, index: int) -> NDArray[np.int32]:
+        """Return the function ids of one chain, innermost first."""
+        return self.frames[self.offsets[index] : self.offsets[index + 1]]
+
+    def sites_of(self, index: int) -> NDArray[np.int32]:
+        """Return the sites of one chain, innermost first; only if requested."""
+        assert self.site is not None
+        return self.site[self.offsets[index] : self.offsets[index + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class StackTree:
+    """A prefix tree of stacks, outermost function at the root, as columns in depth-first order; siblings are sorted by name.
+
+    Attributes:
+        names: distinct (name, dso, kernel) of nodes, including commands with dso "".
+        name: index into names.
+        depth: 0 for commands.
+        own: one weight column for each of the Stacks, of stacks that end at the node.
+        totals: the sum of each column.
+        leaf: the node at which each row of the Stacks ends, part after part.
+    """
+
+    names: Sequence[Function]
+    name: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    own: tuple[NDArray[np.float64], ...]
+    totals: tuple[float, ...]
+    leaf: NDArray[np.int32]
+
+    @classmethod
+    def build(cls, *parts: Stacks, weighed: bool = True) -> StackTree:
+        """Return the tree of one Stacks, or of several merged; weighed: with their weights."""
+        names, ranks = _ranked_names(parts)
+        paths, lengths, weights = _paths(parts, ranks)
+        return _tree(names, paths, lengths, weights if weighed else weights[:0])
+
+
+def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Function, int]]:
+    """Return all names of commands and functions, sorted, and each one's index."""
+    every = {Function(comm, "") for part in parts for comm in part.comms}
+    for part in parts:
+        every.update(part.functions)
+    names = sorted(every)
+    return names, {name: rank for rank, name in enumerate(names)}
+
+
+def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+    """Return every row as a path of name ranks: command, outermost function, and so on.
+
+    The result is the paths one after the other, their lengths, and a weight column
+    for each part (shape: parts, rows).
+    """
+    paths, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    for part in parts:
+        function_rank = np.array([ranks[f] for f in part.functions], np.int32)
+        comm_rank = np.array([ranks[Function(c, "")] for c in part.comms], np.int32)
+        length = np.diff(part.offsets)[part.chain]
+        ends = np.cumsum(length + 1)
+        path = np.empty(int(ends[-1]) if len(ends) else 0, np.int32)
+        heads = ends - length - 1
+        path[heads] = comm_rank[part.comm]
+        inner = np.ones(len(path), bool)
+        inner[heads] = False
+        # positions of a chain's frames from its end down: outermost first
+        step = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+        path[inner] = function_rank[part.frames[np.repeat(part.offsets[part.chain + 1] - 1, length) - step]]
+        paths.append(path)
+        lengths.append(length + 1)
+    weights = np.zeros((len(parts), sum(map(len, lengths))))
+    first = 0
+    for i, part in enumerate(parts):
+        weights[i, first : first + len(part.weight)] = part.weight
+        first += len(part.weight)
+    return np.concatenate(paths), np.concatenate(lengths), weights
+
+
+class _StackLevel(NamedTuple):
+    """All nodes of one depth, ordered by parent, then name; ending: the paths that end there; last: their nodes."""
+
+    parent: NDArray[np.int64]
+    name: NDArray[np.int64]
+    own: NDArray[np.float64]
+    ending: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+
+def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> StackTree:
+    levels = _levels(len(names), paths, lengths, weights)
+    sizes = _subtree_sizes(levels)
+    count = int(sizes[0].sum()) if levels else 0
+    name, depth = np.empty(count, np.int32), np.empty(count, np.int32)
+    own = np.zeros((len(weights), count))
+    leaf = np.empty(len(lengths), np.int32)
+    above = np.array([-1], np.int64)
+    for level, (nodes, size) in enumerate(zip(levels, sizes, strict=True)):
+        before = np.cumsum(size) - size
+        first_sibling = np.searchsorted(nodes.parent, nodes.parent)  # nodes are sorted by parent
+        position = above[nodes.parent] + 1 + before - before[first_sibling]
+        name[position], depth[position] = nodes.name, level
+        own[:, position] = nodes.own
+        leaf[nodes.ending] = position[nodes.last]
+        above = position
+    return StackTree(names, name, depth, tuple(own), tuple(float(w.sum()) for w in weights), leaf)
+
+
+def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> list[_StackLevel]:
+    """Return the tree level by level; each path walks down one node a step."""
+    starts = np.cumsum(lengths) - lengths
+    alive = np.arange(len(lengths))
+    node = np.zeros(len(lengths), np.int64)
+    levels: list[_StackLevel] = []
+    while len(alive):
+        depth = len(levels)
+        keys, node = np.unique(node * width + paths[starts[alive] + depth], return_inverse=True)
+        ends = lengths[alive] == depth + 1
+        weight = [np.bincount(node[ends], column[alive[ends]], len(keys)).astype(np.float64) for column in weights]
+        own = np.array(weight).reshape(len(weights), len(keys))
+        levels.append(_StackLevel(keys // width, keys % width, own, alive[ends], node[ends]))
+        alive, node = alive[~ends], node[~ends]
+    return levels
+
+
+def _subtree_sizes(levels: list[_StackLevel]) -> list[NDArray[np.int64]]:
+    """Return for each level the number of nodes in each node's subtree, itself included."""
+    sizes: list[NDArray[np.int64]] = []
+    for depth in range(len(levels) - 1, -1, -1):
+        size = np.ones(len(levels[depth].name), np.int64)
+        if sizes:
+            size += np.bincount(levels[depth + 1].parent, sizes[0], len(size)).astype(np.int64)
+        sizes.insert(0, size)
+    return sizes
+
+
+# Fold a recording to whole stacks, for flame graphs and exports: one Stacks for each event with samples.
+#
+# Samples without a callchain are stacks of one function.
+
+
+_UNKNOWN = "[unknown]"
+_LOST_CALLER = "[unknown callers]"  # the caller of the frame above it is unknown: copies of stacks may be truncated
+_LAST_ADDRESS = np.uint64((1 << 64) - 1)  # the address of unknown callers in analysis.samples.callchains
+
+
+def make_stacks(
+    data: SampleSource,
+    timeline: TaskTimeline,
+    symbolizer: Symbolizer,
+    sample_filter: SampleFilter,
+    *,
+    timed: bool = False,
+    latency: bool = False,
+    sites: bool = False,
+    threads: bool = False,
+    payloads: bool = False,
+    most_samples: int = 0,
+    jobs: int = 1,
+) -> list[Stacks]:
+    """Return the stacks of all events with samples.
+
+    Args:
+        timed: keep the single samples, in order of time.
+        latency: weight by shares of the wall clock (perfpy.analysis.dimensions).
+        sites: separate stacks by addresses, with these and their lines.
+        threads: separate rows by process and thread, and by cgroup if samples have it.
+        payloads: keep the data of tracepoints for single samples.
+        most_samples: merge single samples that differ only in time above this number (0: never).
+        jobs: number of processes (0: one per CPU), unless timed.
+    """
+    planned = plan_stacks(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, threads=threads,
+                          payloads=payloads, most_samples=most_samples, jobs=jobs)  # fmt: skip
+    if not timed:
+        return planned.stacks(planned.scan.profile())
+    fold_together([planned.fold])
+    return planned.stacks(planned.fold.profile)
+
+
+def plan_stacks(
+    data: SampleSource,
+    timeline: TaskTimeline,
+    symbolizer: Symbolizer,
+    sample_filter: SampleFilter,
+    *,
+    timed: bool = False,
+    latency: bool = False,
+    sites: bool = False,
+    threads: bool = False,
+    payloads: bool = False,
+    most_samples: int = 0,
+    jobs: int = 1,
+) -> PlannedStacks:
+    """Return stacks before their samples are folded. The arguments are those of make_stacks()."""
+    raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
+    states, payload = ("state",) if has_off_cpu(data.events) else (), ("raw",) if raw else ()
+    cgroup = ("cgroup",) if any(event.attr.sample_type & SampleType.CGROUP for event in data.events) else ()
+    dimensions = ("comm", "frame", *states, *payload, *(("pid", "tid", *cgroup) if threads else ()))
+    folding = FoldingPlan(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
+    more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
+    scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=jobs)
+    return PlannedStacks(scan, _TimedFold(scan, most_samples) if timed else Fold(scan), sites)
+
+
+class PlannedStacks(NamedTuple):
+    """Stacks before their samples are folded.
+
+    Attributes:
+        scan: folds the samples.
+        fold: the profile of a pass in order of delivery, with single samples if these are requested.
+        by_site: whether addresses separate stacks.
+    """
+
+    scan: SampleScan
+    fold: Fold
+    by_site: bool
+
+    def keep_sites(self, sites: Fold) -> None:
+        """Let single samples keep their rows in another fold (TimedSamples.site), which comes before this one in the pass."""
+        assert isinstance(self.fold, _TimedFold)
+        self.fold.sites = sites
+
+    def stacks(self, profile: Profile) -> list[Stacks]:
+        """Return the stacks of the folded samples."""
+        scan, symbolizer = self.scan, self.scan.symbolizer
+        samples = self.fold.columns() if isinstance(self.fold, _TimedFold) else None
+        comms, sample_filter = scan.timeline.comms, scan.folding.sample_filter
+        builder = _Builder(scan.data.events, comms, sample_filter, profile, scan.truncated_stacks, samples, sites=self.by_site)
+        chains = builder.expanded_chains(symbolizer)  # adds frames, and so comes before any access to all of them
+        return builder.stacks(symbolizer, Locations(symbolizer), *chains)
+
+
+def stacks_of(
+    events: Sequence[FileEvent],
+    comms: Sequence[str],
+    sample_filter: SampleFilter,
+    profile: FoldedSamples,
+    symbolizer: Symbolizer,
+    *,
+    sites: bool = False,
+) -> list[Stacks]:
+    """Return the stacks of folded samples with the dimensions comm and frame, perhaps state, and callchains. sites: as make_stacks()."""
+    builder = _Builder(events, comms, sample_filter, profile, [], None, sites=sites)
+    return builder.stacks(symbolizer, Locations(symbolizer), *builder.expanded_chains(symbolizer))
+
+
+class _TimedFold(Fold):
+    """A profile with its single samples; most: the number from which on samples that differ only in time are merged (0: never).
+
+    Attributes:
+        sites: another fold of the same samples, ranked and earlier in the pass: samples keep their rows there.
+    """
+
+    sites: Fold | None = None
+
+    def __init__(self, scan: SampleScan, most: int) -> None:
+        super().__init__(scan, ("time", "cpu"))
+        self._most = most
+        self._timed = SingleSamples(most)
+
+    def begin(self, chain_numbers: ChainNumbers | None = None) -> None:
+        super().begin(chain_numbers)
+        self._timed = SingleSamples(self._most)
+
+    def add(self, samples: SampleView) -> None:
+        weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in self.scan.folding.measures else samples.period()
+        self._timed.add(self.kinds, samples, weight, None if self.sites is None else self.sites.kinds)
+
+    def settle(self) -> None:
+        self._timed.settle(self.row_of_kind, None if self.sites is None else self.sites.row_of_kind)
+
+    def columns(self) -> SampleColumns:
+        """Return the samples, with rows of the folded profile, and forget them. Comes before any access to `profile.folded`."""
+        columns, self._timed = self._timed.columns(), SingleSamples()
+        site = columns.site if self.sites is None else self.sites.profile.ranks(columns.site)
+        return columns._replace(row=self.profile.ranks(columns.row), site=site)
+
+
+class _KnownChains(NamedTuple):
+    frames: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        return self.frames, self.offsets
+
+
+class WithSingleFrames:
+    """Folded samples in which those without a callchain get a chain of their one frame, for inlined calls there."""
+
+    def __init__(self, profile: FoldedSamples) -> None:
+        assert profile.chains is not None
+        frames, offsets = profile.chains.chains()
+        lengths, of_row = np.diff(offsets), profile.folded.chain.copy()
+        short = np.append(lengths, 0)[of_row] == 0  # -1: none
+        singles, number = np.unique(profile.folded.dimensions["frame"][short], return_inverse=True)
+        of_row[short] = len(lengths) + number.ravel()
+        ends = offsets[-1] + 1 + np.arange(len(singles))
+        self.chains = _KnownChains(np.concatenate([frames, singles.astype(np.int32)]), np.concatenate([offsets, ends]))
+        self.folded: Folded = profile.folded.with_chains(of_row)
+        self.raw = profile.raw
+        self.samples_of_frames = profile.samples_of_frames
+
+
+class _Builder:
+    def __init__(
+        self,
+        events: Sequence[FileEvent],
+        comms: Sequence[str],
+        sample_filter: SampleFilter,
+        profile: FoldedSamples,
+        truncated: Sequence[TruncatedStacks],
+        timed: SampleColumns | None,
+        *,
+        sites: bool,
+    ) -> None:
+        self._events = events
+        self._comms = comms
+        self._sample_filter = sample_filter
+        self._has_waits = "state" in profile.folded.dimensions
+        self._by_site = sites
+        self._unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in events)
+        self._profile = profile
+        self._timed = timed
+        self._truncated = truncated
+
+    def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the distinct chains with inlined calls: frames, offsets, and the chain of every row.
+
+        By sites, samples without a callchain are chains of one frame, for inlined calls there; otherwise these are empty.
+        """
+        profile: FoldedSamples = WithSingleFrames(self._profile) if self._by_site else self._profile
+        assert profile.chains is not None
+        frames, offsets = profile.chains.chains()
+        of_row, lengths = profile.folded.chain, np.diff(offsets)
+        frames, lengths = symbolizer.expand(frames, lengths)
+        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), of_row
+
+    def stacks(
+        self, symbolizer: Symbolizer, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64], of_row: NDArray[np.int64]
+    ) -> list[Stacks]:
+        folded = self._profile.folded
+        functions, function_of, first_frames = _functions(locations)
+        nodes, node_of = function_of[frames].astype(np.int64), function_of.astype(np.int64)
+        if self._by_site:
+            nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
+        chains = _Chains(nodes, offsets, of_row, node_of[folded.dimensions["frame"]])
+        first_reason = 2 * len(function_of) if self._by_site else len(functions)
+        reasons = chains.with_states(folded.dimensions["state"], first_reason) if self._has_waits else []
+        sites, site = None, None
+        if self._by_site:
+            from perfpy.analysis.code_sites import SiteFinder
+
+            sites, site = chains.to_functions(SiteFinder(symbolizer, locations), function_of, first_reason, len(functions))
+        categories = [] if self._timed is None else [*(_category(locations, frame) for frame in first_frames), *(WAITING for _ in reasons)]
+        functions = [*functions, *reasons]
+        is_selected = self._passing_rows(folded, locations)
+        present = distinct(folded.event[is_selected]).tolist()
+        results = [self._of_event(number, folded, is_selected & (folded.event == number), functions, chains) for number in present]
+        return [replace(one, sites=sites, site=site, categories=categories) for one in results]
+
+    def _site_nodes(
+        self, locations: Locations, frames: NDArray[np.int32], lengths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return site numbers (twice the frame, plus one for callers) of the chains' frames, and of all frames as innermost ones."""
+        from perfpy.analysis.code_sites import are_callers  # few want lines
+
+        callers = are_callers(frames, lengths, locations)
+        if self._unwound:  # addresses of unwound callers are within their calls
+            callers &= locations.level[frames] == ord("k")
+        return frames.astype(np.int64) << 1 | callers, np.arange(len(locations.ip)) << 1
+
+    def _passing_rows(self, folded: Folded, locations: Locations) -> NDArray[np.bool_]:
+        """Return a mask of the rows that pass the filters."""
+        is_selected, frame = ~folded.filtered, folded.dimensions["frame"]
+        if self._sample_filter.by_location:
+            is_selected &= ~self._sample_filter.mark_frames(locations)[frame]
+        part = self._sample_filter.symbol_part
+        if part is not None:
+            is_selected &= frames_named(locations, lambda name: part in name)[frame]
+        return is_selected
+
+    def _of_event(
+        self, number: int, folded: Folded, is_of_event: NDArray[np.bool_], functions: Sequence[Function], chains: _Chains
+    ) -> Stacks:
+        rows = np.flatnonzero(is_of_event)
+        weight, name = folded.period[rows], self._events[number].name
+        if LATENCY in folded.measures:
+            weight, name = folded.measures[LATENCY][rows] // LATENCY_SCALE, f"{name} (wall clock)"
+        return Stacks(
+            name,
+            functions,
+            chains.frames.astype(np.int32),
+            chains.offsets,
+            self._comms,
+            chains.of_row[rows].astype(np.int32),
+            folded.dimensions["comm"][rows].astype(np.int32),
+            weight.astype(np.uint64),
+            folded.count[rows],
+            self._timed_samples(is_of_event, folded, chains),
+            self._truncated,
+            is_time(self._events[number]) and LATENCY not in folded.measures,
+            is_off_cpu(self._events[number]),
+            tracepoint=self._events[number].attr.type == PerfType.TRACEPOINT,
+            payloads=self._profile.raw.payloads,
+            tasks=tuple(folded.dimensions[name][rows].astype(np.int32) for name in ("pid", "tid")) if "tid" in folded.dimensions else (),
+            cgroup=folded.dimensions["cgroup"][rows] if "cgroup" in folded.dimensions else None,
+        )
+
+    def _timed_samples(self, is_of_event: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
+        if self._timed is None:
+            return None
+        is_selected = is_of_event[self._timed.row]
+        timed = self._timed if is_selected.all() else self._timed.take(is_selected)
+        return TimedSamples(
+            chain=chains.of_row[timed.row].astype(np.int32),
+            comm=folded.dimensions["comm"][timed.row].astype(np.int32),
+            pid=timed.pid,
+            tid=timed.tid,
+            time=timed.time.view(np.uint64),
+            cpu=timed.cpu,
+            weight=timed.weight.view(np.uint64),
+            payload=folded.dimensions["raw"][timed.row].astype(np.int32) if "raw" in folded.dimensions else None,
+            waits=folded.dimensions["state"][timed.row] != 0 if self._has_waits else None,
+            count=timed.samples if bool((timed.samples > 1).any()) else None,
+            site=timed.site,
+        )
+
+
+class _Chains:
+    """The chain of every row: its callchain, or its one location. frames are node numbers (functions, or sites), innermost first."""
+
+    def __init__(self, nodes: NDArray[np.int64], offsets: NDArray[np.int64], of_row: NDArray[np.int64], own: NDArray[np.int64]) -> None:
+        lengths = np.diff(offsets)
+        short = lengths[of_row] == 0
+        singles, number = np.unique(own[short], return_inverse=True)
+        self.frames = np.concatenate([nodes, singles])
+        self.offsets = np.concatenate([offsets, offsets[-1] + 1 + np.arange(len(singles))])
+        self.of_row = of_row.copy()
+        self.of_row[short] = len(lengths) + number.ravel()
+
+    def with_states(self, states: NDArray[np.int64], first: int) -> list[Function]:
+        """Put the reason of each wait on top of its chain, as nodes from `first` on; return the reasons."""
+        waits = np.flatnonzero(states)
+        names, reason = np.unique(states[waits], return_inverse=True)
+        pairs, number = np.unique(self.of_row[waits] * len(names) + reason.ravel(), return_inverse=True)
+        below, top = pairs // max(len(names), 1), pairs % max(len(names), 1)
+        index, offsets = slices_index(self.offsets[:-1][below], np.diff(self.offsets)[below])
+        lengths = np.diff(offsets) + 1
+        starts = np.cumsum(lengths) - lengths
+        added = np.empty(int(lengths.sum()), np.int64)
+        added[starts] = first + top
+        rest = np.ones(len(added), bool)
+        rest[starts] = False
+        added[rest] = self.frames[index]
+        self.of_row[waits] = len(self.offsets) - 1 + number.ravel()
+        self.offsets = np.concatenate([self.offsets, self.offsets[-1] + np.cumsum(lengths)])
+        self.frames = np.concatenate([self.frames, added])
+        return [Function(f"[{state_name(state)}]", "") for state in names.tolist()]
+
+    def to_functions(
+        self, finder: SiteFinder, function_of: NDArray[np.int32], first_reason: int, functions: int
+    ) -> tuple[CodeSites, NDArray[np.int32]]:
+        """Convert sites to functions; return the sites, and each chain frame's site. functions: their number."""
+        nodes, site = np.unique(self.frames, return_inverse=True)
+        is_code = nodes < first_reason
+        frame = np.where(is_code, nodes >> 1, -1)
+        function = np.where(is_code, function_of[frame], nodes - first_reason + functions).astype(np.int64)
+        self.frames = function[site.ravel()]
+        count = int(function.max(initial=-1)) + 1
+        return finder.find(frame, (nodes & 1 != 0) & is_code, function, max(count, functions)), site.ravel().astype(np.int32)
+
+
+def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32], list[int]]:
+    """Return the distinct functions, the function of every frame, and a frame of each function.
+
+    Locations without a symbol are one function per file.
+    """
+    symbol, dso = locations.symbol.astype(np.int64), locations.dso.astype(np.int64)
+    key = np.where(symbol >= 0, symbol << 1, (dso + 1) << 1 | 1)
+    key[(dso < 0) & (locations.ip == _LAST_ADDRESS)] = -1  # of no function
+    table = IdTable()
+    ids, first = table.ids_and_new(key.view(np.uint64))
+    return [_function(locations, frame) for frame in first.tolist()], ids, first.tolist()
+
+
+def _category(locations: Locations, frame: int) -> int:
+    number = int(locations.dso[frame])
+    return category(locations.dsos[number] if number >= 0 else None, locations.name(frame))
+
+
+def _function(locations: Locations, frame: int) -> Function:
+    number = int(locations.dso[frame])
+    if number < 0:
+        return Function(_LOST_CALLER if locations.ip[frame] == _LAST_ADDRESS else _UNKNOWN, "")
+    dso = locations.dsos[number]
+    name = locations.name(frame)
+    bracketed = dso.short_name if dso.short_name.startswith("[") else f"[{dso.short_name}]"
+    return Function(name or bracketed, dso.short_name, dso.kernel)
+
+
+# Single samples as columns, for recordings of any length: above a limit, samples that differ only in time are merged.
+#
+# They are merged within ticks whose length grows, so that memory does not grow with the recording.
+
+
+_FINEST: Final = 1000  # ns
+_COARSER: Final = 2
+_TYPES: Final = {
+    "row": np.int32,
+    "pid": np.int32,
+    "tid": np.int32,
+    "time": np.int64,
+    "cpu": np.int32,
+    "weight": np.int64,
+    "samples": np.int32,
+    "site": np.int32,
+}
+
+
+class SampleColumns(NamedTuple):
+    """Samples, one entry each, or one for several merged ones; weight: their sum; samples: their number; site: row in another fold."""
+
+    row: NDArray[np.int32]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    time: NDArray[np.int64]
+    cpu: NDArray[np.int32]
+    weight: NDArray[np.int64]
+    samples: NDArray[np.int32]
+    site: NDArray[np.int32]
+
+    def take(self, rows: NDArray[Any]) -> SampleColumns:
+        """Select samples."""
+        return SampleColumns(*(column[rows] for column in self))
+
+    def within(self, tick: int, begin: int) -> SampleColumns:
+        """Merge equal samples within each tick, at its begin; ticks are counted from `begin`."""
+        ticks = (self.time - begin) // tick
+        ids, first = IdTable().ids_and_new(combine_columns([self.row, self.site, self.pid, self.tid, self.cpu, ticks]))
+        weight, samples = sum_by(ids, self.weight, len(first)), sum_by(ids, self.samples, len(first))
+        merged = self.take(first)
+        return merged._replace(time=begin + ticks[first] * tick, weight=weight, samples=samples.astype(np.int32))
+
+
+class SingleSamples:
+    """A collection of single samples."""
+
+    def __init__(self, most: int = 0) -> None:
+        """Begin; most: the number of samples from which on they are merged; 0: never."""
+        self._most, self._limit = most, 2 * most
+        self._begin()
+        self._tick = _FINEST
+
+    def _begin(self) -> None:
+        self._columns = {name: Growing(dtype) for name, dtype in _TYPES.items()}
+        self._settled = 0  # samples with rows; those after them have groups of samples instead
+
+    def add(self, kinds: NDArray[np.int32], samples: SampleView, weight: NDArray[Any], sites: NDArray[np.int32] | None = None) -> None:
+        """Add a batch. kinds, sites: groups of samples of two folds, which get their rows by settle()."""
+        columns = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
+        columns |= {"row": kinds, "weight": weight, "samples": np.ones(len(kinds), np.int32)}
+        columns["site"] = np.zeros(len(kinds), np.int32) if sites is None else sites
+        for name, column in self._columns.items():
+            column.append(columns[name])
+
+    def settle(self, row_of_kind: NDArray[np.int32], site_of_kind: NDArray[np.int32] | None = None) -> None:
+        """Replace the groups of the last batches by rows. site_of_kind: of the fold for sites."""
+        for name, rows in (("row", row_of_kind), ("site", site_of_kind)):
+            if rows is not None:
+                column = self._columns[name].values[self._settled :]
+                column[:] = rows[column]
+        self._settled = len(self._columns["row"].values)
+        if 0 < self._limit < self._settled:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Merge samples until they are few, or nothing distinguishes them in time."""
+        merged = self.columns()
+        begin, last = int(merged.time.min()), int(merged.time.max())
+        spacing = (last - begin) // self._most  # shorter ticks would have one sample each
+        self._tick = max(self._tick, _FINEST << (spacing // _FINEST).bit_length())
+        while len(merged.row) > self._most and self._tick <= last - begin:
+            merged = merged.within(self._tick, begin)
+            self._tick *= _COARSER
+        self._begin()
+        for name, column in self._columns.items():
+            column.append(getattr(merged, name))
+        self._settled = len(merged.row)
+        self._limit = 2 * max(self._most, self._settled)
+
+    def columns(self) -> SampleColumns:
+        """Return all samples, in order of time."""
+        return SampleColumns(*(column.values for column in self._columns.values()))
+
+
+# Match the stacks of two recordings: equal functions get equal names.
+#
+# The command and the program's file get one name (perfpy.analysis.differences), instances of one
+# template become one function, and recursive calls are merged:
+# their depth differs from run to run, and would split everything above.
+
+
+def match_names(
+    before: Sequence[Stacks], after: Sequence[Stacks], *, ignore_comm: bool | None = None, name: Callable[[str], str] = str
+) -> tuple[list[Stacks], list[Stacks]]:
+    """Return both with matched names. ignore_comm: see Counterparts; name: returns the name by which a function is compared."""
+    parts = Counterparts.of(_commands(before), _commands(after), ignore=ignore_comm)
+    first, second = ([_rename(one, index, parts, name) for one in stacks] for index, stacks in enumerate((before, after)))
+    return first, second
+
+
+def _commands(parts: Sequence[Stacks]) -> dict[str, int]:
+    """Return the weight of each command, of the first event."""
+    if not parts:
+        return {}
+    weights = np.bincount(parts[0].comm, weights=parts[0].weight.astype(np.float64), minlength=len(parts[0].comms))
+    weights_of: dict[str, int] = {}
+    for comm, weight in zip(parts[0].comms, weights.tolist(), strict=True):
+        weights_of[comm] = weights_of.get(comm, 0) + int(weight)
+    return weights_of
+
+
+def _rename(stacks: Stacks, index: int, parts: Counterparts, name: Callable[[str], str]) -> Stacks:
+    functions = [_matched_function(function, index, parts, name) for function in stacks.functions]
+    numbers: dict[Function, int] = {}
+    alike = np.array([numbers.setdefault(function, len(numbers)) for function in functions], np.int32)
+    frames, offsets = _without_recursion(stacks.frames, stacks.offsets, alike)
+    comms = [parts.command(index, comm) for comm in stacks.comms]
+    return replace(stacks, functions=functions, comms=comms, frames=frames, offsets=offsets)
+
+
+def _matched_function(function: Function, index: int, parts: Counterparts, name: Callable[[str], str]) -> Function:
+    return function._replace(name=name(function.name), dso=parts.file(index, function.dso))
+
+
+def _without_recursion(
+    frames: NDArray[np.int32], offsets: NDArray[np.int64], alike: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Drop all but the innermost of adjacent frames of one function; alike: function -> equal numbers for equal ones."""
+    if not len(frames):
+        return frames, offsets
+    mask = np.diff(alike[frames], prepend=-1) != 0
+    starts = offsets[:-1]
+    mask[starts[starts < len(frames)]] = True
+    before = np.concatenate([[0], np.cumsum(mask)])
+    return frames[mask], before[offsets].astype(np.int64)

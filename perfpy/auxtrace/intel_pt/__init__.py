@@ -1,1 +1,0 @@
-"""Intel Processor Trace: decode the bytes of a trace into packets (packets)."""

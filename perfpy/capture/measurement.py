@@ -1,0 +1,666 @@
+"""Run a Plan: runs of a command (or a wait), intervals, --control, repeats. Each printing passes a Tally to a callback."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.abi.startup import NamedTuple
+from perfpy.capture.counters import ANY, Counting, CountingOptions, Differences
+from perfpy.capture.targets import Target, Workload
+from perfpy.counts.aggregation import Aggregation, CountRow, Grouping, aggregate, mean, one_cell_a_package, relative_error, standard_error
+from perfpy.counts.tally import RunTimes, Tally
+from perfpy.errors import UsageError
+from perfpy.events.event import Event, generic_event, natural_unit
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Final
+
+    from perfpy.capture.control import Control
+    from perfpy.capture.counters import Readings
+    from perfpy.capture.targets import WorkloadEnd
+    from perfpy.counts.aggregation import CountedEvent
+    from perfpy.counts.metrics import Metric
+    from perfpy.kernel import Kernel
+
+
+_MS: Final = 1_000_000
+
+
+class Outcome:
+    """The end of a measurement.
+
+    Attributes:
+        exit_code: of the command's last run; 128 + n for signal n.
+        killed_by: that signal, or 0.
+        runs: their number.
+        failed_runs: runs with a status other than 0.
+        tally: the last result; None if nothing was counted.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self.killed_by = 0
+        self.runs = 0
+        self.failed_runs = 0
+        self.tally: Tally | None = None
+
+
+class Hooks:
+    """Callbacks of a measurement; override those of interest."""
+
+    def show(self, tally: Tally) -> None:
+        """Print an interval, a result, or one run of an endless repeat."""
+
+    def on_open(self, counting: Counting) -> None:
+        """Called when the counters are open and disabled."""
+
+    def round(self, readings: Readings, elapsed: int, final: bool) -> None:
+        """Called after the counters are read; readings are since the start, elapsed is in ns."""
+
+    def run_started(self, number: int) -> None:
+        """Called when a repeat begins; number starts at 0."""
+
+    def run_ended(self, number: int, elapsed: int, values: Mapping[CountedEvent, CountRow]) -> None:
+        """Called when a repeat has ended, with its total counts."""
+
+    def note(self, text: str) -> None:
+        """Print a line for the user ("Events enabled")."""
+
+    def warn(self, text: str) -> None:
+        """Print a line with -v."""
+
+    def describe(self, counting: Counting, _option: str) -> str:
+        """Return the text of --control's evlist."""
+        return "\n".join(event.name for event in counting.events)
+
+    def on_kill(self, program: str, signum: int) -> None:
+        """Called if a signal ended the command."""
+
+    stop_fd = -1  #: becomes readable when the measurement must end
+    stopped = False  #: whether the measurement must end
+
+
+class _Controlled:
+    """Open counters, as --control switches and lists them."""
+
+    def __init__(self, counting: Counting, hooks: Hooks) -> None:
+        self._counting = counting
+        self.tell = hooks.note
+        self._hooks = hooks
+
+    def switch(self, on: bool, name: str) -> bool:
+        """Enable or disable an event, or all ("")."""
+        return self._counting.enable(name) if on else self._counting.disable(name)
+
+    def describe(self, option: str) -> str:
+        """Return the events, as evlist prints them."""
+        return self._hooks.describe(self._counting, option)
+
+
+class Measurement:
+    """Runs a plan."""
+
+    def __init__(self, plan: Plan, hooks: Hooks | None = None, *, control: Control | None = None, kernel: Kernel | None = None) -> None:
+        self._plan = plan
+        self._hooks = hooks or Hooks()
+        self._control = control
+        self._counting = Counting(
+            plan.events, cpus=plan.cpus, options=plan.counting_options, cgroup_fds=plan.cgroup_fds, kernel=kernel, warn=self._hooks.warn
+        )
+        self._differences = Differences()
+        self._started = 0
+        self._elapsed: list[int] = []
+        self._values: dict[CountedEvent, list[int]] = {event: [] for event in self._counting.events}
+        self._rusage: WorkloadEnd | None = None
+
+    def run(self) -> Outcome:
+        """Run until the plan is complete, or hooks.stopped. Raises PerfError."""
+        plan, outcome = self._plan, Outcome()
+        number = 0
+        while plan.repeat == 0 or number < plan.repeat:
+            self._hooks.run_started(number)
+            self._differences = Differences()
+            readings = self._run_between_commands(outcome)
+            if readings is None:
+                return outcome
+            rows = self._rows(readings)
+            self._remember(number, rows)
+            if plan.repeat == 0 and not plan.interval:
+                self._hooks.show(self._result(rows, self._elapsed[-1:]))
+            number += 1
+            if self._hooks.stopped:
+                break
+        if plan.repeat != 0 and (not plan.interval or plan.summary):
+            outcome.tally = self._result(rows, self._elapsed)
+            self._hooks.show(outcome.tally)
+        return outcome
+
+    # -- one run ---------------------------------------------------------------
+
+    def _run_between_commands(self, outcome: Outcome) -> Readings | None:
+        """Run once, with the commands around it; return None if one of them failed."""
+        plan = self._plan
+        if plan.before and self._shell(plan.before, outcome):
+            return None
+        if plan.sync:
+            os.sync()
+        readings = self._run_once(outcome)
+        if plan.after and not outcome.exit_code and self._shell(plan.after, outcome):
+            return None
+        return readings
+
+    def _shell(self, command: str, outcome: Outcome) -> bool:
+        outcome.exit_code = os.waitstatus_to_exitcode(os.system(command))
+        return outcome.exit_code != 0
+
+    def _run_once(self, outcome: Outcome) -> Readings:
+        plan = self._plan
+        if not plan.command:
+            with self._counting.open(plan.tids) as counting:
+                return self._count(counting, None, outcome)
+        with Workload(plan.command) as workload:
+            tids = [workload.pid] if plan.target.kind == "command" else plan.tids
+            with self._counting.open(tids) as counting:
+                return self._count(counting, workload, outcome)
+
+    def _count(self, counting: Counting, workload: Workload | None, outcome: Outcome) -> Readings:
+        plan = self._plan
+        self._hooks.on_open(counting)
+        if plan.delay:
+            self._hooks.note("Events disabled")
+        else:
+            self._enable(counting)
+        if workload:
+            workload.start()
+        self._started = workload.started_ns if workload else time.monotonic_ns()
+        if plan.delay > 0:
+            time.sleep(plan.delay / 1000)
+            self._enable(counting)
+            self._hooks.note("Events enabled")
+            self._started = time.monotonic_ns()
+        self._wait(counting, workload)
+        if workload:
+            self._finish(workload, outcome)
+        if plan.target.kind != "command":
+            counting.disable()
+        elapsed = time.monotonic_ns() - self._started
+        self._elapsed.append(elapsed)
+        readings = counting.read(self._tool_times(elapsed))
+        self._hooks.round(readings, elapsed, True)
+        return readings
+
+    def _enable(self, counting: Counting) -> None:
+        if counting.options.on_exec:
+            counting.enable_ebb()
+        else:
+            counting.enable()
+
+    def _finish(self, workload: Workload, outcome: Outcome) -> None:
+        ended_here = bool(self._plan.timeout) and workload.poll() is None
+        if ended_here:
+            workload.kill()
+        ended = workload.wait()
+        self._rusage = ended
+        outcome.killed_by = ended.signal
+        outcome.exit_code = 0 if ended_here else ended.exit_code  # perfpy ended it as requested, which is no failure
+        outcome.runs += 1
+        outcome.failed_runs += outcome.exit_code != 0
+        if ended.signal:
+            self._hooks.on_kill(self._plan.command[0], ended.signal)
+
+    def _tool_times(self, elapsed: int) -> dict[str, int]:
+        names = [event.tool for event in self._plan.events if event.tool]
+        if not names:
+            return {}
+
+        return times(elapsed, self._rusage) | machine_values(names, on_cpus=not self._plan.target.has_tasks)
+
+    # -- waiting ---------------------------------------------------------------
+
+    def _wait(self, counting: Counting, workload: Workload | None) -> None:
+        """Wait until the command or the tasks end, time is up, or a stop is requested; show intervals meanwhile."""
+        plan, hooks = self._plan, self._hooks
+        if workload and not plan.interval and not plan.timeout and not self._control:
+            workload.wait()
+            return
+
+        with Watch(workload, plan.target.tids) as watch:
+            poller = select.poll()
+            for fd in (*watch.fds, hooks.stop_fd, self._control.fd if self._control else -1):
+                if fd >= 0:
+                    poller.register(fd, select.POLLIN)
+            period = (plan.interval or plan.timeout) * _MS
+            due = self._started + period
+            intervals = 0
+            while not hooks.stopped and not watch.have_ended():
+                now = time.monotonic_ns()
+                if period and now >= due:
+                    if not plan.interval:
+                        return
+                    self._show_interval(counting)
+                    intervals += 1
+                    due = time.monotonic_ns() + period
+                    if intervals == plan.interval_count:
+                        return
+                    continue
+                ready = dict(poller.poll(watch.patience(period and (due - now) / _MS)))
+                for fd in ready.keys() & set(watch.fds):
+                    poller.unregister(fd)  # one of several tasks has ended
+                    watch.see_end(fd)
+                if self._control and self._obey(self._control, ready.get(self._control.fd, 0), poller, counting):
+                    return
+            if plan.interval:
+                self._show_interval(counting)
+
+    def _obey(self, control: Control, ready: int, poller: select.poll, counting: Counting) -> bool:
+        """Carry out the commands; return True for "stop", which as in perf does not end a command."""
+        if ready and not ready & select.POLLIN:  # all writers have closed
+            poller.unregister(control.fd)
+        if not ready & select.POLLIN:
+            return False
+        controlled = _Controlled(counting, self._hooks)
+        stop = False
+        for command in control.commands():
+            command.obey(controlled)
+            control.acknowledge(command)
+            stop |= command.verb == "stop"
+        return stop and not self._plan.command
+
+    # -- results ---------------------------------------------------------------
+
+    def _show_interval(self, counting: Counting) -> None:
+        elapsed = time.monotonic_ns() - self._started
+        readings = counting.read(self._tool_times(elapsed))
+        self._hooks.round(readings, elapsed, False)
+        rows = self._rows(self._differences.since_last(readings))
+        self._hooks.show(self._tally(rows, wall_ns=self._plan.interval * _MS, timestamp=elapsed))
+
+    def _rows(self, readings: Readings) -> dict[CountedEvent, list[CountRow]]:
+        plan = self._plan
+        rows: dict[CountedEvent, list[CountRow]] = {}
+        for event, cells in readings.items():
+            own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
+            rows[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
+        return rows
+
+    def _remember(self, number: int, rows: Mapping[CountedEvent, Sequence[CountRow]]) -> None:
+        if self._plan.grouping.mode is Aggregation.GLOBAL:
+            for event, (row,) in rows.items():
+                self._values[event].append(row.value)
+            self._hooks.run_ended(number, self._elapsed[-1], {event: row for event, (row,) in rows.items()})
+
+    def _result(self, rows: dict[CountedEvent, list[CountRow]], elapsed: Sequence[int]) -> Tally:
+        plan = self._plan
+        noise = None
+        if plan.repeat > 1:
+            rows = {event: self._mean_rows(event, its_rows) for event, its_rows in rows.items()}
+            noise = {event: relative_error(standard_error(v), mean(v)) for event, v in self._values.items()}
+        times = RunTimes(tuple(elapsed))
+        if plan.repeat <= 1 and plan.target.kind == "command" and self._rusage:
+            usage = self._rusage.rusage
+            times = RunTimes(tuple(elapsed), usage.ru_utime, usage.ru_stime)
+        return self._tally(rows, wall_ns=mean(elapsed), times=times, noise=noise)
+
+    def _mean_rows(self, event: CountedEvent, rows: list[CountRow]) -> list[CountRow]:
+        values = self._values[event]
+        if not values:
+            return rows
+        value = int(mean(values))
+        return [CountRow(event, row.aggregate_id, value, row.enabled, row.running, row.cells, row.state) for row in rows]
+
+    def _tally(
+        self,
+        rows: dict[CountedEvent, list[CountRow]],
+        *,
+        wall_ns: float,
+        times: RunTimes | None = None,
+        timestamp: int | None = None,
+        noise: Mapping[CountedEvent, float] | None = None,
+    ) -> Tally:
+        plan = self._plan
+        return Tally(
+            self._counting.events,
+            rows,
+            plan.grouping,
+            wall_ns=wall_ns,
+            times=times,
+            timestamp=timestamp,
+            summary=bool(plan.interval) and timestamp is None,
+            noise=noise,
+            runs=max(plan.repeat, 1),
+            every_thread=plan.target.kind == "threads",
+            default_set=plan.default_set,
+            hides_zeros=plan.hides_zeros,
+            metrics=self._metrics(),
+        )
+
+    def _metrics(self) -> dict[CountedEvent, list[Metric]]:
+        """Return the plan's metrics, with the events as they were opened."""
+        if not self._plan.metrics:
+            return {}
+        from perfpy.counts.metrics import of_counterparts
+
+        return of_counterparts(self._plan.metrics, {opened.event: opened for opened in self._counting.events})
+
+
+# Plan: what a measurement does, as one immutable value. perfpy.capture.measurement runs it.
+
+
+def one_package(_cpu: int) -> int:
+    """Map every CPU to one package."""
+    return 0
+
+
+_NO_FDS: Final[Mapping[str, int]] = {}
+_NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
+
+
+class Plan(NamedTuple):
+    """The plan of a measurement; times are in ms, 0 for none.
+
+    Attributes:
+        command: the program; () for none.
+        target: the tasks and CPUs.
+        grouping: how counts are added.
+        package_of: CPU -> package, for events that count once for each package.
+        metrics: the metrics to compute, by the event that they are shown with.
+        delay: before counting starts (-1: wait for --control).
+        repeat: the number of runs; 0 until interrupted.
+        interval, interval_count, timeout: as in perf-stat(1).
+        summary: print a result after the intervals.
+        scale: estimate what multiplexed counters missed.
+        before, after: shell commands around each run.
+        sync: call sync(2) before each run.
+    """
+
+    events: Sequence[Event]
+    target: Target
+    command: Sequence[str] = ()
+    options: CountingOptions = CountingOptions()
+    grouping: Grouping = Grouping.everything()
+    package_of: Callable[[int], int] = one_package
+    cgroup_fds: Mapping[str, int] = _NO_FDS
+    metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
+    default_set: bool = False
+    hides_zeros: bool = False
+    delay: int = 0
+    repeat: int = 1
+    interval: int = 0
+    interval_count: int = 0
+    timeout: int = 0
+    summary: bool = False
+    scale: bool = True
+    before: str = ""
+    after: str = ""
+    sync: bool = False
+
+    @property
+    def tids(self) -> Sequence[int]:
+        """The tasks to open counters on; a command's is not known yet."""
+        return self.target.tids or (ANY,)
+
+    @property
+    def cpus(self) -> Sequence[int]:
+        """The CPUs to open counters on."""
+        return (ANY,) if self.target.has_tasks else self.target.cpus
+
+    @property
+    def counting_options(self) -> CountingOptions:
+        """The options for counting. A command without a delay counts from its exec on. Threads that options do not name may end early."""
+        kind = self.target.kind
+        return self.options._replace(on_exec=kind == "command" and not self.delay, skip_missing=kind in ("pid", "user", "threads"))
+
+
+# Resolve a request of the command line or of the API to the parts of a Plan: events, threads' names, topology.
+#
+# Raises UsageError for options that exclude each other.
+
+
+_FRONTEND: Final = "stalled-cycles-frontend"
+_BACKEND: Final = "stalled-cycles-backend"
+_DETAILS: Final = (
+    ("L1-dcache-loads", "L1-dcache-load-misses", "LLC-loads", "LLC-load-misses"),
+    (
+        "L1-icache-loads",
+        "L1-icache-load-misses",
+        "dTLB-loads",
+        "dTLB-load-misses",
+        "iTLB-loads",
+        "iTLB-load-misses",
+    ),
+    ("L1-dcache-prefetches", "L1-dcache-prefetch-misses"),
+)
+_CORE_PMU: Final = "/sys/bus/event_source/devices/cpu/events"
+
+
+def default_events(target: Target) -> list[str]:
+    """Return perf's default events."""
+    import os
+
+    clock = "task-clock" if target.has_tasks else "cpu-clock"
+    stalled = [name for name in (_FRONTEND, _BACKEND) if os.path.exists(f"{_CORE_PMU}/{name}")]
+    software = [clock, "context-switches", "cpu-migrations", "page-faults"]
+    return [*software, "cycles", *stalled, "instructions", "branches", "branch-misses"]
+
+
+def detail_events(level: int) -> list[str]:
+    """Return the events that each -d adds."""
+    return [name for names in _DETAILS[:level] for name in names]
+
+
+def choose_events(
+    texts: Sequence[str],
+    filters: Sequence[tuple[int, str]],
+    target: Target,
+    *,
+    detailed: int = 0,
+    null_run: bool = False,
+    event_files: str = "",
+    cores: str = "",
+    only: str = "",
+) -> tuple[list[Event], list[str]]:
+    """Return the events to count, and warnings.
+
+    Args:
+        filters: (number of texts before it, expression).
+        event_files: a folder with more named events, or "".
+        cores: the core type on which generic events are counted, or "".
+        only: the PMU to use if an event matches several, or "".
+    """
+    if null_run:
+        return [], []
+    if not texts and not detailed and not cores and not _has_several_core_pmus():
+        return [_generic_event(name) for name in default_events(target)], []
+    from perfpy.events import parse_events
+    from perfpy.events.machine import this_machine
+
+    texts = [*(texts or default_events(target)), *detail_events(detailed)]
+    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores, only=only), counting=True)
+    return parsed, parsed.warnings
+
+
+def _has_several_core_pmus() -> bool:
+    """Whether the CPU is hybrid: a generic event then means one event for each core type."""
+    import os
+
+    folder = os.path.dirname(os.path.dirname(_CORE_PMU))
+    try:
+        return sum(os.path.exists(f"{folder}/{name}/cpus") for name in os.listdir(folder)) > 1
+    except OSError:
+        return False
+
+
+def _generic_event(name: str) -> Event:
+    """Return a generic event; the default set need not load the event language."""
+    type_and_config = generic_event(name)
+    assert type_and_config is not None  # the default set consists of names of the catalog
+    attr = EventAttr(type=type_and_config[0], config=type_and_config[1], exclude_guest=1)
+    unit, scale = natural_unit(attr, "")
+    return Event(name, attr, unit=unit, scale=scale)
+
+
+def widen_target(target: Target, events: Sequence[Event]) -> Target:
+    """Return the whole system instead of a command if every event counts on CPUs, not tasks (uncore PMUs)."""
+    if target.kind == "command" and events and all(event.requires_cpu for event in events):
+        return Target("system", target.tids, target.cpus, target.text)
+    return target
+
+
+def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
+    """Return how counts are added. Raises UsageError if the target does not fit."""
+    if mode is Aggregation.THREAD:
+        return _by_thread(target)
+    if mode is Aggregation.GLOBAL:
+        return Grouping.everything()
+    if target.has_tasks:
+        raise UsageError("counts per CPU, core, cache, die, socket or node require -a or -C")
+    cpus = {cpu for event in events for cpu in event.cpus or ()} | set(target.cpus)
+    return by_topology(mode, sorted(cpus), cache_level)
+
+
+def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
+    """Return CPU -> package; one package if no event counts once for each package."""
+    if not any(event.per_pkg for event in events):
+        return one_package
+    from perfpy.kernel.cpus import Topology
+
+    return Topology().socket
+
+
+def _by_thread(target: Target) -> Grouping:
+    from perfpy.capture.targets import comms
+
+    if target.kind in ("command", "cpu", "system"):
+        raise UsageError("--per-thread requires running threads; give -p or -t")
+    return Grouping.by_thread(comms(target.tids))
+
+
+def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None = None) -> Grouping:
+    """Return the grouping of CPUs by a part of this machine."""
+    if mode is Aggregation.NONE:
+        return Grouping.by_cpu(cpus)
+    from perfpy.kernel.cpus import Topology
+
+    topology = Topology()
+    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in cpus})
+
+
+# Watch for the end of a command, or of the last of several tasks, in a poll loop.
+
+
+#: How often to check for ended tasks if the kernel has no descriptor for them.
+_LOOK_AGAIN_MS: Final = 100
+
+
+class Watch:
+    """Detects the end of a command, or of the last of several tasks; its descriptors wake a poll if the kernel has them."""
+
+    def __init__(self, workload: Workload | None, tids: Sequence[int]) -> None:
+        self._workload = workload
+        self._alive = set() if workload else set(tids)
+        self.fds: dict[int, int] = {}
+        self._blind = False  # some task has no descriptor
+        self._end_seen = False
+        for pid in (workload.pid,) if workload else tids:
+            try:
+                self.fds[os.pidfd_open(pid)] = pid
+            except OSError:  # an old kernel, a thread that leads no process, or already ended
+                self._blind = True
+
+    def see_end(self, fd: int) -> None:
+        """Note that a descriptor is readable: its task has ended, though its parent may not have reaped it yet."""
+        self._alive.discard(self.fds[fd])
+        self._end_seen = True
+
+    def have_ended(self) -> bool:
+        """Whether all have ended. It is called several times an interval, so it asks the kernel only if there is a reason."""
+        if not (self._end_seen or self._blind):
+            return False
+        if self._workload:
+            return self._workload.poll() is not None
+        return not any(os.path.exists(f"/proc/{tid}") for tid in self._alive)
+
+    def patience(self, limit: float) -> float | None:
+        """Return the ms that a poll may sleep; None for no limit. wanted is 0 for no limit."""
+        if self._blind:
+            return min(limit or _LOOK_AGAIN_MS, _LOOK_AGAIN_MS)
+        return limit or None
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
+# Values of events without a counter: times that perfpy measures, facts about the machine (perf 7.3's tool PMU), and sensors (its
+# hwmon PMUs).
+
+
+_CPUS: Final = "/sys/devices/system/cpu"
+_PERSISTENT_MEMORY: Final = "/sys/firmware/acpi/tables/NFIT"
+
+
+def times(elapsed: int, ended: WorkloadEnd | None) -> dict[str, int]:
+    """Return in ns the elapsed time, and the times of a command that has ended."""
+    values = {"duration_time": elapsed}
+    if ended:
+        values["user_time"] = round(ended.rusage.ru_utime * 1e6) * 1000
+        values["system_time"] = round(ended.rusage.ru_stime * 1e6) * 1000
+    return values
+
+
+def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
+    """Return the values of those names that are facts about the machine or sensors; on_cpus: CPUs are counted, not tasks."""
+    machine = _Machine(root)
+    getters: dict[str, Callable[[], int]] = {
+        "num_cpus": lambda: len(machine.cpus("possible")),
+        "num_cpus_online": lambda: len(machine.cpus("online")),
+        "num_cores": lambda: machine.parts("core_cpus_list"),
+        "num_dies": lambda: machine.parts("die_cpus_list"),
+        "num_packages": lambda: machine.parts("package_cpus_list"),
+        "smt_on": machine.threads_share_cores,
+        "core_wide": lambda: int(on_cpus or not machine.threads_share_cores()),
+        "has_pmem": lambda: int(os.path.exists(_PERSISTENT_MEMORY)),
+        "target_cpu": lambda: int(on_cpus),
+    }
+    return {name: getters[name]() if name in getters else _read_sensor(name) for name in names if name in getters or "/" in name}
+
+
+def _read_sensor(name: str) -> int:
+    from perfpy.kernel.sysfs import reading
+
+    return reading(name)
+
+
+class _Machine:
+    """The CPUs, from a folder of sysfs."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def cpus(self, which: str) -> tuple[int, ...]:
+        """Return the possible or online CPUs."""
+        return parse_cpu_list(self._text(which) or "0")
+
+    def parts(self, name: str) -> int:
+        """Return the number of distinct CPU lists in this topology file."""
+        return len({self._text(f"cpu{cpu}/topology/{name}") for cpu in self.cpus("online")})
+
+    def threads_share_cores(self) -> int:
+        """Return whether cores run several threads at once."""
+        return int(self._text("smt/active") == "1")
+
+    def _text(self, name: str) -> str:
+        try:
+            with open(f"{self._root}/{name}") as file:
+                return file.read().strip()
+        except OSError:
+            return ""

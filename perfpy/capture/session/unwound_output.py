@@ -1,0 +1,414 @@
+"""The output of a recording whose records another process rewrites while it runs.
+
+Records with a stack copy become plain callchains; they are written as the unwinding process returns them. A round in the file
+is one or more rounds of the ring buffers. If that process ends early, everything that it has not returned, and all later
+records, go to a file of raw stacks; with --keep-stacks everything does.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.perf_records import HeaderAttr, encode
+from perfpy.capture.record_options import STANDARD_OUTPUT
+from perfpy.capture.session.output import RecordOutput
+from perfpy.capture.unwinding import process
+from perfpy.capture.unwinding.process import Extent, Spool, UnwindingProcess, nameless_file
+from perfpy.errors import OutputFailedError
+from perfpy.perfdata.writer import FileWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.counter import Counter
+    from perfpy.capture.python_frames.kernel_frames import FrameCopier
+    from perfpy.capture.session.output import DataFile
+    from perfpy.capture.unwinding.reader_process import ReaderProcess
+    from perfpy.perfdata.writer import Packer, Slice
+
+    Serve = Callable[..., None]
+
+
+_PIECE: Final = 48 << 20  # bytes; smaller pieces cost more for each sample
+_FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs start then, and with them mappings
+_MOMENT: Final = 1.0  # the same, later on
+_AT_ONCE: Final = 4  # parts of finished records
+_PATIENCE: Final = 60.0  # seconds for its start: with cold disks and busy or emulated CPUs, numpy alone takes ten
+_LOWEST_PRIORITY: Final = 19  # nice value
+_LATE: Final = 3.0  # seconds after which the user is informed
+_SLOW: Final = 1.0  # seconds at the end after which the user is informed
+_DEFAULT_NAME: Final = "perf.data"
+_STACKS: Final = ".stacks"
+
+
+class UnwoundOutput(RecordOutput):
+    """A RecordOutput whose stacks another process unwinds.
+
+    Args:
+        serve: the function of that process.
+        tell: called with each line for the user.
+        keep_stacks: also write the raw stacks beside it.
+        new_reader: starts the process that reads Python frames (record --python).
+
+    Attributes:
+        piece: bytes that are rewritten at once.
+        most: bytes of the file above which records are dropped (--max-size).
+        unwinds_late: unwind at the lowest priority during the recording (--unwind-late).
+        after_round: called after all ring buffers were read.
+        stack_file: creates the file of raw stacks; set before the first record.
+        frame_copier: copies Python frames, until it is attached.
+        frame_counters: its own counters, closed with the last file.
+        images: at the end, images of functions by file name.
+        hits: at the end, the files that samples hit, in the format of DsoHits.to_bytes().
+    """
+
+    def __init__(
+        self,
+        path: str,
+        packer: Packer | None,
+        serve: Serve,
+        *,
+        tell: Callable[[str], None],
+        keep_stacks: bool = False,
+        new_reader: Callable[[Spool], ReaderProcess] | None = None,
+    ) -> None:
+        super().__init__(path, packer)
+        self.tell = tell
+        self.piece = _PIECE
+        self.most, self.unwinds_late = 0, False
+        self.after_round: Callable[[], None] | None = None
+        self._keep_stacks = keep_stacks
+        self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
+        self._reader = new_reader(self._spool) if new_reader else None
+        if self._reader is None:
+            self._process = UnwindingProcess(self._spool, serve)
+        else:
+            self._process = UnwindingProcess(self._spool, partial(serve, python=self._reader.answers), also=self._reader.answers)
+            self._reader.close_answers()
+        self._stacks: StackFile | None = None
+        self.stack_file: Callable[[], StackFile] | None = None
+        self.frame_copier: FrameCopier | None = None
+        self.frame_counters: list[Counter] = []
+        self.hits = b""
+        self._lines: dict[int, bytearray] = {}
+        self._side_band = SideBandLog(self._spool.folder)
+        self._knows = True  # whether written records are also for the other process
+        self._begun = 0.0  # start of the open piece
+        self._moment = _FIRST_MOMENT
+        self._ready = self._finished = self._is_over = self._has_rounds = False
+        self._unwinds = True  # False after it was given up
+        self._taken_bytes = 0
+        self._parts: list[bytes] = []  # of the incoming piece
+        self._finished_parts: list[bytes | None] = []  # None: the end of a round
+        self.others = (self._process.pid, *((self._reader.pid,) if self._reader else ()))
+        self.answers = self
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from the ring buffers."""
+        return self._taken_bytes
+
+    def names(self) -> dict[int, bytes]:
+        """Return lines of perf maps from the other process, by pid."""
+        return {pid: bytes(lines) for pid, lines in self._lines.items()}
+
+    @property
+    def stacks_path(self) -> str:
+        """The path of the raw stacks."""
+        return (_DEFAULT_NAME if self.is_pipe else self.path) + _STACKS
+
+    # before the recording
+
+    def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]], features: Mapping[int, bytes] | None = None) -> None:
+        """Send the attrs and ids of the events to the other process.
+
+        features are the file's, for the case that that process has to complete it.
+        """
+        self._spool.write([encode(HeaderAttr(0, attr, ids), NATIVE_ENDIAN) for attr, ids in events])
+        self._process.ask(process.EVENTS, self._spool.close_piece())
+        if features:
+            self._spool.write([process.encode_features(features)])
+            self._process.ask(process.FEATURES, self._spool.close_piece())
+
+    def write(self, *slices: Slice) -> None:
+        """Append records unchanged; synthesized records also go to the other process."""
+        super().write(*slices)
+        if not self._knows:  # at the start of a further file
+            self.writer.mark()
+        else:
+            self._spool.write(slices)
+            self._side_band.append(b"".join(slices))
+
+    def start(self, signal_fd: int = -1) -> None:
+        """Start the recording: wait until the other process is ready, or a signal requests the end."""
+        self._process.ask(process.KNOWN, self._spool.close_piece())
+        self._knows = False
+        self.writer.mark()
+        begun, is_reported = time.monotonic(), False
+        while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE and not _is_readable(signal_fd):
+            if passed >= _LATE and not is_reported:
+                self.tell("[ perf record: waiting for the unwinding process to start ]")
+                is_reported = True
+            self._process.wait((_PATIENCE if is_reported else _LATE) - passed, signal_fd)
+            self.take()
+        if self._keep_stacks:
+            self._open_stacks(all_of_it=True)
+        if not self._ready:
+            self._give_up("unwinding did not start")
+        elif self.unwinds_late:  # not before: the recorder waits for the start
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST_PRIORITY)
+
+    # during the recording
+
+    def write_ring(self, slices: Sequence[Slice]) -> None:
+        """Take records of a ring buffer."""
+        self._taken_bytes += sum(map(len, slices))
+        if self._stacks:
+            self._stacks.write_ring(slices)
+        if self._unwinds:
+            if not self._spool.size:
+                self._begun = time.monotonic()
+            extents = self._spool.write(slices)
+            if self._reader:
+                self._reader.look(extents)
+
+    def end_round(self) -> None:
+        """Called after all ring buffers were read."""
+        if self._stacks:
+            self._stacks.end_round()
+        if self.after_round:
+            self.after_round()
+        self.take()
+        if self._spool.size >= self.piece or time.monotonic() - self._begun >= self._moment:
+            self._send_piece()
+            self._moment = min(2 * self._moment, _MOMENT)
+
+    def _send_piece(self) -> None:
+        if self._unwinds and self._spool.size:
+            self._process.ask(process.PIECE, self._spool.close_piece())
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll for answers."""
+        return self._process.answers
+
+    def take(self) -> bool:
+        """Write records from the other process; return False at the end."""
+        for kind, data in self._process.take():
+            if kind == process.READY:
+                self._ready = True
+                while len(self._spool):  # nothing was sent after the state that it is ready with
+                    self._spool.release_first()
+            elif kind == process.SIDE_BAND:
+                self._side_band.append(data)
+            elif kind == process.RECORDS:
+                self._parts.append(data)
+            elif kind == process.PIECE_DONE:  # partial pieces are not written: the process may end in the middle
+                self._finished_parts += [*self._parts, None]
+                self._parts.clear()
+                self._spool.release_first()
+            else:
+                self._learn(kind, data)
+        self._write_parts(_AT_ONCE)
+        if self._unwinds and self._ready and not (self._process.alive or self._finished):
+            self._give_up("the unwinding process has ended")
+        return self._process.alive
+
+    def _learn(self, kind: int, data: bytes) -> None:
+        """Take an answer other than records."""
+        if kind == process.NAMES:
+            pid, lines = process.decode_names(data)
+            self._lines.setdefault(pid, bytearray()).extend(lines)
+        elif kind == process.IMAGE:
+            name, _, image = data.partition(b"\0")
+            self.images[os.fsdecode(name)] = image
+        elif kind == process.HITS:
+            self.hits = data
+        elif kind == process.NOTE:
+            self.tell(data.decode("utf-8", "replace"))
+        elif kind == process.FINISHED:
+            self._finished = True
+
+    def _write_parts(self, most: int | None = None) -> None:
+        """Write finished records, a few at a time, because the ring buffers fill meanwhile."""
+        parts, self._finished_parts = self._finished_parts[:most], self._finished_parts[most:] if most else []
+        for part in parts:
+            if self._is_full:
+                return
+            if part is None:
+                super().end_round()
+                self._has_rounds = True
+                self._tell_written()
+            else:
+                super().write_ring([part])
+
+    def _tell_written(self) -> None:
+        if isinstance(self.writer, FileWriter):
+            self._process.ask(process.WRITTEN, [Extent(os.fstat(self.writer.fd).st_ino, 0, self.writer.size)])
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the file has the requested size and a round: the synthesized records may be as large."""
+        return self._has_rounds and 0 < self.most <= self.size
+
+    # the end
+
+    def complete(self, signal_fd: int, hurried: Callable[[], bool]) -> None:
+        """Wait for the remaining records. signal_fd becomes readable with a signal; hurried returns whether not to wait."""
+        try:
+            if not self._is_full:
+                self._send_piece()
+            if self._reader:
+                self._reader.finish()
+            self._process.ask(process.END)
+            with suppress(OSError):  # unwinding no longer disturbs the measured program (record --unwind-late)
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0))
+            self.take()
+            if self._unwinds and not self._finished:
+                self._wait_for_rest(signal_fd, hurried)
+            self._write_parts()
+        finally:
+            self._is_over = True
+            if not self._finished:
+                self._process.kill()
+            self._process.close()
+            self._close_reader()
+            self._spool.close()
+            self._side_band.close()
+
+    def _close_reader(self) -> None:
+        if self._reader:
+            self._reader.close()
+
+    def _wait_for_rest(self, signal_fd: int, hurried: Callable[[], bool]) -> None:
+        end = time.monotonic() + _SLOW
+        while self._unwinds and not self._finished:
+            self._process.wait(max(end - time.monotonic(), 0.0) if end else None, signal_fd)
+            self.take()
+            if hurried():
+                self._process.kill()
+                self._give_up("unwinding was interrupted")
+            elif end and time.monotonic() >= end and not self._finished:
+                end = 0.0
+                self.tell("note: unwinding the remaining stacks; another Ctrl-C stores them instead")
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Complete the current file; with the last one also that of the raw stacks, if there is one."""
+        try:
+            super().finish(features)
+        finally:
+            for counter in self.frame_counters if self._is_over else ():
+                counter.close()
+            if self._stacks and self._is_over:
+                self._stacks.end()
+
+    def abandon(self) -> None:
+        """End the process, and remove the file: nothing was recorded."""
+        self._process.kill()
+        self._process.close()
+        self._close_reader()
+        self._spool.close()
+        self._side_band.close()
+        super().abandon()
+
+    def _open_stacks(self, *, all_of_it: bool) -> None:
+        assert self.stack_file is not None
+        self._stacks = self.stack_file()
+        self._stacks.begin(None if all_of_it else self._side_band.pieces())
+
+    def _give_up(self, why: str) -> None:
+        """Store stacks unchanged from here on."""
+        self._unwinds = False
+        if self._is_full:
+            return
+        waiting = self._spool.take_all() if self._ready else []  # before that, it is not from the ring buffers
+        has_all = self._stacks is not None
+        if not has_all:
+            self._open_stacks(all_of_it=False)
+            assert self._stacks is not None
+            self._stacks.write_ring(waiting)
+            self._stacks.end_round()
+        samples = "all samples" if has_all else "the samples that were not unwound"
+        self.tell(f"warning: {why}; {samples} are stored with their stacks in {self.stacks_path}")
+
+
+def _is_readable(fd: int) -> bool:
+    poller = select.poll()
+    if fd >= 0:
+        poller.register(fd, select.POLLIN)
+    return bool(poller.poll(0))
+
+
+# The file of raw stacks beside a recording with --unwind, as `--call-graph dwarf` would write it.
+#
+# With --keep-stacks it begins with the recording. If unwinding fails it begins in the middle, with the tasks and mappings known by
+# then before the first sample.
+
+
+class StackFile:
+    """One file. output is its destination; data_file writes its start and end, with the kernel's attrs."""
+
+    def __init__(self, output: RecordOutput, data_file: DataFile) -> None:
+        self._output = output
+        self._data_file = data_file
+
+    def begin(self, side_band: Iterable[bytes] | None) -> None:
+        """Write everything before the samples. known has the records of tasks and mappings; None: nothing was recorded yet."""
+        if side_band is None:
+            self._data_file.begin()
+        else:
+            self._data_file.resume(side_band)
+
+    def write_ring(self, slices: Sequence[Slice]) -> None:
+        """Append records of a ring buffer."""
+        self._output.write_ring(slices)
+
+    def end_round(self) -> None:
+        """Mark the end of a round."""
+        self._output.end_round()
+
+    def end(self) -> None:
+        """Complete the file."""
+        self._data_file.end()
+
+
+# A copy of all side-band records, for a second file that begins in the middle of the recording.
+#
+# It is a nameless file, because a recording may be long.
+
+
+_LOG_PIECE: Final = 1 << 20
+
+
+class SideBandLog:
+    """The log of one recording. folder is where its file is created."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._fd = nameless_file(folder)
+        self._size = 0
+
+    def append(self, records: bytes) -> None:
+        """Append records."""
+        written = 0
+        try:
+            while written < len(records):
+                written += os.pwrite(self._fd, records[written:], self._size + written)
+        except OSError as error:
+            raise OutputFailedError(self._folder, os.strerror(error.errno or 0), remedy="free some space") from None
+        self._size += written
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the records in pieces, which may end inside records."""
+        for offset in range(0, self._size, _LOG_PIECE):
+            yield os.pread(self._fd, min(_LOG_PIECE, self._size - offset), offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)

@@ -1,8 +1,0 @@
-"""`perfpy annotate`.
-
-Modules:
-
-options     the options
-command     the command
-run         one run over an open recording
-"""

@@ -1,0 +1,275 @@
+"""The click group: help for perfpy and its commands, and lines without a known command.
+
+Commands read their arguments without click (see `perfpy.cli.line.options`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.line.examples import program
+from perfpy.cli.line.options import as_click, fail
+from perfpy.cli.line.pager import page
+from perfpy.errors import PerfError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+# Options before the command, for example `perfpy --buildid-dir ids record ...`, and requests that need no command.
+#
+# The options set environment variables, for example the build-id cache's folder. perf's debug options are accepted and ignored.
+
+
+_SPELLINGS: Final = (
+    "--help --version --exec-path --html-path --paginate --no-pager --debugfs-dir --buildid-dir"
+    " --list-cmds --list-opts --debug --debug-file"
+)
+_LISTED: Final = 130
+_DEBUG_WORDS: Final = frozenset(
+    "verbose ordered-events stderr data-convert perf-event-open kmaps type-profile".split()  # --debug NAME[=N]
+)
+
+
+def _no_pager(_value: str) -> None:
+    from perfpy.cli.line.pager import never
+
+    never()
+
+
+def _build_id_dir(value: str) -> None:
+    os.environ["PERF_BUILDID_DIR"] = value
+
+
+def _debugfs_dir(value: str) -> None:
+    os.environ["PERF_DEBUGFS_DIR"] = value
+
+
+def _exec_path(value: str) -> None:
+    os.environ["PERF_EXEC_PATH"] = value
+
+
+def _debug(value: str) -> None:
+    if value.partition("=")[0] not in _DEBUG_WORDS:
+        fail(f"--debug: unknown option {value!r}; expected one of {', '.join(sorted(_DEBUG_WORDS))}")
+
+
+def _nothing(_value: str) -> None:
+    pass
+
+
+_FLAGS: Final[dict[str, Callable[[str], None]]] = {"-p": _nothing, "--paginate": _nothing, "--no-pager": _no_pager}
+_VALUED: Final[dict[str, Callable[[str], None]]] = {
+    "--buildid-dir": _build_id_dir,
+    "--debugfs-dir": _debugfs_dir,
+    "--debug": _debug,
+    "--debug-file": _nothing,
+}
+
+
+def read(args: Sequence[str]) -> tuple[list[str], int | None]:
+    """Return the arguments from the command on, and the exit status if the line needs no command. Raises UsageError."""
+    remaining = list(args)
+    while remaining and remaining[0].startswith("-"):
+        word, equals, value = remaining[0].partition("=")
+        if not equals and word in _ANSWERS:
+            print(_ANSWERS[word]())
+            return [], 0
+        if word == "--exec-path" and equals:
+            _exec_path(value)
+        elif word in _FLAGS and not equals:
+            _FLAGS[word]("")
+        elif word in _VALUED:
+            if not equals:
+                del remaining[0]
+                if not remaining:
+                    fail(f"option {word} requires a value")
+                value = remaining[0]
+            _VALUED[word](value)
+        else:
+            break
+        del remaining[0]
+    return remaining, None
+
+
+def list_options(name: str) -> int:
+    """Print a command's options for shell completion, as perf does; return the exit status."""
+    print("".join(f"--{option.words[0]} " for option in load_command(name).options if option.words and not option.hidden))
+    return _LISTED
+
+
+def _path_of_perf_core() -> str:
+    """Return the folder of perf's scripts, where other programs look for them."""
+    return os.environ.get("PERF_EXEC_PATH") or "/usr/lib/perf-core"
+
+
+def _commands() -> str:
+    return " ".join(COMMANDS) + " "
+
+
+def _html_path() -> str:
+    return "/usr/share/doc/perf-doc"
+
+
+def _options() -> str:
+    return _SPELLINGS + " "
+
+
+_ANSWERS: Final[dict[str, Callable[[], str]]] = {
+    "--exec-path": _path_of_perf_core,
+    "--html-path": _html_path,
+    "--list-cmds": _commands,
+    "--list-opts": _options,
+}
+
+
+# The topics of `perfpy help TOPIC`: pages about perfpy as a whole, written in Markdown.
+
+
+#: name -> what the page is about; the text is in man/topics/NAME.md
+TOPICS: Final = {
+    "guide": "how to count, sample, report and compare, by example",
+    "compatibility": "what perfpy has of perf, and what differs",
+    "performance": "CPU time and memory beside perf's",
+    "python": "the Python API",
+    "many": "many recordings as one report",
+    "continuous": "continuous profiling across hosts",
+    "cluster": "reports made by a Dask cluster",
+}
+
+_WIDEST: Final = 120  # columns; longer lines are hard to read
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+#: the folder of an installed package, then that of a checkout
+_FOLDERS: Final = (_PACKAGE / "topics", _PACKAGE.parent / "man" / "topics")
+
+
+def topic_text(name: str) -> str:
+    """Return the Markdown text of a topic. Raises PerfError if the installation lacks the file."""
+    for folder in _FOLDERS:
+        path = folder / f"{name}.md"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise PerfError(f"the text of {name!r} is missing from this installation; install perfpy again, or read man/topics/{name}.md online")
+
+
+def print_topic(name: str) -> None:
+    """Print a topic: laid out on a terminal, as Markdown in a pipe."""
+    from perfpy.cli.output.terminal import console, is_terminal, width
+
+    text = topic_text(name)
+    if not is_terminal():
+        print(text, end="")
+        return
+    from rich.markdown import Markdown
+
+    console().print(Markdown(text, hyperlinks=False), width=min(width(), _WIDEST), soft_wrap=False)
+
+
+class LazyGroup(click.Group):
+    """`perfpy COMMAND ...`, from the table of commands; --help imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command of this name."""
+        return _as_click(cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names. Raises UsageError for an unknown one."""
+        if args[0] not in COMMANDS:
+            raise UsageError(unknown_command(args[0]))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of commands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def _as_click(name: str) -> click.Command:
+    command = load_command(name)
+    return as_click(name, command.help, command.options, command.usage)
+
+
+def unknown_command(name: str) -> str:
+    """Return the message for a word that is no command."""
+    if name.startswith("-"):
+        return f"unknown option {name}; perfpy --help lists the options"
+    if name in ALTERNATIVES:
+        return refusal(name)
+    import difflib  # only needed for mistyped commands
+
+    close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "perfpy --help lists the commands"
+    return f"'{name}' is not a {program()} command; {hint}"
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        from perfpy.cli.line.examples import version_line
+
+        click.echo(version_line())
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
+    epilog=f"'perfpy COMMAND --help' shows the options of a command. 'perfpy help TOPIC' shows a topic: {', '.join(TOPICS)}.",
+)
+@click.option("-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="show the version")
+@click.option("--no-pager", is_flag=True, expose_value=False, help="show text that is longer than the screen without a pager")
+@click.pass_context
+def root(ctx: click.Context) -> int | None:
+    """Count, record and report what programs do on Linux: perf, in Python.
+
+    'perfpy ./program ARGS' records a program and reports it. 'perfpy PID' does the same for a running process.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        return 1  # perf's status for a line without a command
+    return None
+
+
+def run(args: list[str]) -> int:
+    """Run a line without a known command; return the exit status."""
+    if args and args[0] == "-vv":
+        return load_command("version").run("version", ["--build-options"])
+    page("")
+    try:
+        with root.make_context(program(), args) as context:
+            return root.invoke(context) or 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        raise UsageError(error.format_message()) from None
+
+
+# Commands of perf that perfpy does not have, and what does their work.
+#
+# Input: a command's name. Output: the message that refuses it, on one line, with lines to type.
+
+
+#: command -> the lines to type instead; () if nothing takes its place
+ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
+    "bench": (),
+    "daemon": ("perfpy record -a --switch-output=1m --switch-max-files=60",),
+    "iostat": ("perfpy record -a -e 'block:*' -- sleep 1", "perfpy script"),
+    "kallsyms": (),
+    "test": (),
+}
+
+
+def refusal(name: str) -> str:
+    """Return the message for a command that only perf has."""
+    lines = ALTERNATIVES[name]
+    remedy = f"use {' && '.join(lines)}" if lines else "perfpy help compatibility says why"
+    return f"perfpy does not have perf's command '{name}'; {remedy}"

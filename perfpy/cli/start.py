@@ -1,0 +1,156 @@
+"""Record and report in one step: `perfpy ./program` or `perfpy PID` records and reports; `perfpy` shows how."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from perfpy.capture.runtimes.table import LanguageRuntime
+    from perfpy.cli.line.options import PerfCommand
+
+
+_SECONDS: Final = 10  # of recording a running process
+_DIGITS: Final = 10  # of the largest process number, and to spare
+FILE: Final = "perf.data"
+_MAGIC: Final = b"PERFILE2"  # the beginning of a perf.data
+_BRIEF: Final = "--brief"  # not in the printed command: it changes messages only
+#: what to type, and what for
+_WAYS: Final = (
+    ("perfpy ./program [ARGS]", "record a program, and show where its time goes"),
+    ("perfpy python3 app.py", "the same for a Python program: functions and lines"),
+    ("perfpy PID", f"the same for a running process, for {_SECONDS} seconds"),
+    ("perfpy top", "show what runs on this machine now"),
+    ("perfpy report", "show the last recording again (--tui: browse it)"),
+    ("perfpy view", "show it as a page in the browser"),
+    ("perfpy stat ./program", "count time, faults, switches, cycles"),
+    ("perfpy --help", "all commands; perfpy help guide: by example"),
+)
+
+
+def first_steps() -> str:
+    """Return the text of `perfpy` without arguments."""
+    width = max(len(line) for line, _ in _WAYS)
+    return "\n".join(["Where does the time go? To find out, type", "", *(f"  {line:{width}}  {purpose}" for line, purpose in _WAYS)])
+
+
+def program_of(args: Sequence[str]) -> list[str]:
+    """Return the command line of the program that the arguments name; empty if the first names no file that can be run.
+
+    A Python script that is not executable is run by python3.
+    """
+    word = args[0] if args else ""
+    if not word or word.startswith("-"):
+        return []
+    path = shutil.which(word)
+    if path is not None and os.path.isfile(path):
+        return [*args]
+    return ["python3", *args] if word.endswith(".py") and os.path.isfile(word) and shutil.which("python3") else []
+
+
+def refuse_file(word: str) -> None:
+    """Raise UsageError if the first word is a path, but of no program."""
+    if os.path.isdir(word):
+        raise UsageError(f"{word} is a directory; perfpy {word.rstrip('/')}/PROGRAM records a program in it")
+    if os.path.isfile(word):
+        if "/" not in word and os.access(word, os.X_OK):
+            raise UsageError(f"{word} is not in PATH; perfpy ./{word} records the program in this folder")
+        if _is_recording(word):
+            raise UsageError(f"{word} is a recording; perfpy report -i {word} shows it")
+        raise UsageError(f"{word} is not executable; run chmod +x {word}, or name its interpreter: perfpy INTERPRETER {word}")
+    if "/" in word or word.endswith(".py"):
+        raise UsageError(f"{word}: no such file; perfpy ./program records a program")
+
+
+def _is_recording(path: str) -> bool:
+    from perfpy.untrusted.files import open_regular
+
+    try:
+        with open_regular(path, limit=sys.maxsize) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def processes_of(args: Sequence[str]) -> list[int]:
+    """Return the processes that the arguments name by their numbers (12 or 12,13). Raises PerfError if one does not run."""
+    words = args[0].split(",") if len(args) == 1 else [""]
+    if not all(word.isdecimal() and len(word) <= _DIGITS for word in words):
+        return []
+    pids = [*map(int, words)]
+    for pid in pids:
+        if not os.path.exists(f"/proc/{pid}"):
+            raise PerfError(f"no process {pid} is running; perfpy top shows the running ones")
+    return pids
+
+
+def record_and_report_program(command: Sequence[str]) -> int:
+    """Record a program, then report it; print both commands, and return the program's exit status."""
+    from perfpy.capture.runtimes.table import runtime_of
+
+    return _record_and_report(stack_option(runtime_of(command[0])), ["--", *command])
+
+
+def record_and_report_processes(pids: Sequence[int]) -> int:
+    """Record running processes for ten seconds, or until Ctrl-C, then report them; print both commands, and return the exit status."""
+    from perfpy.capture.runtimes.attaching import runtime_of_process
+
+    stacks = stack_option(runtime_of_process(pids[0]))
+    names = f"{plural(len(pids), 'process', 'processes')} {', '.join(map(str, pids))}"
+    print(f"recording {names} for {_SECONDS} seconds; Ctrl-C shows the report earlier", file=sys.stderr)
+    return _record_and_report(stacks, ["-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)])
+
+
+def _record_and_report(stacks: str, target: Sequence[str]) -> int:
+    status = _record(stacks, target)
+    # without -i, report reads a standard input that is a pipe
+    arguments = [] if sys.stdin is not None and sys.stdin.isatty() else ["-i", FILE]
+    print(f"perfpy report{_join_command(arguments)}", file=sys.stderr)
+    if sys.stdout.isatty():
+        from perfpy.cli.line.pager import page
+
+        page("report")
+    report_status = _command("report").run("report", arguments)
+    return status or report_status
+
+
+def _record(stacks: str, target: Sequence[str]) -> int:
+    """Record with the most that the kernel allows. Raises PerfError."""
+    refusal: PerfError | None = None
+    for options in ([stacks, "--off-cpu"], [stacks], ["-g"]):  # the best first
+        arguments = [*options, "-o", FILE, *target]  # without -o, record writes into a pipe on standard output
+        print(f"perfpy record{_join_command(arguments)}", file=sys.stderr)
+        sys.stderr.flush()
+        try:
+            return _command("record").run("record", [_BRIEF, *arguments])
+        except KernelRefusedError as error:  # the program has not run yet
+            refusal = error
+    assert refusal is not None
+    raise refusal
+
+
+def stack_option(runtime: LanguageRuntime | None) -> str:
+    """Return the option that gives the stacks of a program names and callers, by its interpreter or virtual machine."""
+    from perfpy.capture.runtimes.table import PYTHON
+
+    if runtime is None:
+        return "--unwind"
+    return "--python" if runtime is PYTHON else "--jit"
+
+
+def _command(name: str) -> PerfCommand[Any]:
+    from perfpy.cli.commands import load_command
+
+    return load_command(name)
+
+
+def _join_command(arguments: Sequence[str]) -> str:
+    return "".join(f" {shlex.quote(word)}" for word in arguments)

@@ -1,0 +1,532 @@
+"""Read the current frames of one thread.
+
+Since 3.11 frames are on the thread's data stack, which is copied in one go, so that all frames date from within a few microseconds; frames
+of generators are in their objects. `is_entry` means that C code called the evaluation loop for a frame; before 3.11 every frame is one. The
+thread state is read again at the end: `has_moved` means that the thread ran in between.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.interpreters.layouts import NONE
+from perfpy.interpreters.objects import WORD, UnreadableMemoryError, is_pointer, read_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from perfpy.interpreters.layouts import PythonLayout
+    from perfpy.interpreters.objects import Memory, Objects
+
+
+MOST_FRAMES: Final = 1024  #: of a thread; further callers are dropped
+_CHUNK_HEAD: Final = 24  # _PyStackChunk: previous, size, top
+_LARGEST_CHUNK: Final = 256 << 10  # bytes of a chunk that are copied
+_MOST_CHUNKS: Final = 16
+_SMALLEST_CHUNK: Final = 4096  # chunks are whole pages
+_MARGIN: Final = 512  # the least number of copied bytes after the last frame
+_OWNED_BY_GENERATOR: Final = 1
+_MOST_LEFT: Final = 32
+_UNITS_OF_3_10: Final = 2
+
+
+class PythonFrame(NamedTuple):
+    """One frame. offset: of its current instruction, in bytes from the beginning of its code; -2 before the first one."""
+
+    address: int
+    code: CodeObject
+    offset: int
+    is_entry: bool
+
+
+class ThreadFrames(NamedTuple):
+    """The frames of a thread.
+
+    Attributes:
+        frames: innermost first.
+        is_whole: whether all callers are included.
+        has_moved: whether the thread ran during the reading.
+        left: frames above them on the data stack that have ended, but whose memory is still unchanged.
+    """
+
+    frames: list[PythonFrame]
+    is_whole: bool
+    has_moved: bool
+    left: list[PythonFrame]
+
+
+class FrameWalker:
+    """Reads the frames of one process's threads."""
+
+    def __init__(self, memory: Memory, layout: PythonLayout, codes: Codes) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._codes = codes
+        self._unit = _UNITS_OF_3_10 if layout.version == (3, 10) else 1
+
+    def frames(self, state: bytes, address: int) -> ThreadFrames:
+        """Return the frames of a thread state, whose bytes were just read. Raises UnreadableMemoryError."""
+        innermost = self._innermost(state)
+        if not self._layout.has_data_stack:
+            frames, is_whole = self._walk_objects(innermost)
+            after = self._memory.read(address, self._layout.thread.size)
+            return ThreadFrames(frames, is_whole, self._innermost(after) != innermost, [])
+        chunks = _Chunks(self._memory, state, self._layout.thread.chunk)
+        after = self._memory.read(address, self._layout.thread.size)
+        frames, is_whole = self._walk_data_stack(innermost, chunks)
+        frames = frames[self._first_alive(frames, state, after) :]
+        ended_frames = self._find_ended(chunks, frames[0].address if frames else 0)
+        return ThreadFrames(frames, is_whole, self._innermost(after) != innermost, ended_frames)
+
+    def frames_of_words(self, words: Iterable[tuple[int, int, int, int]], *, is_whole: bool) -> ThreadFrames:
+        """Return frames that were copied while their thread stood still.
+
+        Args:
+            words: address, code, instruction and the aligned word with the owner of each frame, innermost first.
+            is_whole: whether all callers are among them.
+        """
+        layout = self._layout.frame
+        frames: list[PythonFrame] = []
+        has_data_stack = self._layout.has_data_stack
+        shift, entry_shift = 8 * (layout.owner & 7), 8 * (layout.is_entry & 7)
+        for address, code_address, instruction, owner in words:
+            if has_data_stack and owner >> shift & 0xFF >= layout.shims:
+                if frames:
+                    frames[-1] = frames[-1]._replace(is_entry=True)
+                continue
+            code = self._codes.find(code_address & ~self._layout.tag_mask)
+            offset = 0 if code is None else self._offset_of(code, instruction)
+            if code is None or not -2 <= offset < code.end - code.begin:
+                return ThreadFrames(frames, False, False, [])
+            is_entry = not has_data_stack or (layout.is_entry != NONE and bool(owner >> entry_shift & 0xFF))
+            frames.append(PythonFrame(address, code, offset, is_entry))
+        if frames and is_whole:
+            frames[-1] = frames[-1]._replace(is_entry=True)
+        return ThreadFrames(frames, is_whole, False, [])
+
+    def _offset_of(self, code: CodeObject, instruction: int) -> int:
+        """Return the offset of an instruction in its code, from a frame's word: a pointer, or before 3.11 a number of units."""
+        if self._layout.has_data_stack:
+            return instruction - code.begin
+        last = struct.unpack("<i", struct.pack("<I", instruction & 0xFFFFFFFF))[0]
+        return int(last) * self._unit if last >= 0 else -2
+
+    def _first_alive(self, frames: list[PythonFrame], state: bytes, after: bytes) -> int:
+        """Return the row of the first frame that had not ended after the copy; earlier ones may be inconsistent."""
+        (chunk,) = WORD.unpack_from(state, self._layout.thread.chunk)
+        chunk_after, top = struct.unpack_from("<QQ", after, self._layout.thread.chunk)
+        if chunk != chunk_after:
+            return 0
+        # Frames of generators are elsewhere.
+        return next((row for row in range(len(frames), 0, -1) if top <= frames[row - 1].address < chunk + _LARGEST_CHUNK), 0)
+
+    def _innermost(self, state: bytes) -> int:
+        thread = self._layout.thread
+        if thread.cframe == NONE:
+            return int(WORD.unpack_from(state, thread.frame)[0])
+        (cframe,) = WORD.unpack_from(state, thread.cframe)
+        return read_word(self._memory, cframe + thread.frame) if is_pointer(cframe) else 0
+
+    def _walk_data_stack(self, address: int, chunks: _Chunks) -> tuple[list[PythonFrame], bool]:
+        """Read frames on the data stack and in generators, since 3.11."""
+        layout = self._layout.frame
+        frames: list[PythonFrame] = []
+        for _ in range(4 * MOST_FRAMES):  # shims are not frames
+            if not address or len(frames) >= MOST_FRAMES:
+                break
+            if not is_pointer(address):
+                return frames, False
+            data, start = chunks.bytes_at(address, layout.size)
+            if data[start + layout.owner] >= layout.shims:
+                if frames:
+                    frames[-1] = frames[-1]._replace(is_entry=True)
+            else:
+                frame = self._frame(address, data, start)
+                if frame is None:
+                    return frames, False
+                frames.append(frame)
+            (address,) = WORD.unpack_from(data, start + layout.previous)
+        if frames and not address:
+            frames[-1] = frames[-1]._replace(is_entry=True)
+        return frames, not address
+
+    def frame_of(self, address: int, data: bytes) -> PythonFrame | None:
+        """Return the frame at an address, whose bytes were just read; None without valid code and instruction."""
+        return self._frame(address, data, 0) if self._layout.has_data_stack else self._frame_object(address, data)
+
+    def _frame(self, address: int, data: bytes, start: int) -> PythonFrame | None:
+        """Return the frame whose bytes begin at `start`; None without valid code and instruction."""
+        layout = self._layout.frame
+        code = self._codes.find(WORD.unpack_from(data, start + layout.code)[0] & ~self._layout.tag_mask)
+        if code is None:
+            return None
+        offset = WORD.unpack_from(data, start + layout.instruction)[0] - code.begin
+        if not -2 <= offset < code.end - code.begin:
+            return None
+        return PythonFrame(address, code, offset, layout.is_entry != NONE and bool(data[start + layout.is_entry]))
+
+    def _find_ended(self, chunks: _Chunks, below: int) -> list[PythonFrame]:
+        """Return the frames after the last one, each of which begins where the one before it ends. below: the last one's address."""
+        layout = self._layout.frame
+        data, start, address = chunks.rest
+        frames: list[PythonFrame] = []
+        while start + layout.size <= len(data) and len(frames) < _MOST_LEFT:
+            frame = self._frame(address, data, start)
+            if frame is None or data[start + layout.owner] >= layout.shims or frame.code.frame_size < layout.size:
+                break
+            (previous,) = WORD.unpack_from(data, start + layout.previous)
+            generator = self._generator(previous) if previous != below else None
+            if generator is not None:  # its caller is unknown
+                frames.append(generator._replace(is_entry=True))
+            frames.append(frame._replace(is_entry=frame.is_entry or (previous != below and generator is None)))
+            below, address, start = address, address + frame.code.frame_size, start + frame.code.frame_size
+        return frames[::-1]
+
+    def _generator(self, address: int) -> PythonFrame | None:
+        """Return the frame inside a generator or coroutine; None if there is none."""
+        layout = self._layout.frame
+        if not is_pointer(address):
+            return None
+        try:
+            data = self._memory.read(address, layout.size)
+        except UnreadableMemoryError:
+            return None
+        return self._frame(address, data, 0) if data[layout.owner] == _OWNED_BY_GENERATOR else None
+
+    def _walk_objects(self, address: int) -> tuple[list[PythonFrame], bool]:
+        """Read frame objects, before 3.11."""
+        layout = self._layout.frame
+        frames: list[PythonFrame] = []
+        while address and len(frames) < MOST_FRAMES:
+            if not is_pointer(address):
+                return frames, False
+            data = self._memory.read(address, layout.size)
+            frame = self._frame_object(address, data)
+            if frame is None:
+                return frames, False
+            frames.append(frame)
+            (address,) = WORD.unpack_from(data, layout.previous)
+        return frames, not address
+
+    def _frame_object(self, address: int, data: bytes) -> PythonFrame | None:
+        """Return the frame of a frame object's bytes, before 3.11; None without valid code and instruction."""
+        layout = self._layout.frame
+        code = self._codes.find(WORD.unpack_from(data, layout.code)[0])
+        (last,) = struct.unpack_from("<i", data, layout.instruction)
+        if code is None or not -1 <= last < (code.end - code.begin) // self._unit:
+            return None
+        return PythonFrame(address, code, last * self._unit if last >= 0 else -2, is_entry=True)
+
+
+class _Chunks:
+    """Copies of the chunks of a thread's data stack, made when the first frame in one is read.
+
+    Attributes:
+        rest: after the last frame: a copy of the bytes, the position in it, and its address.
+    """
+
+    def __init__(self, memory: Memory, state: bytes, offset: int) -> None:
+        self._memory = memory
+        chunk, top = struct.unpack_from("<QQ", state, offset)
+        self.rest = (b"", 0, 0)
+        self._copies: list[tuple[int, bytes]] = []
+        if is_pointer(chunk) and chunk < top <= chunk + _LARGEST_CHUNK:
+            data = self._copy(chunk, top - chunk)
+            self._copies.append((chunk, data))
+            self.rest = (data, top - chunk, top)
+
+    def _copy(self, chunk: int, used: int) -> bytes:
+        """Copy the newest chunk and some bytes after its last frame, if they are readable."""
+        try:
+            return self._memory.read(chunk, (used + _MARGIN + _SMALLEST_CHUNK - 1) & -_SMALLEST_CHUNK)
+        except UnreadableMemoryError:
+            return self._memory.read(chunk, used)
+
+    def bytes_at(self, address: int, size: int) -> tuple[bytes, int]:
+        """Return bytes that contain a frame, and its position in them."""
+        for begin, data in self._copies:
+            if begin <= address and address + size <= begin + len(data):
+                return data, address - begin
+        if len(self._copies) and len(self._copies) < _MOST_CHUNKS:
+            self._copy_previous()
+            begin, data = self._copies[-1]
+            if begin <= address and address + size <= begin + len(data):
+                return data, address - begin
+        return self._memory.read(address, size), 0
+
+    def _copy_previous(self) -> None:
+        """Copy the used part of the chunk before the last copied one."""
+        (previous,) = WORD.unpack_from(self._copies[-1][1], 0)
+        if not is_pointer(previous):
+            return
+        try:
+            _, size, top = struct.unpack("<QQQ", self._memory.read(previous, _CHUNK_HEAD))
+            used = _CHUNK_HEAD + 8 * top  # top counts the words of the data
+            if _CHUNK_HEAD < used <= min(size, _LARGEST_CHUNK):
+                self._copies.append((previous, self._memory.read(previous, used)))
+        except UnreadableMemoryError:
+            return
+
+
+# Read code objects: name, file, lines and the range of instructions.
+#
+# Each is read once and cached by its address. Because memory is reused, some words of a cached one are compared from time to time.
+
+
+_LONGEST_TABLE: Final = 1 << 20  # bytes of a line table
+_MOST_UNITS: Final = 1 << 22  # instructions of a code object
+_MOST_CODES: Final = 1 << 17  # cached for a process
+_MOST_BYTES: Final = 64 << 20  # of the code objects that were read of a process
+_MOST_VARIABLES: Final = 1 << 10  # whose names are read
+_OBJECT_SIZE: Final = 600  # bytes of a CodeObject without the contents of its names and line table
+_FRESH: Final = 0.25  # seconds for which a cached code object is used without a comparison
+_TYPE: Final = 8  # PyObject.ob_type
+_SIZE: Final = 16  # PyVarObject.ob_size
+_TYPE_NAME: Final = 24  # PyTypeObject.tp_name
+_BYTES: Final = 32  # PyBytesObject.ob_sval
+_CODE_TYPE: Final = b"code\0"
+
+
+class CodeObject(NamedTuple):
+    """A function's code.
+
+    Attributes:
+        number: identifies it.
+        begin, end: addresses of its instructions.
+        frame_size: bytes of its frames on the data stack, 0 before 3.11.
+    """
+
+    number: int
+    address: int
+    begin: int
+    end: int
+    name: str
+    filename: str
+    first_line: int
+    lines: bytes
+    frame_size: int
+
+
+class Codes:
+    """The code objects of one process.
+
+    Args:
+        memory: of the process.
+        layout: of its objects.
+        objects: its objects.
+        clock: returns seconds, monotonic.
+        numbers: yields the numbers of code objects.
+    """
+
+    def __init__(
+        self, memory: Memory, layout: PythonLayout, objects: Objects, clock: Callable[[], float], numbers: Iterator[int] | None = None
+    ) -> None:
+        self._memory = memory
+        self._objects = objects
+        self._layout = layout
+        self._clock = clock
+        self._cached: dict[int, tuple[CodeObject | None, bytes, float]] = {}
+        self._numbers = count() if numbers is None else numbers
+        self._bytes = 0
+        self._type = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further code objects are read."""
+        return self._bytes > _MOST_BYTES
+
+    def find(self, address: int) -> CodeObject | None:
+        """Return the code object at an address; None if there is none."""
+        now = self._clock()
+        cached = self._cached.get(address)
+        if cached is not None and now - cached[2] < _FRESH:
+            return cached[0]
+        if not is_pointer(address):
+            return None
+        try:
+            head = self._memory.read(address, self._layout.code.size)
+        except UnreadableMemoryError:
+            return None
+        identity = self._identity(head)
+        code = cached[0] if cached is not None and cached[1] == identity else self._read(address, head)
+        if len(self._cached) >= _MOST_CODES:
+            self._cached.clear()
+        self._cached[address] = (code, identity, now)
+        return code
+
+    def variable_names(self, code: CodeObject) -> list[str]:
+        """Return the names of a function's local variables, in the order in which its frames have them; empty if they cannot be read."""
+        try:
+            return self.names_in(read_word(self._memory, code.address + self._layout.code.variables))
+        except UnreadableMemoryError:
+            return []
+
+    def names_in(self, names: int, most: int = _MOST_VARIABLES) -> list[str]:
+        """Return the last items of a tuple of names; empty if they cannot be read."""
+        try:
+            count = read_word(self._memory, names + _SIZE)
+            if not is_pointer(names) or count > _MOST_VARIABLES:
+                return []
+            first = max(count - most, 0)
+            items = self._memory.read(names + self._layout.tuple_items + 8 * first, 8 * (count - first))
+            return [self._objects.text(address) for (address,) in WORD.iter_unpack(items)]
+        except (UnreadableMemoryError, ValueError):
+            return []
+
+    def _identity(self, head: bytes) -> bytes:
+        """Return the words that differ between two code objects at the same address: size, names and tables."""
+        layout = self._layout.code
+        fields = (layout.filename, layout.name, layout.lines, layout.code if not layout.is_inline else layout.name)
+        words = (head[field : field + 8] for field in fields)
+        return b"".join((head[_TYPE : _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
+
+    def _read(self, address: int, head: bytes) -> CodeObject | None:
+        layout = self._layout.code
+        if self.is_full or not self._is_code(head):
+            return None
+        try:
+            if layout.is_inline:
+                begin, (units,) = address + layout.code, struct.unpack_from("<q", head, _SIZE)
+                size = 2 * units
+            else:
+                text = _word(head, layout.code)
+                begin, size = text + _BYTES, read_word(self._memory, text + _SIZE)
+            if not 0 < size <= 2 * _MOST_UNITS:
+                return None
+            name = self._objects.text(_word(head, layout.qualname if layout.qualname >= 0 else layout.name))
+            filename = self._objects.text(_word(head, layout.filename))
+            lines = self._table(_word(head, layout.lines))
+        except (UnreadableMemoryError, ValueError):
+            return None
+        self._bytes += _OBJECT_SIZE + len(name) + len(filename) + len(lines)
+        (first_line,) = struct.unpack_from("<i", head, layout.first_line)
+        frame_size = 8 * (sum(struct.unpack_from("<i", head, one)[0] for one in layout.frame_sizes) + layout.frame_extra)
+        return CodeObject(next(self._numbers), address, begin, begin + size, name, filename, max(first_line, 0), lines, frame_size)
+
+    def _is_code(self, head: bytes) -> bool:
+        """Whether the name of an object's type is "code"."""
+        if self._layout.is_free_threaded:  # the type is elsewhere
+            return True
+        kind = _word(head, _TYPE)
+        if not self._type and is_pointer(kind):
+            try:
+                name = self._memory.read(read_word(self._memory, kind + _TYPE_NAME), len(_CODE_TYPE))
+            except UnreadableMemoryError:
+                return False
+            self._type = kind if name == _CODE_TYPE else 0
+        return kind == self._type != 0
+
+    def _table(self, address: int) -> bytes:
+        size = read_word(self._memory, address + _SIZE)
+        if size > _LONGEST_TABLE:
+            raise ValueError("no line table")
+        return self._memory.read(address + _BYTES, size)
+
+
+def _word(data: bytes, offset: int) -> int:
+    (value,) = WORD.unpack_from(data, offset)
+    return int(value)
+
+
+# Decode the line tables of code objects.
+#
+# Lines are (offset in bytes, line) pairs, ascending: a line holds from its offset to the next one; line 0 means none. Tables are
+# co_lnotab
+# (3.8, 3.9) or co_linetable (later). Layouts: Objects/lnotab_notes.txt, and since 3.11 Objects/locations.md
+# (InternalDocs/code_objects.md).
+
+
+Lines = list[tuple[int, int]]
+
+NO_LINE: Final = 0
+_MOST_LINES: Final = 1 << 31
+_UNIT: Final = 2  # bytes of an instruction
+_NO_LINE_DELTA: Final = -128
+_SHORT_FORMS: Final = 10  # codes below have a column byte and stay on their line
+_ONE_LINE: Final = range(10, 13)
+_NO_COLUMNS: Final = 13
+_LONG: Final = 14
+_LONGEST_VARINT: Final = 7  # groups of six bits
+
+
+def decode_lines(table: bytes, first_line: int, version: tuple[int, int]) -> Lines:
+    """Return the lines of a code object; of a damaged table, those before the damage."""
+    if version >= (3, 11):
+        pairs = _locations(table, first_line)
+    elif version == (3, 10):
+        pairs = _ranges(table, first_line)
+    else:
+        pairs = _increments(table, first_line)
+    lines: Lines = []
+    for offset, line in pairs:
+        valid_line = line if 0 < line < _MOST_LINES else NO_LINE
+        if lines and lines[-1][0] == offset:
+            lines[-1] = (offset, valid_line)
+        elif not lines or lines[-1][1] != valid_line:
+            lines.append((offset, valid_line))
+    return lines
+
+
+def _increments(table: bytes, line: int) -> Iterator[tuple[int, int]]:
+    """Decode co_lnotab: pairs of an unsigned step in bytes and a signed step in lines."""
+    offset = 0
+    yield offset, line
+    for index in range(0, len(table) - 1, 2):
+        offset += table[index]
+        line += _signed_byte(table[index + 1])
+        yield offset, line
+
+
+def _ranges(table: bytes, line: int) -> Iterator[tuple[int, int]]:
+    """Decode 3.10's co_linetable: a signed step in lines, then the length of its range in bytes."""
+    offset = 0
+    for index in range(0, len(table) - 1, 2):
+        step = _signed_byte(table[index + 1])
+        if step == _NO_LINE_DELTA:
+            yield offset, NO_LINE
+        else:
+            line += step
+            if table[index]:
+                yield offset, line
+        offset += table[index]
+
+
+def _locations(table: bytes, line: int) -> Iterator[tuple[int, int]]:
+    """Decode the location table of 3.11 and later."""
+    offset = position = 0
+    while position < len(table):
+        head = table[position]
+        position += 1
+        code = head >> 3 & 15
+        entry_line: int | None = line
+        if code < _SHORT_FORMS:
+            position += 1
+        elif code in _ONE_LINE:
+            entry_line = line = line + code - _ONE_LINE[0]
+            position += 2
+        elif code in (_NO_COLUMNS, _LONG):
+            step, position = _varint(table, position)
+            entry_line = line = line + (-(step >> 1) if step & 1 else step >> 1)
+            for _ in range(3 if code == _LONG else 0):
+                _, position = _varint(table, position)
+        else:
+            entry_line = None
+        yield offset, NO_LINE if entry_line is None else entry_line
+        offset += ((head & 7) + 1) * _UNIT
+
+
+def _varint(table: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for group in range(_LONGEST_VARINT):
+        byte = table[position] if position < len(table) else 0
+        position += 1
+        value |= (byte & 63) << 6 * group
+        if not byte & 64:
+            break
+    return value, position
+
+
+def _signed_byte(value: int) -> int:
+    return value - 256 if value > 127 else value

@@ -1,0 +1,188 @@
+"""Identify this machine's CPU, or that of PERF_CPUID, in the form that perf's event tables use.
+
+x86: vendor, family, model and stepping, as GenuineIntel-6-8F-4; arm64: the MIDR without variant and revision; powerpc: the processor
+version; riscv: vendor, architecture and implementation; s390x: manufacturer, type, model and counter facility.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.kernel.sysfs import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_MIDR: Final = "devices/system/cpu/cpu0/regs/identification/midr_el1"
+_MIDR_REVISIONS: Final = 0xF0000F
+
+
+def event_tables_identity() -> str:
+    """Return the CPU whose event tables are used: PERF_CPUID if set, as in perf, else this machine's."""
+    return os.environ.get("PERF_CPUID") or cpu_identity()
+
+
+def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys") -> str:
+    """Return the identity of the first CPU, "" if the machine does not publish it. `machine` is uname's, by default this machine's."""
+    machine = machine or os.uname().machine
+    if machine == "aarch64":
+        text = _read(f"{sys}/{_MIDR}").strip()
+        return f"0x{int(text, 16) & ~_MIDR_REVISIONS:016x}" if text else ""
+    if machine == "s390x":
+        return _s390(_fields(_read(f"{proc}/sysinfo")), _read(f"{proc}/service_levels"))
+    identify = _BY_MACHINE.get(machine)
+    return identify(_fields(_read(f"{proc}/cpuinfo"))) if identify else ""
+
+
+def nominal_frequency(proc: str = "/proc") -> float:
+    """Return the frequency in Hz in an x86 CPU's name, which is that of its time stamp counter; NaN if the name has none."""
+    match = re.search(r"@ ([0-9.]+)GHz", _fields(_read(f"{proc}/cpuinfo")).get("model name", ""))
+    return float(match[1]) * 1e9 if match else math.nan
+
+
+def _x86(fields: dict[str, str]) -> str:
+    numbers = [fields.get(label, "") for label in ("cpu family", "model", "stepping")]
+    if "vendor_id" not in fields or not all(number.isdecimal() for number in numbers):
+        return ""
+    family, model, stepping = map(int, numbers)
+    return f"{fields['vendor_id']}-{family}-{model:X}-{stepping:X}"
+
+
+def _power(fields: dict[str, str]) -> str:
+    # revision : 2.2 (pvr 004e 1202)
+    words = fields.get("revision", "").replace(")", "").split()
+    return f"0x{words[-2]}{words[-1]}" if "(pvr" in words else ""
+
+
+def _riscv(fields: dict[str, str]) -> str:
+    numbers = [fields.get(label, "") for label in ("mvendorid", "marchid", "mimpid")]
+    return "-".join(numbers) if all(numbers) else ""
+
+
+def _s390(fields: dict[str, str], levels: str) -> str:
+    # CPU-MF: Counter facility: version=3.6 authorization=002f
+    words = [*fields.get("Manufacturer", "").split()[:1], *fields.get("Type", "").split()[:1], *fields.get("Model", "").split()[:2]]
+    counters = re.search(r"Counter facility: version=(\S+) authorization=(\S+)", levels)
+    return ",".join([*words, *(counters.groups() if counters else ())]) if len(words) >= 3 else ""
+
+
+_BY_MACHINE: Final[dict[str, Callable[[dict[str, str]], str]]] = {
+    "x86_64": _x86,
+    "i686": _x86,
+    "ppc64": _power,
+    "ppc64le": _power,
+    "riscv64": _riscv,
+}
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Return the first value of each label."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        label, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(label.strip(), value.strip())
+    return fields
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 16)
+    except OSError:
+        return ""
+
+
+# The position of a CPU: socket, die, cluster, core, NUMA node, caches.
+#
+# A number that the machine does not publish is 0. Layout: Documentation/admin-guide/cputopology.rst, /sys/devices/system/node.
+
+
+class Topology:
+    """The CPUs of one machine. Each file is read once."""
+
+    def __init__(self, root: str = "/sys") -> None:
+        self.root = root
+        self._number = cache(self._read_number)
+        self._nodes: dict[int, int] | None = None
+
+    def _read_number(self, cpu: int, name: str) -> int:
+        try:
+            number = int(read_text(f"{self.root}/devices/system/cpu/cpu{cpu}/topology/{name}") or 0)
+        except ValueError:
+            return 0
+        return max(number, 0)
+
+    def socket(self, cpu: int) -> int:
+        """Return the CPU's package."""
+        return self._number(cpu, "physical_package_id")
+
+    def die(self, cpu: int) -> int:
+        """Return the die within the package."""
+        return self._number(cpu, "die_id")
+
+    def cluster(self, cpu: int) -> int:
+        """Return the cluster within the die; machines without clusters have 65535."""
+        return self._number(cpu, "cluster_id")
+
+    def core(self, cpu: int) -> int:
+        """Return the core within the die."""
+        return self._number(cpu, "core_id")
+
+    def node(self, cpu: int) -> int:
+        """Return the NUMA node; 0 on machines without NUMA."""
+        if self._nodes is None:
+            self._nodes = self._read_nodes()
+        return self._nodes.get(cpu, 0)
+
+    def _read_nodes(self) -> dict[int, int]:
+        folder = f"{self.root}/devices/system/node"
+        nodes: dict[int, int] = {}
+        if not os.path.isdir(folder):
+            return nodes
+        for name in os.listdir(folder):
+            if name.startswith("node") and name[4:].isdigit():
+                cpus = parse_cpu_list(read_text(f"{folder}/{name}/cpulist") or "")
+                nodes.update(dict.fromkeys(cpus, int(name[4:])))
+        return nodes
+
+    def cache(self, cpu: int, level: int | None = None) -> tuple[int, int]:
+        """Return (level, id) of the CPU's cache at a level (None: the last); the id is the first CPU that shares it.
+
+        Return (level or 0, -1) if there is no such cache.
+        """
+        best = (level or 0, -1)
+        folder = f"{self.root}/devices/system/cpu/cpu{cpu}/cache"
+        for index in range(16):
+            text = read_text(f"{folder}/index{index}/level")
+            if text is None:
+                break
+            cache_level = int(text)
+            if cache_level == level or (level is None and cache_level > best[0]):
+                shared = parse_cpu_list(read_text(f"{folder}/index{index}/shared_cpu_list") or "")
+                best = (cache_level, min(shared, default=cpu))
+        return best
+
+    def part(self, kind: str, cpu: int, cache_level: int | None = None) -> tuple[int, ...]:
+        """Return the numbers that identify a CPU's part of the topology.
+
+        `kind` is SOCKET (socket), DIE (socket, die), CLUSTER (+ cluster), CORE (+ cluster, core), CACHE (socket, die, level, id) or NODE
+        (node).
+        """
+        if kind == "NODE":
+            return (self.node(cpu),)
+        socket, die = self.socket(cpu), self.die(cpu)
+        if kind == "SOCKET":
+            return (socket,)
+        if kind == "DIE":
+            return (socket, die)
+        if kind == "CACHE":
+            return (socket, die, *self.cache(cpu, cache_level))
+        cluster = self.cluster(cpu)
+        return (socket, die, cluster) if kind == "CLUSTER" else (socket, die, cluster, self.core(cpu))

@@ -1,0 +1,156 @@
+r"""Store files inside of a recording: perf maps and jitdumps; with --self-contained, all sampled code.
+
+Runtimes leave the names of their code in files that do not outlive the machine's next boot
+(/tmp/perf-PID.map, jitdumps); kept in the recording they stay with the samples. perf skips the
+section: it counts features of this number, but never reads them. Layout:
+
+    char magic[8];                        "perfpy\1\0"
+    u32 count, size of the table;         in bytes
+    { u64 size, packed; u16 name length; u8 packing; char name[]; }   count times, not padded
+    then the packed bytes of each file, in the order of the table
+
+packing: 0 none, 1 zlib, 2 zstd. Names are labels: nothing is ever written under them. Pipes have
+no such section: perf 6.12 stops at a feature record of an unknown number.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.startup import NamedTuple
+from perfpy.untrusted import expansion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+KEPT_FILES: Final = 240  #: the feature's number
+DEBUG_FILE: Final = "debug:"  #: prefix of a program's name: its separate file of symbols
+_MAGIC: Final = b"perfpy\1\0"
+_HEAD: Final = "8sII"
+_ENTRY: Final = "QQHB"
+_STORED, _ZLIB, _ZSTD = range(3)
+_KINDS: Final = {_ZLIB: "zlib", _ZSTD: "zstd"}
+_MOST_FILES: Final = 1 << 16
+_LONGEST_NAME: Final = 4096  # PATH_MAX
+_LEVEL: Final = 3  # of zstd: its default
+
+
+class KeptFile(NamedTuple):
+    """The position and size of one file.
+
+    Attributes:
+        offset: in the section.
+        packed: bytes in the section.
+        size: bytes unpacked.
+        packing: 0 none, 1 zlib, 2 zstd.
+    """
+
+    offset: int
+    packed: int
+    size: int
+    packing: int
+
+
+class KeptFiles:
+    """The files of one section, by name.
+
+    Args:
+        read: reads (offset in the section, size).
+        size: bytes of the section.
+        endian: "<" or ">".
+        warn: called once for each damaged file.
+
+    Raises ValueError if the section has another format.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, endian: str, warn: Callable[[str], None]) -> None:
+        self._read = read
+        self._warn = warn
+        self._files = _table(read, size, endian)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
+    def get(self, name: str) -> bytes | None:
+        """Return the bytes of a file; None if it is missing or damaged."""
+        file = self._files.get(name)
+        if file is None:
+            return None
+        try:
+            return _unpack(self._read(file.offset, file.packed), file)
+        except ValueError as error:
+            self._warn(f"{name!a} in the recording: {error}; skipped")
+            return None
+
+
+def _table(read: Callable[[int, int], bytes], size: int, endian: str) -> dict[str, KeptFile]:
+    """Return the files of a section by name; of equal names, the first."""
+    head = read(0, struct.calcsize(endian + _HEAD))
+    if len(head) < struct.calcsize(endian + _HEAD):
+        raise ValueError("truncated before its table")
+    magic, count, table_size = struct.unpack(endian + _HEAD, head)
+    offset = len(head) + table_size
+    if magic != _MAGIC or count > _MOST_FILES or offset > size:
+        raise ValueError("no section of kept files")
+    table = read(len(head), table_size)
+    files: dict[str, KeptFile] = {}
+    position = 0
+    for _ in range(count):
+        name, file, position = _entry(table, position, offset, endian)
+        offset += file.packed
+        if offset > size:
+            raise ValueError(f"file of {file.packed} bytes extends beyond it")
+        files.setdefault(name, file)
+    return files
+
+
+def _entry(table: bytes, position: int, offset: int, endian: str) -> tuple[str, KeptFile, int]:
+    try:
+        size, packed, length, packing = struct.unpack_from(endian + _ENTRY, table, position)
+    except struct.error:
+        raise ValueError("its table is truncated") from None
+    position += struct.calcsize(endian + _ENTRY)
+    name = table[position : position + length]
+    if len(name) < length or not 0 < length <= _LONGEST_NAME:
+        raise ValueError("its table is truncated, or has a file without a name")
+    return name.decode("utf-8", "surrogateescape"), KeptFile(offset, packed, size, packing), position + length
+
+
+def _unpack(data: bytes, file: KeptFile) -> bytes:
+    if len(data) < file.packed:
+        raise ValueError("truncated")
+    if file.packing == _STORED:
+        return data
+    if file.packing not in _KINDS:
+        raise ValueError(f"unknown packing {file.packing}")
+    return expansion.expand(_KINDS[file.packing], data)
+
+
+def encode(files: Mapping[str, bytes], endian: str) -> bytes:
+    """Return a section that holds these files."""
+    table, bodies = [], []
+    for name, data in files.items():
+        encoded = name.encode("utf-8", "surrogateescape")[:_LONGEST_NAME]
+        packing, body = _pack(data)
+        table.append(struct.pack(endian + _ENTRY, len(data), len(body), len(encoded), packing) + encoded)
+        bodies.append(body)
+    joined = b"".join(table)
+    return struct.pack(endian + _HEAD, _MAGIC, len(table), len(joined)) + joined + b"".join(bodies)
+
+
+def _pack(data: bytes) -> tuple[int, bytes]:
+    """Compress a file, unless a reader's limit of expansion would reject it."""
+    try:
+        packing, packed = _ZSTD, expansion.zstd_library().compress(data, _LEVEL)
+    except expansion.ExpansionError:
+        packing, packed = _ZLIB, zlib.compress(data)
+    return (packing, packed) if len(packed) < len(data) <= expansion.allowance(len(packed)) else (_STORED, data)

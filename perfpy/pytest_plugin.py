@@ -1,0 +1,447 @@
+"""perfpy's plugin for pytest: tests that state what they may cost.
+
+    @pytest.mark.perf_budget("instructions:u", at_most=2_000_000)
+    def test_it_stays_cheap(): ...
+
+    @pytest.mark.perf_budget("instructions:u")  # as the baseline: pytest --perf-update writes it
+    def test_it_stays_as_cheap(): ...
+
+    def test_a_part_of_it(perf_counters):
+        with perf_counters("task-clock") as counts:
+            work()
+        assert counts["task-clock"].amount < 5
+
+A test that costs too much fails. Without the counter on this machine it is skipped with the reason. A table follows at the end of the
+session.
+
+pytest loads the plugin in every session if perfpy is installed, so the first test that counts imports the counters.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import re
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import pytest
+
+from perfpy.capture.region import Region
+from perfpy.counts.aggregation import median
+from perfpy.counts.comparison import HIGHER, LOWER, compare_amounts
+from perfpy.errors import KernelRefusedError, PerfError, UnknownEventError, UsageError, plural
+from perfpy.kernel.cpus import cpu_identity
+from perfpy.untrusted.files import read_named
+from perfpy.untrusted.result_files import write_whole
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from perfpy.counts.named_counts import Count
+
+
+MARKER: Final = "perf_budget"
+_ROW: Final = "perfpy"
+_DEFAULT_FILE: Final = "perf-baselines.json"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the command line options and the setting."""
+    group = parser.getgroup("perfpy", "tests that state what they may cost")
+    group.addoption("--perf-update", action="store_true", help="make what tests with perf_budget cost now their baseline")
+    group.addoption("--perf-baselines", metavar="FILE", help=f"the file of baselines (setting perf_baselines, or {_DEFAULT_FILE})")
+    parser.addini("perf_baselines", "the file of baselines, relative to the root folder", default=_DEFAULT_FILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker and the session's table."""
+    words = "what the test may cost at most, or as its baseline; counted over `repeat` runs, `tolerance` is a part of the baseline"
+    config.addinivalue_line("markers", f"{MARKER}(event, at_most=None, repeat=1 or 5, tolerance=0.05): {words}")
+    config.pluginmanager.register(BudgetSession(config), "perfpy budgets")
+
+
+@pytest.fixture
+def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[Region]]:
+    """Return a context manager that counts a part of a test, with the arguments of perfpy.count.
+
+        with perf_counters("page-faults:u") as counts: ...
+
+    The test is skipped with the reason if the machine does not count an event. The counts appear in the final table.
+    """
+
+    @contextmanager
+    def counted(*events: str, **how: Any) -> Iterator[Region]:
+        from perfpy.capture.region import Region
+
+        try:
+            region = Region(*events, **how)
+            region.__enter__()
+        except (UnknownEventError, KernelRefusedError) as reason:
+            pytest.skip(str(reason))
+        with _exit_after(region):
+            if region.why_not:
+                pytest.skip(", ".join(region.why_not.values()))
+            yield region
+        for count in region.values():
+            request.node.user_properties.append((_ROW, [count.event, count.unit, [count.amount or 0.0], "", count.why_not]))
+
+    return counted
+
+
+@contextmanager
+def _exit_after(region: Region) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        region.__exit__()
+
+
+class BudgetSession:
+    """The budgets of one session: its baselines, and the rows of its table."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._baselines: Baselines | None = None
+        self._rows: list[tuple[str, list[Any]]] = []
+        self._written = 0
+        self._failure = ""
+
+    @property
+    def baselines(self) -> Baselines:
+        """The baselines of the file, read on first use."""
+        if self._baselines is None:
+            file_name = self._config.getoption("--perf-baselines") or self._config.getini("perf_baselines")
+            self._baselines = Baselines(str(self._config.rootpath / file_name))
+        return self._baselines
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Count a test with budgets while it runs, and judge it."""
+        markers = list(item.iter_markers(MARKER))[::-1]  # in source order
+        if not markers or not isinstance(item, pytest.Function):
+            return (yield)
+        measured, budgets = self._prepare(item, markers)
+        if measured.why_not:
+            pytest.skip(measured.why_not)
+        function, item.obj = item.obj, measured.as_function()
+        try:
+            result = yield
+        finally:
+            item.obj = function
+        self._judge(item, budgets, measured.costs())
+        return result
+
+    def _prepare(self, item: pytest.Function, markers: list[pytest.Mark]) -> tuple[MeasuredTest, list[Budget]]:
+
+        try:
+            if inspect.iscoroutinefunction(item.obj):
+                raise UsageError("only functions are counted, not coroutines; use the fixture perf_counters")
+            budgets = [budget(*marker.args, **marker.kwargs) for marker in markers]
+            return MeasuredTest(item.obj, budgets), budgets
+        except (UnknownEventError, KernelRefusedError) as reason:
+            reason_to_skip, failure = str(reason), ""
+        except (TypeError, PerfError) as error:
+            text = str(error).replace("budget()", MARKER)
+            reason_to_skip, failure = "", text if text.startswith(MARKER) else f"{MARKER}: {text}"
+        if failure:  # outside of the handler, whose error pytest would print, too
+            pytest.fail(failure, pytrace=False)
+        pytest.skip(reason_to_skip)
+
+    def _judge(self, item: pytest.Item, budgets: list[Budget], costs: list[Cost]) -> None:
+
+        try:
+            baselines = self.baselines  # also before new ones replace them at the end of the session
+        except PerfError as error:
+            failure = str(error)
+        else:
+            failure = ""
+        if failure:  # outside of the handler, whose error pytest would print, too
+            pytest.fail(failure, pytrace=False)
+        cost_of = {cost.event: cost for cost in costs}
+        complaints = []
+        for budget in budgets:
+            cost = cost_of[budget.event]
+            if cost.why_not:
+                continue
+            baseline = None if self._config.getoption("--perf-update") else baselines.of(item.nodeid, budget.event)
+            verdict = judge(budget, cost.amounts, cost.unit, baseline)
+            item.user_properties.append((_ROW, [budget.event, cost.unit, cost.amounts, verdict.allowed, verdict.complaint]))
+            complaints += [verdict.complaint] if verdict.complaint else []
+        if complaints:
+            pytest.fail("\n".join(complaints), pytrace=False)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect a test's costs. With several processes, the printing one receives the report."""
+        if report.when == "call":
+            self._rows += [(report.nodeid, list(row)) for name, row in report.user_properties if name == _ROW and isinstance(row, list)]
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the new baselines, except in worker processes. A failure is one line, and the exit status of a wrong usage."""
+        if not self._config.getoption("--perf-update") or hasattr(self._config, "workerinput"):
+            return
+
+        new = [(test, event, amounts) for test, (event, _, amounts, allowed, _complaint) in self._rows if allowed == NEW_BASELINE]
+        try:
+            for row in new:
+                self.baselines.take(*row)
+            self._written = self.baselines.write() if new else 0
+        except (PerfError, OSError) as error:
+            self._failure = f"perfpy: no baselines written: {one_line(str(error))}"
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the table of costs."""
+        if self._failure:
+            terminalreporter.write_line(self._failure, red=True)
+        if not self._rows:
+            return
+        terminalreporter.section("what tests cost")
+        for line in table(self._rows):
+            terminalreporter.write_line(line)
+        if self._written:
+            terminalreporter.write_line(f"baselines of {self._written} {plural(self._written, 'test')} written")
+
+
+def table(rows: list[tuple[str, list[Any]]]) -> list[str]:
+    """Return the lines of the table, one per test and event."""
+    from perfpy.counts.aggregation import median
+
+    cells = [("test", "event", "cost", "runs", "allowed")]
+    for test, (event, unit, amounts, allowed, complaint) in rows:
+        cells.append(
+            (test, event, format_amount(median(amounts), unit), str(len(amounts)), f"{allowed}{': too much' if complaint else ''}")
+        )
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        f"{test:<{wide[0]}}  {event:<{wide[1]}}  {cost:>{wide[2]}}  {runs:>{wide[3]}}  {allowed}".rstrip()
+        for test, event, cost, runs, allowed in cells
+    ]
+
+
+# The rules of the marker perf_budget: limits of a test's costs, their baselines, and a `Verdict` for each.
+#
+# The baselines are costs at an earlier time, in a JSON file beside the tests: {machine: {test: {event: [amount of each run, ...]}}}. Only
+# entries of similar machines count. This module counts nothing and does not depend on pytest.
+
+
+_LARGEST: Final = 64 << 20
+Amounts: TypeAlias = "dict[str, dict[str, list[float]]]"
+
+
+def this_machine() -> str:
+    """Return the name of the environment that counts depend on: the CPU and the Python version."""
+    python = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
+    return " ".join(filter(None, (os.uname().machine, cpu_identity(), python)))
+
+
+class Baselines:
+    """The baselines of this machine. New ones are stored by write()."""
+
+    def __init__(self, path: str, machine: str = "") -> None:
+        self._path = path
+        self._machine = machine or this_machine()
+        self._all = _read(path)
+        self._new: Amounts = {}
+
+    def of(self, test: str, event: str) -> list[float]:
+        """Return the amounts of a test's baseline runs, empty without a baseline."""
+        return self._all.get(self._machine, {}).get(test, {}).get(event, [])
+
+    def take(self, test: str, event: str, amounts: Sequence[float]) -> None:
+        """Make these runs the baseline."""
+        self._new.setdefault(test, {})[event] = list(amounts)
+
+    def write(self) -> int:
+        """Write new baselines to the file; return the number of tests. Other tests and machines keep theirs."""
+        if self._new:
+            self._all.setdefault(self._machine, {}).update(self._new)
+            write_whole(self._path, f"{json.dumps(self._all, indent=1, sort_keys=True)}\n".encode())
+        return len(self._new)
+
+
+def _read(path: str) -> dict[str, Amounts]:
+    try:
+        content = json.loads(read_named(path, limit=_LARGEST))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot read the baselines of tests: {error}") from None
+    if not _is_well_formed(content):
+        raise UsageError(f"{path}: no baselines; expected machine, test and event with a list of numbers")
+    machines: dict[str, Amounts] = content
+    return machines
+
+
+def _is_well_formed(content: object) -> bool:
+    layer = [content]
+    for _ in range(3):
+        if not all(isinstance(value, dict) for value in layer):
+            return False
+        layer = [inner for value in layer if isinstance(value, dict) for inner in value.values()]
+    return all(isinstance(value, list) and all(isinstance(number, int | float) for number in value) for value in layer)
+
+
+#: runs for a comparison with a baseline; fewer would show no significant change
+RUNS_TO_COMPARE: Final = 5
+TOLERANCE: Final = 0.05
+_SMALL: Final = 0.1  # below, two decimals say little
+_FAULTS: Final = re.compile(r"(?:^|[/=])(?:page-|minor-|major-)?faults\b|page_fault")
+#: the limit shown for runs that become the baseline
+NEW_BASELINE: Final = "the new baseline"
+
+
+class Budget(NamedTuple):
+    """The limit of one event in a test.
+
+    Attributes:
+        event: in the syntax of -e.
+        at_most: in the printed unit (task-clock: msec); None: compare with the baseline.
+        repeat: number of counted runs.
+        tolerance: accepted increase over the baseline, as a fraction.
+    """
+
+    event: str
+    at_most: float | None = None
+    repeat: int = RUNS_TO_COMPARE
+    tolerance: float = TOLERANCE
+
+
+class Verdict(NamedTuple):
+    """The result of a test against a budget.
+
+    Attributes:
+        amount: the median of the runs.
+        allowed: a text with the limit.
+        complaint: why the amount is too high, "" if it is not.
+    """
+
+    amount: float
+    allowed: str
+    complaint: str = ""
+
+
+def budget(event: str, *, at_most: float | None = None, repeat: int | None = None, tolerance: float = TOLERANCE) -> Budget:
+    """Return the budget of a marker's arguments. Raises UsageError."""
+    if repeat is None:
+        repeat = RUNS_TO_COMPARE if at_most is None else 1
+    for name, value in (("at_most", at_most), ("repeat", repeat), ("tolerance", tolerance)):
+        if value is not None and not isinstance(value, (int, float)):
+            raise UsageError(f"perf_budget('{event}'): {name} is a number, in the unit in which the event is printed; not {value!r}")
+    if repeat < 1 or tolerance < 0 or (at_most is not None and at_most < 0):
+        raise UsageError(f"perf_budget('{event}'): at_most and tolerance are 0 or more, and repeat is at least 1")
+    if at_most is None and _FAULTS.search(event):
+        raise UsageError(
+            f"perf_budget('{event}'): no baseline for page faults, because later runs reuse the memory of the first; set at_most"
+        )
+    return Budget(event, at_most, repeat, tolerance)
+
+
+def judge(budget: Budget, amounts: Sequence[float], unit: str, baseline: Sequence[float] | None) -> Verdict:
+    """Judge runs by a budget.
+
+    `baseline`: the earlier runs, () without a baseline; None: these runs become the baseline.
+    """
+    amount = median(amounts)
+    if budget.at_most is not None:
+        allowed = f"at most {format_amount(budget.at_most, unit)}"
+        if amount <= budget.at_most:
+            return Verdict(amount, allowed)
+        return Verdict(
+            amount, allowed, f"{budget.event} is {format_amount(amount, unit)}{_describe_runs(amounts, unit)}, {allowed} is allowed"
+        )
+    if baseline is None:
+        return Verdict(amount, NEW_BASELINE)
+    if not baseline:
+        return Verdict(amount, "no baseline yet")
+    return _compare_with_baseline(budget, amounts, unit, baseline)
+
+
+def _compare_with_baseline(budget: Budget, amounts: Sequence[float], unit: str, baseline: Sequence[float]) -> Verdict:
+    comparison = compare_amounts(budget.event, unit, baseline, amounts, least_change=budget.tolerance)
+    before = format_amount(comparison.a.median, unit)
+    if comparison.verdict == LOWER:
+        return Verdict(comparison.b.median, f"as {before}, now less")
+    if comparison.verdict != HIGHER:
+        return Verdict(comparison.b.median, f"as {before}")
+    increase = "" if comparison.change.estimate is None else f"{comparison.change.estimate:.1%} "
+    now = f"{format_amount(comparison.b.median, unit)}{_describe_runs(amounts, unit)} against {before}{_describe_runs(baseline, unit)}"
+    complaint = f"{budget.event} is {increase}higher than its baseline: {now}; --perf-update makes this the baseline"
+    return Verdict(comparison.b.median, f"as {before}", complaint)
+
+
+def _describe_runs(amounts: Sequence[float], unit: str) -> str:
+    if len(amounts) < 2:
+        return ""
+    return f" ({len(amounts)} runs, {format_amount(min(amounts), unit)} to {format_amount(max(amounts), unit)})"
+
+
+def format_amount(amount: float, unit: str) -> str:
+    """Format an amount for the table; small ones with three significant digits."""
+    usual = f"{amount:,.2f}" if unit else f"{amount:,.0f}"
+    number = f"{amount:.3g}" if 0 < abs(amount) < (_SMALL if unit else 1) else usual
+    return f"{number} {unit}" if unit else number
+
+
+# Run a test function under counters, as often as its budgets require.
+
+
+class Cost(NamedTuple):
+    """The amounts of a test's runs for one event. `why_not`: the reason if it was not counted."""
+
+    event: str
+    unit: str
+    amounts: list[float]
+    why_not: str = ""
+
+
+class MeasuredTest:
+    """A function whose calls are counted.
+
+    For several counted runs, an uncounted one comes first, which excludes one-time costs (imports, caches). Raises PerfError for unknown
+    events.
+    """
+
+    def __init__(self, function: Callable[..., Any], budgets: Sequence[Budget]) -> None:
+        self._function = function
+        self._events = list(dict.fromkeys(budget.event for budget in budgets))
+        self._repeat = max(budget.repeat for budget in budgets)
+        self._region = Region(*self._events, net=True)
+        if len(self._region.overhead()) != len(self._events):
+            raise UsageError(f"one event a marker: {', '.join(self._events)}")
+        self._runs: list[list[Count]] = []
+
+    @property
+    def why_not(self) -> str:
+        """The reason if the machine counts none of the events, otherwise ""."""
+        counts = self._region.overhead().values()
+        return next(iter(counts)).why_not if all(count.value is None for count in counts) else ""
+
+    def as_function(self) -> Callable[..., Any]:
+        """Return the function for pytest to call."""
+
+        @functools.wraps(self._function)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            if self._repeat > 1:
+                self._function(*args, **kwargs)
+            for _ in range(self._repeat):
+                with self._region:
+                    result = self._function(*args, **kwargs)
+                self._runs.append(list(self._region.values()))
+            return result
+
+        return measured
+
+    def costs(self) -> list[Cost]:
+        """Return the cost of each event, in the order of the budgets."""
+        costs = []
+        for event, counts in zip(self._events, zip(*self._runs, strict=True), strict=False):
+            amounts = [count.amount for count in counts if count.amount is not None]
+            why_not = next((count.why_not for count in counts if count.value is None), "")
+            costs.append(Cost(event, counts[0].unit, [] if why_not else amounts, why_not))
+        return costs

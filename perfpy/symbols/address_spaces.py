@@ -1,0 +1,473 @@
+"""Tasks over time: the comm of every thread and the address space of every process.
+
+`TaskTimeline` gets a recording's side-band records in delivery order, each with its key (the delivery key of perfdata.reader). It returns
+comms and views for whole columns of samples.
+
+A view is an address space during a span without unmappings, so (view, address) identifies a mapping except before the mapping was created,
+which the symbolizer checks. A forked process has a copy of its parent's address space. After exec, the mappings of the new program cover
+the old ones; the uncovered old ones are still valid, because callchains out of execve itself use them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.flags import MISC_KERNEL, RecordType
+from perfpy.symbols.dso import DsoKind, DsoTable, is_module, user_kind
+from perfpy.symbols.interning import IdTable, number_values
+from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name, is_memory, shown_name
+from perfpy.symbols.mappings import FOREVER, Mapping, MappingColumns, SpaceBuilder
+from perfpy.symbols.task_states import IDLE, KERNEL_PID, KERNEL_SPACE, ProcessSpaces, ThreadComms, name_of_unnamed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from perfpy.abi.records import Ksymbol
+    from perfpy.abi.task_columns import MapColumns, MappedFile, TaskColumns, TaskRecords
+    from perfpy.symbols.mappings import AddressSpaces
+
+    Ranks = NDArray[np.int32]
+
+
+NO_SPACE: Final = 0  # the view without mappings, of unknown processes
+
+
+def kernel_name(entries: Iterable[tuple[int, str]]) -> str:
+    """Return the kernel's name in a recording's build-id table of (misc, file name) entries; [kernel.kallsyms] by default."""
+    for misc, name in entries:
+        if is_kernel_map(misc) and not is_module(name):
+            return name
+    return KERNEL_NAME
+
+
+class TaskTimeline:
+    """Comms and address spaces of all tasks of a recording, over time.
+
+    Args:
+        records: the side-band records of tasks and mappings, in delivery order.
+        build_ids: file name -> hex, of the recording's BUILD_ID feature.
+        kernel_name: the kernel's name in that table (see `kernel_name`).
+        keep_exited: whether exited threads keep their names (perf report: yes, perf script: no).
+        dso_table: the dsos of an earlier timeline, whose numbers stay valid; None for a new table.
+    """
+
+    def __init__(
+        self,
+        records: TaskRecords,
+        *,
+        build_ids: dict[str, str] | None = None,
+        kernel_name: str = KERNEL_NAME,
+        keep_exited: bool = False,
+        dso_table: DsoTable | None = None,
+    ) -> None:
+        self.dso_table = DsoTable(build_ids) if dso_table is None else dso_table
+        self._keys = np.maximum.accumulate(records.keys)
+        replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited)
+        self.comms = replay.comms
+        self.tasks = IdTable()  #: of samples: pid << 32 | tid
+        self._comm_numbers = {comm: number for number, comm in enumerate(self.comms)}
+        self.kernel_dso, self.kernel_reference = replay.kernel_dso, replay.kernel_reference
+        self._last_comms = replay.last_comms
+        self._comm_history, self._changes, self.spaces = replay.comm_history, replay.changes, replay.spaces
+        self._make_views(np.array(replay.space_pid, np.int64), np.array(replay.space_since, np.int32))
+
+    def first_and_last_rank(self, key: NDArray[np.uint64]) -> tuple[int, int]:
+        """Return the lowest and the highest rank of keys, at least one of which is required."""
+        low, high = np.searchsorted(self._keys, np.array([key.min(), key.max()]), side="right").tolist()
+        return low, high
+
+    def ranks(self, key: NDArray[np.uint64]) -> Ranks:
+        """Return the rank of each key: the number of records before it."""
+        if not len(key):
+            return np.zeros(0, np.int32)
+        # Batches are short compared with the recording: few or no records fall into one.
+        low, high = self.first_and_last_rank(key)
+        if low == high:
+            return np.full(len(key), low, np.int32)
+        ranks: Ranks = (np.searchsorted(self._keys[low:high], key, side="right") + low).astype(np.int32)
+        return ranks
+
+    def comm_ids(self, tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the comm of each thread at each key, as indices into `comms`. Unnamed threads have the comm ":TID"."""
+        comms = self._comm_history.find(tid, self.ranks(key), NOBODY)
+        unknown = rows_where(comms < 0)
+        if len(unknown):
+            strangers, which = number_values(tid[unknown].astype(np.int32))
+            numbers = [self.comm_number(name_of_unnamed(stranger)) for stranger in strangers.tolist()]
+            comms[unknown] = np.array(numbers, np.int32)[which]
+        return comms
+
+    def process_comm_ids(self, pid: NDArray[Any], tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the comm of each thread's process, which is that of its main thread; the thread's own if that is unknown."""
+        comms = self._comm_history.find(pid, self.ranks(key), NOBODY)
+        unknown = rows_where(comms < 0)
+        if len(unknown):
+            comms[unknown] = self.comm_ids(tid[unknown], key[unknown])
+        return comms
+
+    def last_comm(self, tid: int) -> str:
+        """Return the last comm of a thread."""
+        number = self._last_comms.get(tid)
+        return name_of_unnamed(tid) if number is None else self.comms[number]
+
+    def views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
+        """Return the view of each process at each rank; NO_SPACE for processes without mappings."""
+        return self._view_history.find(pid, rank, NO_SPACE)
+
+    def kernel_views(self, rank: Ranks) -> NDArray[np.int32]:
+        """Return the view of the kernel's address space at each rank."""
+        return self._view_history.find(np.full(len(rank), KERNEL_PID), rank, NO_SPACE)
+
+    def comm_states(self, tid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
+        """Return numbers that are equal only for threads with the same comm."""
+        comms = self._comm_history.find(tid, rank, NOBODY).astype(np.int64)
+        return np.where(comms >= 0, comms, -1 - tid.astype(np.uint32).astype(np.int64))
+
+    def process_comm_states(self, pid: NDArray[Any], tid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
+        """Return numbers that are equal only for threads with the same process_comm_ids()."""
+        comms = self._comm_history.find(pid, rank, NOBODY).astype(np.int64)
+        return np.where(comms >= 0, comms, self.comm_states(tid, rank))
+
+    def space_states(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
+        """Return numbers that are equal only for one process with the same mappings."""
+        return self._changes.find(pid, rank, 0)
+
+    def kernel_states(self, rank: Ranks) -> NDArray[np.int32]:
+        """Return numbers that are equal only for the same mappings in the kernel's address space."""
+        return self._changes.find(np.full(len(rank), KERNEL_PID), rank, 0)
+
+    def comm_number(self, comm: str) -> int:
+        """Return the number of a comm, adding it if it is new."""
+        number = self._comm_numbers.get(comm)
+        if number is None:
+            number = self._comm_numbers[comm] = len(self.comms)
+            self.comms.append(comm)
+        return number
+
+    def _make_views(self, pid: NDArray[np.int64], since: NDArray[np.int32]) -> None:
+        """Divide every space at its conflicts, and every process's time at its spaces and their divisions."""
+        conflicts = self.spaces.conflicts
+        conflicting = np.repeat(np.array(list(conflicts), np.int64), [len(ranks) for ranks in conflicts.values()])
+        ranks = np.array([rank for ranks in conflicts.values() for rank in ranks], np.int32)
+        later = ranks > since[conflicting]
+        space = np.concatenate([np.arange(len(pid)), conflicting[later]])
+        first_rank = np.concatenate([since, ranks[later]])
+        order = np.lexsort((first_rank, space))
+        space, first_rank = space[order], first_rank[order]
+        last_rank = np.full(len(space), FOREVER - 1, np.int32)
+        cut = rows_where(space[1:] == space[:-1])
+        last_rank[cut] = first_rank[cut + 1] - 1
+        self._view_history = ValueHistory(pid[space], first_rank, np.arange(1, len(space) + 1))
+        # view 0 is NO_SPACE
+        self.view_space = np.concatenate([[-1], space]).astype(np.int32)
+        self.view_first_rank = np.concatenate([[0], first_rank]).astype(np.int32)
+        self.view_last_rank = np.concatenate([[FOREVER - 1], last_rank]).astype(np.int32)
+
+
+# Replay the side-band records of a recording's tasks.
+#
+# TaskReplay gets TaskRecords as columns. It computes the comm and the address space of every thread and process over time, and the
+# mappings
+# of each space. Only records that affect the meaning of later ones are applied one by one: of mappings, the majority, these are the first
+# of
+# each process and of each file. The others are processed as columns.
+
+
+_ADDRESSES: Final = 1 << 64
+_KSYMBOL_UNREGISTER: Final = 1
+_USER_MAP, _KERNEL_MAP = int(RecordType.MMAP2), int(RecordType.MMAP)  # steps of the replay, besides record types
+_PID_WIDTH: Final = np.uint64(32)
+NOBODY: Final = -1  # the comm of an unnamed thread
+
+
+class TaskReplay:
+    """One pass over the records.
+
+    Attributes:
+        comms: the names of threads.
+        comm_history: index into `comms` of each thread, NOBODY after its end.
+        last_comms: the last name of each thread.
+        changes: the ranks at which processes change their address space.
+        space_pid: the process of each space.
+        space_since: the rank from which that process has the space.
+        spaces: the mappings.
+        kernel_dso: see TaskTimeline.
+        kernel_reference: see TaskTimeline.
+    """
+
+    def __init__(self, records: TaskRecords, dso_table: DsoTable, kernel_name: str, *, keep_exited: bool) -> None:
+        self.comms: list[str] = [IDLE]
+        self.kernel_dso = -1
+        self.kernel_reference: tuple[str, int] | None = None
+        self._dso_table = dso_table
+        self._kernel_name = kernel_name
+        self._files, self._comms, self._ksymbols = records.files, records.comms, records.ksymbols
+        self._kernel_maps, self._kernel_maps_seen = records.maps.rows(records.maps.mode == MISC_KERNEL), 0
+        # user mode, or unknown in the oldest files
+        self._user = _UserMaps(records.maps.rows((records.maps.mode == 0) | (records.maps.mode == MISC_KERNEL + 1)), records.files)
+        self._tasks = _TaskRecords(records.tasks, with_exits=not keep_exited)
+        self._thread_comms = ThreadComms(0)  # by index of comms
+        self._processes = ProcessSpaces(with_exits=not keep_exited)
+        self.space_pid, self.space_since = self._processes.pid, self._processes.since
+        self._comm_numbers = {IDLE: 0}
+        self._number_of_comm = [-1] * len(self._comms)
+        self._task_comms: list[int] = []  # the comm after each task record
+        self._kernel_changes: list[int] = []
+        self._builder = SpaceBuilder()
+        self._builder.new_space(live=True)  # the kernel's
+        self._replay()
+        tasks, user = self._tasks, self._user.maps
+        self.comm_history = ValueHistory([0, *tasks.tid], [0, *tasks.rank], [0, *self._task_comms])
+        changed = np.concatenate([self.space_since[1:], user.rank, self._kernel_changes]).astype(np.int32)
+        owner = np.concatenate([self.space_pid[1:], user.pid, np.full(len(self._kernel_changes), KERNEL_PID)])
+        self.changes = ValueHistory(owner, changed, changed)
+        self.last_comms = self._thread_comms.last()
+        self.spaces = self._map_all()
+
+    def _replay(self) -> None:
+        """Apply in order the records that must be applied one by one."""
+        apply = {
+            int(RecordType.FORK): self._fork,
+            int(RecordType.COMM): self._comm,
+            int(RecordType.EXIT): self._exit,
+            int(RecordType.KSYMBOL): self._ksymbol,
+            _USER_MAP: self._first_of_user,
+            _KERNEL_MAP: self._kernel_mmap,
+        }
+        first_rows = self._user.first_rows
+        ksymbol_ranks = [rank for rank, _ in self._ksymbols]
+        groups: list[tuple[list[int], list[int], list[int]]] = [
+            (self._tasks.rank, self._tasks.type, list(range(len(self._tasks.rank)))),
+            (self._user.maps.rank[first_rows].tolist(), [_USER_MAP] * len(first_rows), first_rows.tolist()),
+            (self._kernel_maps.rank.tolist(), [_KERNEL_MAP] * len(self._kernel_maps.rank), list(range(len(self._kernel_maps.rank)))),
+            (ksymbol_ranks, [int(RecordType.KSYMBOL)] * len(ksymbol_ranks), list(range(len(ksymbol_ranks)))),
+        ]
+        rank, record_type, row = (np.concatenate([np.array(group[column], np.int64) for group in groups]) for column in range(3))
+        order = np.argsort(rank, kind="stable")
+        for record_rank, kind, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
+            apply[kind](of_group, record_rank)
+
+    def _map_all(self) -> AddressSpaces:
+        """Insert the mappings of all processes into their spaces."""
+        user, maps = self._user, self._user.maps
+        self._builder.new_spaces(self._processes.parent[1:], self.space_since[1:])
+        space = ValueHistory(self.space_pid[1:], self.space_since[1:], np.arange(1, len(self.space_pid))).find(maps.pid, maps.rank, -1)
+        dso = np.array(user.dso_of_mapped, np.int32)[user.mapped]
+        bias = np.where(user.is_memory[maps.file], np.uint64(0), maps.pgoff - maps.start)
+        self._builder.insert_all(MappingColumns(maps.start, maps.start + maps.length, bias, dso), space, maps.rank)
+        self._tell_pids(dso)
+        return self._builder.build()
+
+    def _tell_pids(self, dso: NDArray[np.int32]) -> None:
+        """Set the pids that mapped each Dso."""
+        pairs = distinct(dso.astype(np.uint64) << _PID_WIDTH | self._user.maps.pid)
+        dsos, pids = (pairs >> _PID_WIDTH).astype(np.int64), pairs.astype(np.uint32)
+        first_rows = rows_where(np.diff(dsos, prepend=-1)).tolist()
+        for first, end in pairwise([*first_rows, len(pairs)]):
+            self._dso_table.dsos[int(dsos[first])].pids.update(pids[first:end].tolist())
+
+    def _comm_number(self, comm: str) -> int:
+        number = self._comm_numbers.get(comm)
+        if number is None:
+            number = self._comm_numbers[comm] = len(self.comms)
+            self.comms.append(comm)
+        return number
+
+    def _comm(self, row: int, rank: int) -> None:
+        tasks = self._tasks
+        tid, pid, comm = tasks.tid[row], tasks.pid[row], tasks.comm[row]
+        number = self._number_of_comm[comm]
+        if number < 0:
+            number = self._number_of_comm[comm] = self._comm_number(self._comms[comm])
+        self._thread_comms.living[tid] = number
+        self._task_comms.append(number)
+        if tid != pid:
+            self._processes.add_thread(pid, tid)
+
+    def _fork(self, row: int, rank: int) -> None:
+        tasks = self._tasks
+        tid = tasks.tid[row]
+        comm = self._thread_comms.fork(tid, tasks.ptid[row])
+        self._task_comms.append(NOBODY if comm is None else comm)
+        self._processes.fork(tasks.pid[row], tid, tasks.ppid[row], tasks.misc[row], rank)
+
+    def _exit(self, row: int, rank: int) -> None:
+        tid = self._tasks.tid[row]
+        self._task_comms.append(NOBODY)
+        self._thread_comms.exit(tid)
+        self._processes.exit(self._tasks.pid[row], tid, rank)
+
+    def _first_of_user(self, row: int, rank: int) -> None:
+        """Apply a mapping that is the first of its process, or the first of its addresses."""
+        user = self._user
+        pid, mapped = int(user.maps.pid[row]), int(user.mapped[row])
+        self._processes.of(pid, rank)
+        if mapped < len(user.dso_of_mapped):
+            return
+        file = self._files[user.maps.file[row]]
+        name = shown_name(file.name, pid, file.flags, executable=file.executable)
+        kind = DsoKind.NONE if is_memory(name, file.flags) and name == file.name else user_kind(name)
+        user.dso_of_mapped.append(self._dso_table.id_of(name, kind, file.build_id.hex(), file.identity))
+
+    def _kernel_mmap(self, row: int, rank: int) -> None:
+        maps = self._kernel_maps
+        file = self._files[maps.file[row]]
+        name, start, pgoff = file.name, int(maps.start[row]), int(maps.pgoff[row])
+        end = start + int(maps.length[row])
+        self._kernel_maps_seen += 1
+        if is_kernel_name(name):
+            dso, bias = self._kernel_number(file.build_id.hex()), 0
+            if start == end == 0:
+                end = _ADDRESSES - 1
+            if pgoff:
+                self.kernel_reference = (name[len(KERNEL_NAME) :], pgoff)
+        elif name.startswith(("/", "[")) and (start or (end == _ADDRESSES - 1 and _last_of_two_found(self._kernel_maps_seen))):
+            dso, bias = self._dso_table.id_of(name, DsoKind.MODULE, file.build_id.hex()), -start % _ADDRESSES
+        else:
+            return
+        self._builder.insert(KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
+        self._kernel_changes.append(rank)
+
+    def _kernel_number(self, build_id: str) -> int:
+        if self.kernel_dso < 0:
+            self.kernel_dso = self._dso_table.id_of(self._kernel_name, DsoKind.KERNEL, build_id)
+        return self.kernel_dso
+
+    def _ksymbol(self, row: int, rank: int) -> None:
+        record: Ksymbol = self._ksymbols[row][1]
+        self._kernel_changes.append(rank)
+        if record.flags & _KSYMBOL_UNREGISTER:
+            held = self._builder.holder(KERNEL_SPACE, record.addr)
+            if held and held.dso != self.kernel_dso:
+                self._builder.remove(KERNEL_SPACE, record.addr, rank)
+        elif self._builder.holder(KERNEL_SPACE, record.addr) is None:
+            dso = self._dso_table.id_of(record.name, DsoKind.BPF)
+            mapping = Mapping(record.addr, record.addr + record.len, -record.addr % _ADDRESSES, dso)
+            self._builder.insert(KERNEL_SPACE, mapping, rank)
+
+
+class _UserMaps:
+    """The mappings of processes.
+
+    Attributes:
+        is_memory: for each file, whether it is memory instead.
+        mapped: for each mapping, the number of the mapped file or of one process's memory, in order of appearance.
+        first_rows: mappings that are the first of their addresses or of their process.
+        dso_of_mapped: filled in by the replay.
+    """
+
+    def __init__(self, maps: MapColumns, files: list[MappedFile]) -> None:
+        self.maps = maps
+        self.is_memory = np.array([is_memory(file.name, file.flags) for file in files], bool)
+        is_code = self.is_memory & np.array([file.executable for file in files], bool)
+        file = maps.file.astype(np.uint64) << np.uint64(33)
+        self.mapped, first_of_mapped = IdTable().ids_and_new(
+            np.where(is_code[maps.file], file | np.uint64(1) << _PID_WIDTH | maps.pid, file)
+        )
+        _, first_of_pid = IdTable().ids_and_new(maps.pid)
+        self.first_rows = distinct(np.concatenate([first_of_mapped, first_of_pid]))
+        self.dso_of_mapped: list[int] = []
+
+
+class _TaskRecords:
+    """The task records as lists. `with_exits`: include exits."""
+
+    def __init__(self, tasks: TaskColumns, *, with_exits: bool) -> None:
+        rows = slice(None) if with_exits else tasks.type != RecordType.EXIT
+        self.rank: list[int] = tasks.rank[rows].tolist()
+        self.type: list[int] = tasks.type[rows].tolist()
+        self.misc: list[int] = tasks.misc[rows].tolist()
+        self.pid: list[int] = tasks.pid[rows].tolist()
+        self.tid: list[int] = tasks.tid[rows].tolist()
+        self.ppid: list[int] = tasks.ppid[rows].tolist()
+        self.ptid: list[int] = tasks.ptid[rows].tolist()
+        self.comm: list[int] = tasks.comm[rows].tolist()
+
+
+def _last_of_two_found(count: int) -> bool:
+    """Whether perf's search finds the last of `count` kernel maps, instead of the last but one.
+
+    If kptr_restrict hides addresses, all maps are at 0 and empty except the kernel's and that of the last recorded module. These two
+    contain all addresses and are sorted last. The one that a binary search reaches first wins.
+    """
+    middle = count // 2
+    while middle < count - 2:
+        middle = (middle + 1 + count) // 2
+    return middle == count - 1
+
+
+# Values of owners (pids, tids) over time.
+#
+# ValueHistory looks up whole columns of (owner, rank), DeliveredValues columns of (owner, delivery key). Ranks are numbers of records
+# (see
+# perfpy.symbols.address_spaces), keys those of perfdata.reader.
+
+
+_WIDTH: Final = np.uint64(32)
+_RANK: Final = np.uint64(0xFFFFFFFF)
+_MANY: Final = 4096  # rows from which on a table of all owners is cheaper than a search among the keys of all owners
+_SPARSE: Final = 8  # the largest owner, by the number of rows, for which there is such a table
+
+
+class ValueHistory:
+    """Rows of (owner, rank, value): the owner has the value from the rank on. For equal owners and ranks the last row counts."""
+
+    def __init__(self, owner: ArrayLike, rank: ArrayLike, value: ArrayLike) -> None:
+        keys = _keys(np.asarray(owner, np.int64), np.asarray(rank, np.int64))
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._values = keys[order], np.asarray(value, np.int32)[order]
+        self._owners: NDArray[np.uint32] = (self._keys >> _WIDTH).astype(np.uint32)
+
+    def find(self, owner: NDArray[Any], rank: NDArray[Any], default: int) -> NDArray[np.int32]:
+        """Return the value of each owner at each rank, `default` before its first."""
+        if not len(self._keys):
+            return np.full(len(owner), default, np.int32)
+        if len(owner) >= _MANY and int(self._owners[-1]) < _SPARSE * len(owner):
+            return self._find_by_table(owner, rank, default)
+        search_keys = _keys(owner, rank)
+        index = np.searchsorted(self._keys, search_keys, side="right") - 1
+        is_known = (index >= 0) & (self._keys[index] >> _WIDTH == search_keys >> _WIDTH)
+        return np.where(is_known, self._values[index], np.int32(default))
+
+    def _find_by_table(self, owner: NDArray[Any], rank: NDArray[Any], default: int) -> NDArray[np.int32]:
+        """Search among the keys of each owner only: all owners halve their range at the same time."""
+        highest = int(self._owners[-1])
+        ends = np.searchsorted(self._owners, np.arange(-1, highest + 2), side="right").astype(np.int32)  # of each owner from -1 on
+        owners = np.minimum(owner.astype(np.uint32), np.uint32(highest + 1))
+        low, high = ends[owners], ends[1:][owners]  # the answer is before the first key of a higher rank
+        begin = low.copy()
+        ranks, searched = (self._keys & _RANK).astype(np.uint32), rank.astype(np.uint32)
+        for _ in range(int(np.diff(ends).max()).bit_length()):
+            middle = (low + high) >> 1
+            is_lower = (low < high) & (ranks.take(middle, mode="clip") <= searched)
+            low, high = np.where(is_lower, middle + 1, low), np.where(is_lower, high, middle)
+        return np.where(low > begin, self._values.take(low - 1, mode="clip"), np.int32(default))
+
+
+class DeliveredValues:
+    """Rows of (owner, key, value): the owner has the value from the delivery key on. For equal owners and keys the last row counts."""
+
+    def __init__(self, owner: ArrayLike, key: ArrayLike, value: ArrayLike) -> None:
+        keys = np.asarray(key, np.uint64)
+        self._keys = distinct(keys)
+        self._history = ValueHistory(owner, self._ranks(keys), value)
+
+    def find(self, owner: NDArray[Any], key: NDArray[np.uint64], default: int) -> NDArray[np.int32]:
+        """Return the value of each owner at each key, `default` before its first."""
+        return self._history.find(owner, self._ranks(key), default)
+
+    def _ranks(self, key: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if len(key) >= _MANY > len(self._keys) and bool((key[1:] >= key[:-1]).all()):
+            borders = np.searchsorted(key, self._keys)  # few searches among many rows
+            return np.repeat(np.arange(len(self._keys) + 1), np.diff(borders, prepend=0, append=len(key)))
+        return np.searchsorted(self._keys, key, side="right")
+
+
+def _keys(owner: NDArray[Any], rank: NDArray[Any]) -> NDArray[np.uint64]:
+    return owner.astype(np.uint32).astype(np.uint64) << _WIDTH | rank.astype(np.uint64)

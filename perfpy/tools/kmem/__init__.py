@@ -1,0 +1,1 @@
+"""`perfpy kmem`: memory that the kernel allocates for itself and for programs."""

@@ -1,0 +1,1 @@
+"""`perfpy kwork`: interrupts, soft interrupts and work queues of the kernel."""

@@ -1,0 +1,731 @@
+"""`perfpy lock`: waits for the kernel's locks."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.callchains import frames_of
+from perfpy.cli.commands import load_command
+from perfpy.cli.line.actions import Action, CommandWithActions, OtherCommand
+from perfpy.cli.line.opening import open_recording
+from perfpy.cli.line.option_groups import InputOptions, QuietOptions, VerboseOptions
+from perfpy.cli.line.options import Flag, Value, fail, option, parse_unsigned
+from perfpy.untrusted.files import open_regular
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Ragged
+    from perfpy.analysis.lock_waits import LockWaits
+    from perfpy.recording import Recording
+    from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+# Options of `perfpy lock` and its actions: perf lock's (perf-lock(1)).
+
+
+_BPF: Final = "it needs perf's BPF programs; record, then lock contention -i FILE"
+_LACKING: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("-b,--use-bpf", "-a,--all-cpus", "-C,--cpu", "-p,--pid", "--tid", "-M,--map-nr-entries"), _BPF),
+    **dict.fromkeys(("-G,--cgroup-filter", "--lock-cgroup"), _BPF),
+}
+
+
+class LockOptions(InputOptions, QuietOptions, VerboseOptions):
+    """Options of all actions."""
+
+    output: str = option("--output", Value(default=""), "write the text to this file", metavar="<file>")
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text first")
+    vmlinux: str = option("--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
+    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
+
+
+class LockReportOptions(LockOptions):
+    """Options of `perfpy lock report`."""
+
+    key: str = option("-k,--key", Value(default="acquired"), "sort by this field", metavar="<acquired>")
+    field: str = option("-F,--field", Value(default=""), "show these fields, such as acquired,contended,avg_wait", metavar="<fields>")
+    threads: bool = option("-t,--threads", Flag(), "one row per thread")
+    combine_locks: bool = option("-c,--combine-locks", Flag(), "one row for all locks of the same name")
+    entries: int = option("-E,--entries", Value(parse_unsigned, default=0), "show at most n rows", metavar="<n>")
+
+
+class LockInfoOptions(LockOptions):
+    """Options of `perfpy lock info`."""
+
+    threads: bool = option("-t,--threads", Flag(), "list only the threads")
+    map: bool = option("-m,--map", Flag(), "list only the locks")
+
+
+class LockContentionOptions(LockOptions, lacks=_LACKING):
+    """Options of `perfpy lock contention`."""
+
+    key: str = option("-k,--key", Value(default="wait_total"), "sort by this field", metavar="<wait_total>")
+    field: str = option("-F,--field", Value(default=""), "show these fields, such as contended,wait_total", metavar="<fields>")
+    threads: bool = option("-t,--threads", Flag(), "one row per thread")
+    lock_owner: bool = option("-o,--lock-owner", Flag(), "one row per thread that held a lock")
+    lock_addr: bool = option("-l,--lock-addr", Flag(), "one row per lock")
+    entries: int = option("-E,--entries", Value(parse_unsigned, default=0), "show at most n rows", metavar="<n>")
+    max_stack: int = option("--max-stack", Value(parse_unsigned, default=8), "use n functions of a callchain (default: 8)", metavar="<num>")
+    stack_skip: int = option(
+        "--stack-skip", Value(parse_unsigned, default=4), "skip n functions for the caller (default: 4)", metavar="<n>"
+    )
+    type_filter: str = option("-Y,--type-filter", Value(default=""), "only these types of locks", metavar="<FLAGS>")
+    lock_filter: str = option("-L,--lock-filter", Value(default=""), "only these locks: addresses or symbols", metavar="<ADDRS/NAMES>")
+    callstack_filter: str = option("-S,--callstack-filter", Value(default=""), "only waits in these functions", metavar="<NAMES>")
+    field_separator: str = option("-x,--field-separator", Value(default=""), "print values with this separator", metavar="<separator>")
+
+
+def _report(options: LockReportOptions) -> int:
+    """Show the waits for each lock."""
+    return report(options)
+
+
+def _info(options: LockInfoOptions) -> int:
+    """List the threads and the locks of a recording."""
+    return info(options)
+
+
+def _contention(options: LockContentionOptions) -> int:
+    """Show the waits for locks by caller, thread or lock."""
+    return run(options)
+
+
+def _record_arguments(arguments: Sequence[str]) -> list[str]:
+
+    return record_arguments(arguments)
+
+
+command = CommandWithActions(
+    LockOptions,
+    {
+        "record": OtherCommand("record", "record the waits for locks in the kernel", load_command, _record_arguments),
+        "report": Action(LockReportOptions, _report, "the waits for each lock, or of each thread"),
+        "info": Action(LockInfoOptions, _info, "the threads and the locks"),
+        "contention": Action(LockContentionOptions, _contention, "the waits by caller, thread or lock"),
+        "script": OtherCommand("script", "every event as a line of text", load_command),
+    },
+    "Show the waits for the kernel's locks. The tables go to standard error, as perf's do.",
+)
+
+
+# `perfpy lock record`: record the waits for locks.
+
+
+_EVENTS: Final = ("lock:contention_begin", "lock:contention_end")
+_DEPTH: Final = 8  # functions of a callchain
+
+
+def record_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of `perfpy record` for `perfpy lock record ARGUMENTS`."""
+    events = [word for name in _EVENTS for word in ("-e", f"{name}/call-graph=fp,max-stack={_DEPTH}/")]
+    return ["-R", "-m", "1024", "-c", "1", "--synth", "task", "--kernel-callchains", *events, *arguments]
+
+
+# `perfpy lock report` and `perfpy lock info`.
+
+
+def report(options: LockReportOptions) -> int:
+    """Show the waits for each lock."""
+    check_key(options.key, REPORT_FIELDS)
+    fields = chosen_fields(options.field, REPORT_FIELDS, REPORT_FIELDS)
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
+        read = LockInput(recording, options)
+        rows, name_of = _rows(read, options)
+        rows = sorted_rows(rows, options.key)
+        print_table(report_lines(rows[: options.entries or None], fields, name_of), options)
+    return 0
+
+
+def _rows(read: LockInput, options: LockReportOptions) -> tuple[list[LockRow], Callable[[LockRow], str]]:
+    """Return the rows, and the function that names them."""
+    import numpy as np
+
+    waits = read.waits
+    everything = np.ones(len(waits.tid), bool)
+    if options.threads:
+        return make_rows(waits, waits.tid, everything), lambda row: read.comm(int(waits.tid[row.first]))
+    names = read.lock_names(waits.lock.tolist())
+    if not options.combine_locks:
+        return in_order_of_locks(make_rows(waits, waits.lock, everything)), lambda row: names[int(waits.lock[row.first])]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names[lock] for lock in waits.lock.tolist()))}
+    keys = np.array([numbers[names[lock]] for lock in waits.lock.tolist()], np.int64)
+    return make_rows(waits, keys, everything), lambda row: names[int(waits.lock[row.first])]
+
+
+def info(options: LockInfoOptions) -> int:
+    """List the threads and the locks of a recording."""
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
+        read = LockInput(recording, options)
+        lines: list[str] = []
+        if options.threads or not options.map:
+            lines += thread_lines((tid, read.comm(tid)) for tid in read.waits.tids.tolist())
+        if not options.threads and not options.map:
+            lines.append("")
+        if options.map or not options.threads:
+            lines += address_lines(sorted(read.lock_names(read.waits.lock.tolist()).items()))
+        print_table(lines, options)
+    return 0
+
+
+# `perfpy lock contention`: waits for locks by caller, thread or lock.
+
+
+_FAILURES = ("task", "stack", "time", "data")
+_KEYS = ("contended", "wait_total", "wait_max", "wait_min", "avg_wait")
+
+
+def run(options: LockContentionOptions) -> int:
+    """Show the waits for locks by caller, thread or lock."""
+    from perfpy.analysis.lock_waits import TYPES
+
+    check_key(options.key, _KEYS)
+    fields = chosen_fields(options.field, _KEYS, CONTENTION_FIELDS)
+    types = {word for word in options.type_filter.split(",") if word}
+    words = {*TYPES.values(), *(name.partition(":")[0] for name in TYPES.values())}
+    for word in types - words:
+        fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")
+    if options.threads + options.lock_addr + options.lock_owner > 1:
+        fail("-t, -l and -o exclude each other")
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
+        needs_chains = bool(options.callstack_filter) or not (options.threads or options.lock_addr or options.lock_owner)
+        if options.lock_owner:
+            _warn_without_wakeups(recording)
+        table = _ContentionTable(LockInput(recording, options, chains=needs_chains, owners=options.lock_owner), options, types)
+        print_table(table.lines(fields), options)
+    return 0
+
+
+class _ContentionTable:
+    """The rows of one run, and their texts."""
+
+    def __init__(self, read: LockInput, options: LockContentionOptions, types: set[str]) -> None:
+        self._read = read
+        self._options = options
+        self._types = types
+        self._waits = read.waits
+        self._callers: Callers | None = None
+        if read.waits.chains is not None:
+            waits = read.waits
+            self._callers = find_callers(
+                read.waits.chains, waits.pid, waits.key, read.symbolizer, read.lock_text(),
+                max_stack=options.max_stack, skip=options.stack_skip,
+            )  # fmt: skip
+
+    def lines(self, fields: Sequence[str]) -> Iterable[str]:
+        """Return the lines of the table."""
+        options = self._options
+        all_rows = self._rows()
+        rows = sorted_rows(all_rows, options.key)[: options.entries or None]
+        texts, titles, headings = self._texts()
+        if options.field_separator:
+            yield from csv_lines(rows, fields, options.field_separator, headings, texts)
+            if options.verbose:
+                yield f"# debug: total={len(all_rows)}, bad=0, bad_task=0, bad_stack=0, bad_time=0, bad_data=0"
+            return
+        yield from contention_lines(rows, fields, titles, self._aligned(texts))
+        if options.verbose:
+            yield from _debug_lines(len(all_rows))
+
+    def _rows(self) -> list[LockRow]:
+
+        waits, options = self._waits, self._options
+        chosen = self._chosen()
+        if options.threads:
+            return make_rows(waits, waits.tid, chosen)
+        if options.lock_owner and waits.owner is not None:
+            return make_rows(waits, waits.owner, chosen)
+        if options.lock_addr:
+            return in_order_of_locks(make_rows(waits, waits.lock, chosen))
+        callers = self._callers
+        keys = [] if callers is None else [callers.keys[which] for which in callers.which.tolist()]
+        return make_rows(waits, keys, chosen)
+
+    def _chosen(self) -> NDArray[np.bool_]:
+        """Return which waits the filters leave."""
+        import numpy as np
+
+        from perfpy.analysis.lock_waits import type_of
+
+        waits, options = self._waits, self._options
+        chosen = np.ones(len(waits.tid), bool)
+        if self._types:
+            flags = [flag for flag in np.unique(waits.flags).tolist() if {type_of(flag), type_of(flag).partition(":")[0]} & self._types]
+            chosen &= np.isin(waits.flags, flags)
+        if options.lock_filter:
+            words = set(options.lock_filter.split(","))
+            names = self._read.lock_names(waits.lock.tolist())
+            numbers = {int(word, 16) for word in words if _is_address(word)}
+            locks = [lock for lock, name in names.items() if lock in numbers or name in words]
+            chosen &= np.isin(waits.lock, np.array(locks, np.uint64))
+        if options.callstack_filter and self._callers is not None:
+            functions = set(options.callstack_filter.split(","))
+            hits = [any(text.partition("+")[0] in functions for _, text in frames) for frames in self._callers.frames]
+            chosen &= np.array(hits, bool)[self._callers.which]
+        return chosen
+
+    def _texts(self) -> tuple[Callable[[LockRow], Sequence[str]], str, Sequence[str]]:
+        """Return the texts of a row's last columns, their titles in the table, and those in CSV."""
+        from perfpy.analysis.lock_waits import type_of
+
+        waits, options, callers = self._waits, self._options, self._callers
+        if options.threads:
+            tids = waits.tid
+            return (lambda row: (str(int(tids[row.first])), self._read.comm(int(tids[row.first])))), f"{'pid':>12}   comm", ("pid", "comm")
+        if options.lock_owner and waits.owner is not None:
+            owners = waits.owner
+            return (lambda row: self._owner_texts(int(owners[row.first]))), f"{'pid':>12}   owner", ("pid", "owner")
+        if options.lock_addr:
+            names = self._read.lock_names(waits.lock.tolist())
+
+            def lock_texts(row: LockRow) -> Sequence[str]:
+                lock, kind = int(waits.lock[row.first]), type_of(int(waits.flags[row.first])).partition(":")[0]
+                return f"{lock:016x}", names[lock], kind
+
+            return lock_texts, f"{'address':>18}   symbol", ("address", "symbol", "type")
+
+        def caller_texts(row: LockRow) -> Sequence[str]:
+            name = callers.names[int(callers.which[row.first])] if callers is not None else "Unknown"
+            return type_of(int(waits.flags[row.first])), name
+
+        return caller_texts, f"{'type':>12}   caller", ("type", "caller")
+
+    def _owner_texts(self, tid: int) -> Sequence[str]:
+        return str(tid), self._read.name(tid) if tid >= 0 else "Unknown"
+
+    def _aligned(self, texts: Callable[[LockRow], Sequence[str]]) -> Callable[[LockRow], str]:
+        """Return the function from a row to its last columns in the table."""
+
+        def text(row: LockRow) -> str:
+            first, *others = texts(row)
+            if self._options.lock_addr:
+                name, kind = others
+                return f"  {first}   {name} ({kind})"
+            return f"{first:>12}   {others[0]}"
+
+        return text
+
+
+def _warn_without_wakeups(recording: Recording) -> None:
+    """Tell how to record the wakeups that name most owners."""
+    from perfpy.analysis.lock_waits import wakeup_of
+    from perfpy.perfdata.tracepoint_rows import tracepoints_of
+
+    name = wakeup_of(recording.data)
+    if name not in tracepoints_of(recording.data):
+        remedy = f"record them: perfpy lock record -e {name} -- COMMAND"
+        print(f"Warning: no {name} events, so only holders that waited themselves are known; {remedy}", file=sys.stderr)
+
+
+def _is_address(word: str) -> bool:
+    try:
+        int(word, 16)
+    except ValueError:
+        return False
+    return True
+
+
+def _debug_lines(total: int) -> Iterator[str]:
+    """Yield perf's counts of inconsistent events; none is, because waits without begin or end are left out."""
+    histograms = (("events caused bad sequence", ("acquire", "acquired", "contended", "release")), ("failure reasons", _FAILURES))
+    for title, names in histograms:
+        yield from ("", "=== output for debug ===", "", f"bad: 0, total: {total}", "bad rate: 0.00 %", f"histogram of {title}")
+        yield from (f"{name:>11}: 0" for name in names)
+
+
+# The waits of the input of `perfpy lock`, with names of locks and threads.
+
+
+_MARKERS: Final = re.compile(rb"^([0-9a-fA-F]+) \w (__(?:sched|lock)_text_(?:start|end))$", re.MULTILINE)
+_LONGEST: Final = 1 << 26  # bytes of kallsyms
+_KALLSYMS: Final = "/proc/kallsyms"
+
+
+class LockInput:
+    """The waits of an open recording."""
+
+    def __init__(self, recording: Recording, options: LockOptions, *, chains: bool = False, owners: bool = False) -> None:
+        from perfpy.analysis.lock_waits import read_waits
+
+        self._recording = recording
+        self._options = options
+        if options.dump_raw_trace:
+            from perfpy.views.dump.recording import write_dump
+
+            sys.stdout.flush()
+            write_dump(recording, sys.stdout.buffer)
+        self.waits: LockWaits = read_waits(recording.data, chains=chains, owners=owners)
+
+    @cached_property
+    def symbolizer(self) -> Symbolizer:
+        """The symbols of the recording."""
+        from perfpy.cli.line.option_groups import SymbolFileOptions, symbol_options_of
+        from perfpy.cli.line.perfconfig import load_config
+
+        files = SymbolFileOptions(kallsyms=self._options.kallsyms, vmlinux=self._options.vmlinux)
+        return self._recording.symbolizer(symbol_options_of(files, load_config(), self._recording, force=self._options.force))
+
+    def comm(self, tid: int) -> str:
+        """Return the last name that a COMM record gave a thread; new threads have none, as in perf."""
+        return self._comms.get(tid, f":{tid}") if tid else "swapper"
+
+    def name(self, tid: int) -> str:
+        """Return the last name of a thread, also one that it has from its parent."""
+        return self._timeline.last_comm(tid) if tid else "swapper"
+
+    @cached_property
+    def _timeline(self) -> TaskTimeline:
+        return self._recording.make_timeline(keep_exited=True)
+
+    @cached_property
+    def _comms(self) -> dict[int, str]:
+        from perfpy.abi.flags import RecordType
+
+        return {side.record.tid: side.record.comm for side in self._recording.data.side_band({RecordType.COMM})}
+
+    def lock_names(self, addresses: Iterable[int]) -> dict[int, str]:
+        """Return the symbols of locks, "" for locks without one."""
+        import numpy as np
+
+        from perfpy.abi.flags import MISC_KERNEL
+
+        distinct = np.array(sorted(set(addresses)), np.uint64)
+        count = len(distinct)
+        ids = self.symbolizer.frame_ids(
+            np.full(count, -1, np.int32),
+            distinct,
+            np.full(count, np.iinfo(np.uint64).max >> 1, np.uint64),
+            np.full(count, MISC_KERNEL, np.uint8),
+        )
+        self.symbolizer.resolve()
+        symbols = self.symbolizer.frames.symbol[ids].tolist()
+        names = [self.symbolizer.symbols.name(symbol) if symbol >= 0 else "" for symbol in symbols]
+        return dict(zip(distinct.tolist(), names, strict=True))
+
+    def lock_text(self) -> LockText:
+        """Return the ranges of the kernel's lock functions."""
+        try:
+            with open_regular(self._options.kallsyms or _KALLSYMS, of_kernel=True) as file:
+                text = file.read(_LONGEST)
+        except OSError:
+            return LockText()
+        addresses_of = {name: int(address, 16) for address, name in _MARKERS.findall(text)}
+        pairs = [
+            (addresses_of.get(b"__%s_text_start" % kind, 0), addresses_of.get(b"__%s_text_end" % kind, 0)) for kind in (b"sched", b"lock")
+        ]
+        return LockText(tuple(pair for pair in pairs if pair[1] > pair[0]))
+
+
+def chosen_fields(text: str, known: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the fields of -F. Rejects unknown ones."""
+    fields = tuple(word for word in text.split(",") if word) or default
+    for field in fields:
+        if field not in known:
+            fail(f"-F {field}: unknown field; expected {', '.join(known)}")
+    return fields
+
+
+def check_key(key: str, keys: tuple[str, ...]) -> None:
+    """Reject an unknown sort key."""
+    if key not in keys:
+        fail(f"-k {key}: unknown sort key; expected {', '.join(keys)}")
+
+
+def print_table(lines: Iterable[str], options: LockOptions) -> None:
+    """Print lines to standard error, as perf does, or to the file of --output."""
+    from perfpy.untrusted.text import lines as one_line_each
+    from perfpy.untrusted.text import one_line
+
+    if options.output:
+        from perfpy.cli.output.output_files import write_text
+
+        write_text(options.output, (f"{one_line(line)}\n" for line in lines))
+        return
+    sys.stdout.flush()
+    sys.stderr.writelines(one_line_each(lines))
+
+
+# Waits for locks by caller, thread or lock.
+
+
+_HASH: Final = 0x61C8864680B583EB  # hash_long of include/linux/hash.h
+_WORD: Final = (1 << 64) - 1
+_BUCKET_SHIFT: Final = 52
+
+
+class LockRow(NamedTuple):
+    """The waits of one caller, thread or lock. Times are nanoseconds.
+
+    Attributes:
+        key: a number that identifies the row: of its caller, thread or lock.
+        first: the index of its first wait.
+        acquired: the waits that ended.
+        contended: all waits.
+        total, longest, shortest: of the waits that ended.
+    """
+
+    key: int
+    first: int
+    acquired: int
+    contended: int
+    total: int
+    longest: int
+    shortest: int
+
+    @property
+    def average(self) -> int:
+        """The average wait, rounded down."""
+        return self.total // self.acquired if self.acquired else 0
+
+
+#: sort keys and fields, by perf's names
+VALUES: dict[str, Callable[[LockRow], int]] = {
+    "acquired": lambda row: row.acquired,
+    "contended": lambda row: row.contended,
+    "avg_wait": lambda row: row.average,
+    "wait_total": lambda row: row.total,
+    "wait_max": lambda row: row.longest,
+    "wait_min": lambda row: row.shortest,
+}
+
+
+def make_rows(waits: LockWaits, keys: Sequence[int] | NDArray[np.uint64] | NDArray[np.int64], chosen: NDArray[np.bool_]) -> list[LockRow]:
+    """Return a row for each key, by first wait.
+
+    Args:
+        waits: of a recording.
+        keys: of each wait.
+        chosen: mask of the waits that count.
+    """
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return []
+    own = np.array([key & ((1 << 64) - 1) for key in keys], np.uint64) if not isinstance(keys, np.ndarray) else keys.astype(np.uint64)
+    order = rows[np.argsort(own[rows], kind="stable")]
+    begins = np.flatnonzero(np.append(True, own[order][1:] != own[order][:-1]))
+    duration = waits.duration[order]
+    ended = duration >= 0
+    counts = np.diff(np.append(begins, len(order)))
+    columns = (
+        np.add.reduceat(ended.astype(np.int64), begins),
+        counts,
+        np.add.reduceat(np.where(ended, duration, 0), begins),
+        np.maximum.reduceat(np.where(ended, duration, 0), begins),
+        np.minimum.reduceat(np.where(ended, duration, np.iinfo(np.int64).max), begins),
+    )
+    values = zip(own[order[begins]].tolist(), order[begins].tolist(), *(column.tolist() for column in columns), strict=True)
+    lock_rows = [LockRow(*row) for row in values]
+    lock_rows = [row._replace(shortest=row.shortest if row.acquired else 0) for row in lock_rows]
+    return sorted(lock_rows, key=lambda row: row.first)
+
+
+def in_order_of_locks(rows: Iterable[LockRow]) -> list[LockRow]:
+    """Return rows by lock in perf's order of equal rows: that of its table of 4,096 buckets, new rows first in their bucket."""
+    return sorted(sorted(rows, key=lambda row: -row.first), key=lambda row: (row.key * _HASH & _WORD) >> _BUCKET_SHIFT)
+
+
+def sorted_rows(rows: Iterable[LockRow], key: str) -> list[LockRow]:
+    """Return the rows, highest value first."""
+    value = VALUES[key]
+    return sorted(rows, key=lambda row: -value(row))
+
+
+# The functions that waited for locks: of each callchain, the first one below the lock's own functions.
+
+
+UNKNOWN: Final = "Unknown"
+_NONE: Final = -1
+_KERNEL_LEVEL: Final = ord("k")
+_MIX: Final = 0x61C8864680B583EB  # odd, so that different addresses stay different
+
+
+class LockText(NamedTuple):
+    """The kernel's address ranges of lock and scheduler functions, which never count as callers."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    def has(self, address: int) -> bool:
+        """Whether an address is in one of the ranges."""
+        return any(start <= address < end for start, end in self.ranges)
+
+
+class Callers(NamedTuple):
+    """The callers of waits.
+
+    Attributes:
+        which: int64[n], index of each wait's caller.
+        names: of the callers: function+0xOFFSET.
+        keys: numbers that are equal for equal callchains below the caller.
+        frames: the (address, function) of each callchain.
+    """
+
+    which: NDArray[np.int64]
+    names: list[str]
+    keys: list[int]
+    frames: list[list[tuple[int, str]]]
+
+
+def find_callers(
+    chains: Ragged,
+    pid: NDArray[np.int64],
+    key: NDArray[np.uint64],
+    symbolizer: Symbolizer,
+    lock_text: LockText,
+    *,
+    max_stack: int,
+    skip: int,
+) -> Callers:
+    """Return the caller of each wait.
+
+    Args:
+        chains, pid, key: of the waits.
+        symbolizer: of the recording.
+        lock_text: functions that are no callers.
+        max_stack: the most frames of a callchain.
+        skip: frames at the top that are no callers.
+    """
+    ids, counts = frames_of(chains, pid.astype(np.int32), key, symbolizer)
+    symbolizer.resolve()
+    starts = np.cumsum(counts) - counts
+    width = min(max_stack, int(counts.max(initial=0)))
+    matrix = np.full((len(counts), max(width, 1)), _NONE, np.int32)
+    for level in range(width):
+        rows = np.flatnonzero(counts > level)
+        matrix[rows, level] = ids[starts[rows] + level]
+    distinct, which = np.unique(matrix, axis=0, return_inverse=True)
+    callers = [_caller(row, symbolizer, lock_text, skip) for row in distinct.tolist()]
+    return Callers(which.ravel().astype(np.int64), [one[0] for one in callers], [one[1] for one in callers], [one[2] for one in callers])
+
+
+def _caller(row: Sequence[int], symbolizer: Symbolizer, lock_text: LockText, skip: int) -> tuple[str, int, list[tuple[int, str]]]:
+    name, key, frames = "", 0, []
+    for level, frame in enumerate(row):
+        if frame == _NONE:
+            break
+        address, symbol = int(symbolizer.frames.ip[frame]), int(symbolizer.frames.symbol[frame])
+        function = symbolizer.symbols.name(symbol) if symbol >= 0 else ""
+        offset = int(symbolizer.frames.symbol_offset[frame])
+        frames.append((address, f"{function}+0x{offset:x}" if function else ""))
+        if level < skip or (function and lock_text.has(address)):
+            continue
+        key ^= address * _MIX & _WORD
+        if not name and function and int(symbolizer.frames.level[frame]) == _KERNEL_LEVEL:
+            name = f"{function}+0x{offset:x}"
+    return name or UNKNOWN, key, frames
+
+
+# Tables of waits for locks, and the lists of `lock info`, byte for byte perf 6.12's.
+
+
+_TITLES: Final = {
+    "acquired": ("acquired", 10),
+    "contended": ("contended", 10),
+    "avg_wait": ("avg wait", 12),
+    "wait_total": ("total wait", 12),
+    "wait_max": ("max wait", 12),
+    "wait_min": ("min wait", 12),
+}
+_UNITS: Final = ((3_600_000_000_000, "h "), (60_000_000_000, "m "), (1_000_000_000, "s "), (1_000_000, "ms"), (1_000, "us"))
+_NAME_WIDTH: Final = 20
+_SHORTENED: Final = 16
+#: the fields of contention and of report, by default
+CONTENTION_FIELDS: Final = ("contended", "wait_total", "wait_max", "avg_wait")
+REPORT_FIELDS: Final = ("acquired", "contended", "avg_wait", "wait_total", "wait_max", "wait_min")
+
+
+def duration_text(nanoseconds: int, width: int) -> str:
+    """Return a duration with its unit.
+
+    >>> duration_text(834007492, 12), duration_text(1630000000, 12)
+    ('   834.01 ms', '     1.63 s ')
+    """
+    for size, unit in _UNITS:
+        if nanoseconds >= size:
+            return f"{_rounded(nanoseconds / size):{width - 3}.2f} {unit}"
+    return f"{nanoseconds:{width - 3}d} ns"
+
+
+def _rounded(value: float) -> float:
+    """Return the nearest number of single precision, which perf prints."""
+    return float(np.float32(value))
+
+
+def _values(row: LockRow, fields: Sequence[str]) -> str:
+    texts = []
+    for field in fields:
+        value, width = VALUES[field](row), _TITLES[field][1]
+        texts.append(duration_text(value, width) if field not in ("acquired", "contended") else f"{value:{width}d}")
+    return "".join(f"{text} " for text in texts)
+
+
+def _titles(fields: Sequence[str]) -> str:
+    return "".join(f"{_TITLES[field][0]:>{_TITLES[field][1]}} " for field in fields)
+
+
+def report_lines(rows: Iterable[LockRow], fields: Sequence[str], name_of: Callable[[LockRow], str]) -> Iterator[str]:
+    """Yield the table of `lock report`; name_of: the name of a row's lock or thread."""
+    yield f"{'Name':>{_NAME_WIDTH}} {_titles(fields)}"
+    yield ""
+    for row in rows:
+        name = one_line(name_of(row))
+        if len(name) >= _NAME_WIDTH:
+            name = name[:_SHORTENED] + "..."
+        yield f"{name:>{_NAME_WIDTH}} {_values(row, fields)}"
+
+
+def contention_lines(
+    rows: Iterable[LockRow],
+    fields: Sequence[str],
+    last_titles: str,
+    text_of: Callable[[LockRow], str],
+    details_of: Callable[[LockRow], Iterable[str]] | None = None,
+) -> Iterator[str]:
+    """Yield the table of `lock contention`.
+
+    Args:
+        rows: sorted.
+        fields: of the columns.
+        last_titles: the titles of the last columns.
+        text_of: the text of a row's last columns.
+        details_of: lines below a row.
+    """
+    yield f"{_titles(fields)}{last_titles}"
+    yield ""
+    for row in rows:
+        yield f"{_values(row, fields)}{one_line(text_of(row))}"
+        if details_of is not None:
+            yield from details_of(row)
+
+
+def csv_lines(
+    rows: Iterable[LockRow], fields: Sequence[str], separator: str, titles: Sequence[str], texts_of: Callable[[LockRow], Sequence[str]]
+) -> Iterator[str]:
+    """Yield the same as values between separators, in nanoseconds."""
+    names = [*(_TITLES[field][0] for field in fields), *titles]
+    yield "# output: " + f"{separator} ".join(names)
+    for row in rows:
+        values = [*(str(VALUES[field](row)) for field in fields), *(one_line(text) for text in texts_of(row))]
+        yield f"{separator} ".join(values)
+
+
+def thread_lines(threads: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Yield the list of threads of `lock info`."""
+    yield f"{'Thread ID':>10}: comm"
+    for tid, comm in threads:
+        yield f"{tid:10d}: {one_line(comm)}"
+
+
+def address_lines(locks: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Yield the list of locks of `lock info`."""
+    yield "Address of instance: name of class"
+    for address, name in locks:
+        yield f" {address:#x}: {one_line(name)}"

@@ -1,0 +1,188 @@
+"""`perfpy c2c`: cache lines that CPUs take from each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.cli.commands import load_command
+from perfpy.cli.line.actions import Action, CommandWithActions, ForwardingAction
+from perfpy.cli.line.opening import open_recording
+from perfpy.cli.line.option_groups import InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
+from perfpy.cli.line.options import Counted, Flag, Listed, Value, fail, option, parse_unsigned
+from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.output.terminal import print_lines
+from perfpy.errors import PerfError
+from perfpy.tools.mem.command import LATENCY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from perfpy.recording import Recording
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.tools.mem.accesses import Accesses, MemoryNodes
+    from perfpy.tools.mem.c2c_tables import RowNames
+    from perfpy.tools.mem.cache_lines import AccessRows, CacheLines
+
+
+# Options of `perfpy c2c` and its actions: perf c2c's (perf-c2c(1)).
+
+
+_LACKING: Final[Mapping[str, str]] = {
+    "-g,--call-graph": "its rows have no callers; perfpy report --mem-mode -g shows those of accesses",
+    "--stitch-lbr": "its rows have no callers",
+}
+
+
+class C2cOptions(VerboseOptions):
+    """Options of all actions."""
+
+
+class C2cReportOptions(C2cOptions, InputOptions, StdioOptions, SymbolFileOptions, QuietOptions, lacks=_LACKING):
+    """Options of `perfpy c2c report`."""
+
+    node_info: int = option("-N,--node-info", Counted(), "show shares of nodes; twice: their CPUs")
+    show_all: bool = option("--show-all", Flag(), "also show lines that no other cache had modified")
+    stats: bool = option("--stats", Flag(), "show only the statistics")
+    full_symbols: bool = option("--full-symbols", Flag(), "do not shorten names of functions")
+    no_source: bool = option("--no-source", Flag(), "show no source lines")
+    display: str = option("-d,--display", Value(default=""), "sort lines by these loads: tot, lcl, rmt, peer", metavar="<display>")
+    coalesce: str = option("-c,--coalesce", Value(default=""), "one row for each of pid, tid, iaddr, dso", metavar="<coalesce fields>")
+    double_cl: bool = option("--double-cl", Flag(), "group pairs of cache lines, which some CPUs fetch together")
+
+
+class C2cRecordOptions(C2cOptions):
+    """Options of `perfpy c2c record`."""
+
+    events: tuple[str, ...] = option("-e,--event", Listed(), "memory events; -e list shows this machine's", metavar="<event>")
+    kernel_only: bool = option("-k,--all-kernel", Flag(), "sample only the kernel")
+    user_only: bool = option("-u,--all-user", Flag(), "sample only user code")
+    ldlat: int = option(
+        "-l,--ldlat", Value(parse_unsigned, default=LATENCY), f"sample loads that take n cycles or more (default: {LATENCY})", metavar="<n>"
+    )
+
+
+def _report(options: C2cReportOptions) -> int:
+    """Show the cache lines that CPUs take from each other, and the code that uses them."""
+    return report(options)
+
+
+def _record(options: C2cRecordOptions, arguments: list[str]) -> int:
+    from perfpy.tools.mem.command import LOADS, STORES, event_arguments, print_events
+
+    if "list" in options.events:
+        return print_events(options.ldlat, verbose=bool(options.verbose))
+    chosen = event_arguments(options.events, (LOADS, STORES), options.ldlat)
+    chosen += ["-W", "-d", "--phys-data", "--sample-cpu"]
+    chosen += ["--all-kernel"] if options.kernel_only else []
+    chosen += ["--all-user"] if options.user_only else []
+    return load_command("record").run("record", [*chosen, *["-v"] * options.verbose, *arguments])
+
+
+command = CommandWithActions(
+    C2cOptions,
+    {
+        "record": ForwardingAction(
+            C2cRecordOptions,
+            _record,
+            "record",
+            "record accesses to data with their addresses; also takes the options of record",
+            load_command,
+        ),
+        "report": Action(C2cReportOptions, _report, "the cache lines that CPUs share, and the code that uses them"),
+    },
+    "Show cache lines that CPUs take from each other: false sharing, and data that many threads change.",
+)
+
+
+# `perfpy c2c report`: the cache lines that CPUs share, in perf c2c's tables.
+
+
+def report(options: C2cReportOptions) -> int:
+    """Show the cache lines that CPUs share."""
+    from perfpy.abi.flags import SampleType
+    from perfpy.tools.mem.c2c_tables import DISPLAYS
+
+    if options.display and options.display not in DISPLAYS:
+        fail(f"-d {options.display}: unknown display; expected tot, lcl, rmt or peer")
+    fields = _coalesced_fields(options.coalesce)
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
+        if not recording.data.is_pipe and not recording.data.has(SampleType.DATA_SRC):
+            raise PerfError(f"{recording.path}: no memory accesses; record with perfpy c2c record")
+        print_lines(_C2cReport(recording, options, fields).lines())
+    return 0
+
+
+def _coalesced_fields(text: str) -> tuple[str, ...]:
+    from perfpy.tools.mem.cache_lines import FIELDS
+
+    fields = tuple(dict.fromkeys(word for word in text.split(",") if word)) or ("iaddr",)
+    for field in fields:
+        if field not in FIELDS:
+            fail(f"-c {field}: unknown field; expected {', '.join(FIELDS)}")
+    return fields
+
+
+class _C2cReport:
+    """The report of one recording."""
+
+    def __init__(self, recording: Recording, options: C2cReportOptions, fields: Sequence[str]) -> None:
+        from perfpy.tools.mem.accesses import memory_nodes, read_accesses
+        from perfpy.tools.mem.cache_lines import LINE_SIZE, cache_lines
+
+        self._recording = recording
+        self._options = options
+        self._fields = fields
+        self._display = options.display or ("peer" if recording.header.get("arch") == "aarch64" else "tot")
+        self._nodes: MemoryNodes = memory_nodes(recording.data)
+        symbols = symbol_options_of(options, load_config(), recording, force=options.force)
+        self._timeline = recording.make_timeline(keep_exited=True)
+        self._symbolizer: Symbolizer = recording.new_symbolizer(self._timeline, symbols)
+        self._accesses: Accesses = read_accesses(recording.data, self._timeline, self._symbolizer)
+        size = 2 * LINE_SIZE if options.double_cl else LINE_SIZE
+        self._lines: CacheLines = cache_lines(self._accesses, self._symbolizer, self._nodes, size)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the report."""
+        from perfpy.tools.mem.c2c_tables import cache_line_table, settings_lines, statistics_lines
+
+        yield from statistics_lines(self._accesses, self._lines)
+        yield from settings_lines([event.name for event in self._recording.events], self._display, self._fields)
+        if self._options.stats:
+            return
+        chosen = self._lines.ranked(self._display, show_all=self._options.show_all)
+        yield from cache_line_table(self._lines, chosen, self._display)
+        yield from self._row_tables(chosen)
+
+    def _row_tables(self, chosen: Sequence[int]) -> Iterator[str]:
+        from perfpy.tools.mem.c2c_tables import RowStyle, row_tables
+        from perfpy.tools.mem.cache_lines import line_rows
+
+        rows = line_rows(self._accesses, self._lines, chosen, self._fields, self._display, self._symbolizer, self._nodes)
+        style = RowStyle(self._display, self._fields, self._options.node_info, self._options.full_symbols)
+        yield from row_tables(rows, self._lines, chosen, self._names(rows), self._nodes, style)
+
+    def _names(self, rows: AccessRows) -> RowNames:
+        """Return the names of the rows' code."""
+        import numpy as np
+
+        from perfpy.analysis.location_sort_keys import dso, source_line, symbol
+        from perfpy.analysis.locations import Locations, SourceTexts, sample_locations
+        from perfpy.analysis.sort_key import KeyTexts, TaskComms, TraceData
+        from perfpy.tools.mem.c2c_tables import RowNames
+
+        frames, number = np.unique(rows.accesses.code[rows.first], return_inverse=True)
+        sources = None if self._options.no_source or "iaddr" not in self._fields else SourceTexts(self._symbolizer, as_addr2line=True)
+        locations = Locations(self._symbolizer)
+        texts = KeyTexts(locations, sources, TaskComms((), str), TraceData())
+        locations_of_code = sample_locations(frames)
+        return RowNames(
+            symbol(texts, locations_of_code),
+            dso(texts, locations_of_code),
+            source_line(texts, locations_of_code) if sources is not None else None,
+            number.ravel(),
+            locations.ip[frames[number.ravel()]],
+            self._comm,
+        )
+
+    def _comm(self, tid: int) -> str:
+        return self._timeline.last_comm(tid) if tid else "swapper"

@@ -1,0 +1,265 @@
+"""`perfpy mem`: memory accesses with their latency, data and source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.cli.commands import load_command
+from perfpy.cli.line.actions import CommandWithActions, ForwardingAction
+from perfpy.cli.line.opening import open_recording
+from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
+from perfpy.cli.line.options import Flag, Listed, Value, fail, option, parse_unsigned
+from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.output.terminal import print_lines
+from perfpy.cli.report.options import ReportCommandOptions
+from perfpy.cli.report.request import ReportRequest
+from perfpy.errors import PerfError, UsageError
+from perfpy.kernel.sysfs import Sysfs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from perfpy.kernel.sysfs import Pmu
+
+
+# `perfpy mem record`: record memory accesses, and the list of events that can.
+
+
+def record_arguments(options: MemRecordOptions) -> list[str]:
+    """Return the arguments of `perfpy record` for the options of `perfpy mem record`. Raises PerfError without events."""
+    arguments = event_arguments(options.events, options.access_kinds, options.ldlat)
+    arguments += ["-W", "-d"]
+    arguments += ["--phys-data"] if options.phys_data else []
+    arguments += ["--data-page-size"] if options.data_page_size else []
+    arguments += ["--all-kernel"] if options.kernel_only else []
+    arguments += ["--all-user"] if options.user_only else []
+    arguments += [f"--cpu={options.cpu}"] if options.cpu else []
+    return arguments + ["-v"] * options.verbose
+
+
+def event_arguments(names: Sequence[str], kinds: Sequence[str], latency: int) -> list[str]:
+    """Return -e options that sample accesses of these kinds. Raises PerfError if no PMU can."""
+    texts = choose_memory_events(memory_events(Sysfs(), latency), [name for text in names for name in text.split(",")], kinds)
+    return [word for text in texts for word in ("-e", text)]
+
+
+def print_events(latency: int, *, verbose: bool) -> int:
+    """Print the memory events of this machine. Raises PerfError if it has none."""
+    events = memory_events(Sysfs(), latency)
+    choose_memory_events(events, (), ())
+    width = max(len(event.tag) for event in events)
+    for event in events:
+        print(f"{event.tag:{width}} : available" + (f" ({event.text})" if verbose else ""))
+    return 0
+
+
+# `perfpy mem report`: perfpy report of memory accesses, with perf mem's columns.
+
+
+def report_arguments(options: MemReportOptions) -> list[str]:
+    """Return the arguments of `perfpy report` for the options of `perfpy mem report`."""
+    arguments = ["--mem-mode", "-n"]
+    keys = ",".join(_sort_keys(options))
+    arguments += [f"--sort={keys}"] if keys else []
+    arguments += [f"--input={options.input}"] if options.input else []
+    arguments += [f"--cpu={options.cpu}"] if options.cpu else []
+    arguments += ["--force"] if options.force else []
+    arguments += ["--hide-unresolved"] if options.hide_unresolved else []
+    arguments += [f"--field-separator={options.separator}"] if options.separator else []
+    return arguments + ["-v"] * options.verbose
+
+
+def _sort_keys(options: MemReportOptions) -> Iterator[str]:
+    """Yield perf mem's sort keys; nothing for those of report --mem-mode."""
+    more = ["phys_daddr"] if options.phys_data else []
+    more += ["data_page_size"] if options.data_page_size else []
+    if options.sort_keys:
+        yield options.sort_keys
+        yield from more
+        return
+    if LOADS in options.access_kinds and not more:
+        return
+    if LOADS in options.access_kinds:
+        yield "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked"
+    else:
+        yield "mem,sym,dso,symbol_daddr,dso_daddr,tlb,locked"
+    yield from more
+
+
+# `perfpy mem report -D`: every memory access on a line, in perf mem's columns.
+
+
+def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
+    """Print the accesses that the options of report leave, for `perfpy mem report ARGUMENTS`."""
+    from perfpy.tools.mem.accesses import AccessColumns, access_lines
+
+    parser = load_command("report").parser([*report_arguments(options.replace(sort_keys="", separator="")), *arguments])
+    chosen = ReportCommandOptions.read(parser)
+    with open_recording(chosen.input, force=chosen.force, quiet=chosen.quiet, verbose=chosen.verbose) as recording:
+        request = ReportRequest(recording, chosen, load_config())
+        columns = AccessColumns(options.phys_data, options.data_page_size, options.hide_unresolved, options.separator or " ")
+        part = recording.narrowed(request.sample_filter(), request.symbol_options(plain=True))
+        print_lines(access_lines(part, columns))
+    return 0
+
+
+# Events that sample memory accesses with address, latency and source, as the PMUs of this machine have them.
+#
+# Intel: mem-loads and mem-stores of the core PMUs; AMD: ibs_op; Arm: the statistical profiling extension (arm_spe_0);
+# POWER: mem-loads and mem-stores. Which PMU has which: the kernel's drivers, and perf-mem(1).
+
+
+LOADS: Final = "load"
+STORES: Final = "store"
+LATENCY: Final = 30  # cycles; shorter loads are no samples
+_ARM_TRACER: Final = "arm_spe_"
+_AMD_SAMPLER: Final = "ibs_op"
+
+
+class MemoryEvent:
+    """An event that samples memory accesses.
+
+    Attributes:
+        tag: its name for `-e`, as perf's.
+        text: in the event language.
+        kinds: the accesses that it samples: LOADS, STORES.
+    """
+
+    __slots__ = ("kinds", "tag", "text")
+
+    def __init__(self, tag: str, text: str, *kinds: str) -> None:
+        self.tag = tag
+        self.text = text
+        self.kinds = kinds
+
+
+def memory_events(sysfs: Sysfs, latency: int = LATENCY) -> list[MemoryEvent]:
+    """Return the events of this machine's PMUs. latency: sample only loads that take as many cycles, where the PMU can select them."""
+    return [event for pmu in sysfs.pmus for event in _events_of(pmu, latency)]
+
+
+def _events_of(pmu: Pmu, latency: int) -> Iterator[MemoryEvent]:
+    name = pmu.name
+    if pmu.is_core:
+        yield from _core_events(pmu, latency)
+    elif name == _AMD_SAMPLER:
+        terms = f"ldlat={latency}" if "ldlat" in pmu.formats else ""
+        yield MemoryEvent("mem-ldst", f"{name}/{terms}/", LOADS, STORES)
+    elif name.startswith(_ARM_TRACER):
+        common, longer = "ts_enable=1,pa_enable=1", f"min_latency={latency}"
+        yield MemoryEvent("spe-load", f"{name}/{common},load_filter=1,store_filter=0,{longer}/", LOADS)
+        yield MemoryEvent("spe-store", f"{name}/{common},load_filter=0,store_filter=1/", STORES)
+        yield MemoryEvent("spe-ldst", f"{name}/{common},load_filter=1,store_filter=1,{longer}/", LOADS, STORES)
+
+
+def _core_events(pmu: Pmu, latency: int) -> Iterator[MemoryEvent]:
+    name, has_latency = pmu.name, "ldlat" in pmu.formats
+    prefix, modifier = ("ldlat-", "P") if has_latency else ("", "")
+    if "mem-loads" in pmu.alias_names:
+        loads = f"{name}/mem-loads,ldlat={latency}/{modifier}" if has_latency else f"{name}/mem-loads/"
+        if "mem-loads-aux" in pmu.alias_names:
+            loads = f"{{{name}/mem-loads-aux/,{name}/mem-loads,ldlat={latency}/}}:{modifier}"
+        yield MemoryEvent(f"{prefix}loads", loads, LOADS)
+    if "mem-stores" in pmu.alias_names:
+        yield MemoryEvent(f"{prefix}stores", f"{name}/mem-stores/{modifier}", STORES)
+
+
+def choose_memory_events(events: Sequence[MemoryEvent], names: Sequence[str], kinds: Sequence[str]) -> list[str]:
+    """Return the texts of the events to record: those named, else the fewest that sample the accesses of these kinds.
+
+    Raises PerfError if the machine has none, UsageError for an unknown name.
+    """
+    if not events:
+        raise PerfError(
+            "no PMU of this machine samples memory accesses; it needs Intel's mem-loads, AMD's ibs_op or Arm's arm_spe_0, which virtual"
+            " machines seldom have (perfpy list pmu shows this machine's); perfpy record -d -e page-faults samples addresses without"
+        )
+    if names:
+        text_of = {event.tag: event.text for event in events}
+        for name in names:
+            if name not in text_of:
+                raise UsageError(f"-e {name}: unknown memory event; expected {', '.join(text_of)}")
+        return [text_of[name] for name in names]
+    kinds_needed = set(kinds)
+    both = [event for event in events if kinds_needed <= set(event.kinds)]
+    if both:
+        exact = [event for event in both if set(event.kinds) == kinds_needed] or both
+        return [event.text for event in exact]
+    return [event.text for event in events if kinds_needed & set(event.kinds)]
+
+
+# Options of `perfpy mem` and its actions: perf mem's (perf-mem(1)).
+
+
+_LACKING: Final[Mapping[str, str]] = {
+    "-T,--type-profile": "it needs the types of data in debug information; -s symbol_daddr,dso_daddr shows the data",
+}
+
+
+class MemOptions(VerboseOptions):
+    """Options of all actions."""
+
+    kinds: str = option("-t,--type", Value(default=""), "kinds of accesses: load, store (default: load,store)", metavar="<type>")
+    phys_data: bool = option("-p,--phys-data", Flag(), "include physical addresses of data")
+    data_page_size: bool = option("--data-page-size", Flag(), "include page sizes of data")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    force: bool = option("-f,--force", Flag(), "skip the file ownership check")
+
+    @property
+    def access_kinds(self) -> tuple[str, ...]:
+        """The kinds of -t; both without it. Rejects unknown words."""
+        words = tuple(word for word in self.kinds.split(",") if word)
+        for word in words:
+            if word not in (LOADS, STORES):
+                fail(f"-t {word}: unknown kind of access; expected {LOADS} or {STORES}")
+        return words or (LOADS, STORES)
+
+
+class MemReportOptions(MemOptions, InputOptions, lacks=_LACKING):
+    """Options of `perfpy mem report`."""
+
+    dump_raw_samples: bool = option("-D,--dump-raw-samples", Flag(), "print every access on a line")
+    sort_keys: str = option(
+        "-s,--sort", Value(default=""), "sort by these keys: mem, sym, symbol_daddr, dcacheline", metavar="<key[,key2...]>"
+    )
+    hide_unresolved: bool = option("-U,--hide-unresolved", Flag(), "hide entries without a symbol")
+    separator: str = option("-x,--field-separator", Value(default=""), "separate columns with this string", metavar="<separator>")
+
+
+class MemRecordOptions(MemOptions):
+    """Options of `perfpy mem record`."""
+
+    events: tuple[str, ...] = option("-e,--event", Listed(), "memory events; -e list shows this machine's", metavar="<event>")
+    kernel_only: bool = option("-K,--all-kernel", Flag(), "sample only the kernel")
+    user_only: bool = option("-U,--all-user", Flag(), "sample only user code")
+    ldlat: int = option(
+        "--ldlat", Value(parse_unsigned, default=LATENCY), f"sample loads that take n cycles or more (default: {LATENCY})", metavar="<n>"
+    )
+
+
+def _report(options: MemReportOptions, arguments: list[str]) -> int:
+    if options.dump_raw_samples:
+        return print_samples(options, arguments)
+
+    return load_command("report").run("report", [*report_arguments(options), *arguments])
+
+
+def _record(options: MemRecordOptions, arguments: Sequence[str]) -> int:
+
+    if "list" in options.events:
+        return print_events(options.ldlat, verbose=bool(options.verbose))
+    return load_command("record").run("record", [*record_arguments(options), *arguments])
+
+
+command = CommandWithActions(
+    MemOptions,
+    {
+        "record": ForwardingAction(
+            MemRecordOptions, _record, "record", "record memory accesses; also takes the options of record", load_command
+        ),
+        "report": ForwardingAction(
+            MemReportOptions, _report, "report", "the accesses by kind; also takes the options of report", load_command
+        ),
+    },
+    "Show memory accesses: their latency, the data, and the cache or memory that served them.",
+)

@@ -1,0 +1,1 @@
+"""`perfpy probe`: dynamic probes in programs and the kernel."""

@@ -1,0 +1,1 @@
+"""`perfpy sched`: what the scheduler did."""

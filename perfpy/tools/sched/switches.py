@@ -1,0 +1,713 @@
+"""Each switch with its times, and the wakeups and migrations between them: what `sched timehist` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.abi.flags import RecordType
+from perfpy.scheduling.switch_times import Events, SwitchTimes, switch_times, thread_order
+from perfpy.symbols.address_spaces import DeliveredValues
+from perfpy.symbols.interning import IdTable, first_rows, number_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Ragged
+    from perfpy.analysis.scheduler import SchedEvents
+    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.perfdata.tracepoint_rows import TracepointRows
+    from perfpy.symbols.address_spaces import TaskTimeline
+
+
+IDLE: Final = 0
+_STATE_BITS: Final = 0xFF  # of prev_state; higher bits mean preemption
+_IDLE_BASE: Final = np.int64(1) << np.int64(62)
+
+
+class TaskColumn(NamedTuple):
+    """A column of threads: int64[n] each.
+
+    Attributes:
+        thread: ids (perfpy.tools.sched.switches).
+        tid, pid: numbers; pid -1: unknown.
+        comm: indexes into the timeline's comms.
+    """
+
+    thread: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    pid: NDArray[np.int64]
+    comm: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.integer[Any]] | NDArray[np.bool_] | slice) -> TaskColumn:
+        """Select rows."""
+        return TaskColumn(*(column[rows] for column in self))
+
+
+class Switches(NamedTuple):
+    """The switches of a recording, in order of delivery.
+
+    Attributes:
+        task: the threads that left.
+        next_tid: int64[n], of the threads that came.
+        next_comm: their names as recorded: bytes; None if they were not read.
+        cpu, time, order: int64[n].
+        state, priority, changed_priority: of the threads that left: int64[n]; the priority when it came, and when it left.
+        times: durations.
+        chains: callchains of the threads that left; None without.
+    """
+
+    task: TaskColumn
+    next_tid: NDArray[np.int64]
+    next_comm: NDArray[np.bytes_] | None
+    cpu: NDArray[np.int64]
+    time: NDArray[np.int64]
+    order: NDArray[np.int64]
+    state: NDArray[np.int64]
+    came_with_priority: NDArray[np.int64]
+    left_with_priority: NDArray[np.int64]
+    times: SwitchTimes
+    chains: Ragged | None
+    key: NDArray[np.uint64]
+
+
+class TaskEvents(NamedTuple):
+    """Wakeups or migrations of threads.
+
+    Attributes:
+        by: the threads that ran.
+        task: the threads that were woken or migrated.
+        cpu, time, order: int64[n].
+        from_cpu, to_cpu: of migrations.
+    """
+
+    by: TaskColumn
+    task: TaskColumn
+    cpu: NDArray[np.int64]
+    time: NDArray[np.int64]
+    order: NDArray[np.int64]
+    key: NDArray[np.uint64]
+    from_cpu: NDArray[np.int64] | None = None
+    to_cpu: NDArray[np.int64] | None = None
+
+
+class History(NamedTuple):
+    """The switches, wakeups and migrations of a recording."""
+
+    switches: Switches
+    wakeups: TaskEvents
+    migrations: TaskEvents
+
+
+class TaskColumnMaker:
+    """Makes TaskColumns: the identity, process and name of threads at the time of samples."""
+
+    def __init__(self, source: SampleSource, timeline: TaskTimeline) -> None:
+        self._ids = ThreadIds(source)
+        self._timeline = timeline
+        self._pids: dict[int, int] = {}
+
+    def learn(self, tid: NDArray[np.int32], pid: NDArray[np.int32]) -> None:
+        """Take over the processes of threads from samples, for threads that only fields of tracepoints mention."""
+        both = tid.astype(np.int64) << np.int64(32) | (pid.astype(np.int64) & np.int64(0xFFFFFFFF))
+        for one in number_values(both)[0].tolist():
+            number = one & 0xFFFFFFFF
+            self._pids.setdefault(one >> 32, number - (1 << 32) if number >= 1 << 31 else number)
+
+    def learn_from_records(self, source: SampleSource) -> None:
+        """Take over the processes of threads from the records about tasks."""
+        tasks = source.side_band().tasks().tasks
+        for tid, pid in zip(tasks.tid.astype(np.int32).tolist(), tasks.pid.astype(np.int32).tolist(), strict=True):
+            self._pids.setdefault(tid, pid)
+
+    def column(
+        self, tid: NDArray[np.integer[Any]], pid: NDArray[np.integer[Any]] | None, key: NDArray[np.uint64], *, are_named: bool = True
+    ) -> TaskColumn:
+        """Return a column of threads; pid None: look them up; are_named: else all have the first name."""
+        threads: NDArray[np.int64] = tid.astype(np.int64)
+        if pid is None:
+            pid = self._looked_up(threads)
+        comm = self._timeline.comm_ids(threads, key).astype(np.int64) if are_named else np.broadcast_to(np.int64(0), len(tid))
+        return TaskColumn(self._ids.of(threads, key), threads, pid.astype(np.int64), comm)
+
+    def with_recorded_names(self, tasks: TaskColumn, recorded: NDArray[np.bytes_] | None) -> TaskColumn:
+        """Return the tasks; those without a name get the first recorded one of their thread."""
+        if recorded is None:
+            return tasks
+        names = self._timeline.comms
+        unnamed = np.array([name.startswith(":") and name[1:].lstrip("-").isdecimal() for name in names], bool)
+        rows = np.flatnonzero(unnamed[tasks.comm])
+        first: dict[int, int] = {}
+        for row in rows.tolist():
+            thread = int(tasks.thread[row])
+            if thread not in first:
+                first[thread] = self._timeline.comm_number(bytes(recorded[row]).decode("utf-8", "surrogateescape"))
+        comm = tasks.comm.copy()
+        comm[rows] = [first[thread] for thread in tasks.thread[rows].tolist()]
+        return tasks._replace(comm=comm)
+
+    def _looked_up(self, tid: NDArray[np.int64]) -> NDArray[np.int64]:
+        tids, numbers = number_values(tid)
+        pids = np.array([self._pids.get(one, -1) for one in tids.tolist()], np.int64)
+        return pids[numbers]
+
+
+def make_history(
+    events: SchedEvents, source: SampleSource, timeline: TaskTimeline, *, takes_names: bool = False, shows_wakers: bool = True
+) -> History:
+    """Return the switches of a recording with their times.
+
+    Args:
+        events: the scheduler's events.
+        source: of the events.
+        timeline: of the source.
+        takes_names: whether threads without a known name get the one in the switch, as in perf 7.
+        shows_wakers: whether `by` and the names of wakeups and migrations are needed; without, they are zeros.
+    """
+    names = TaskColumnMaker(source, timeline)
+    names.learn_from_records(source)
+    names.learn(events.switches.tid, events.switches.pid)
+    wakeups = _task_events(events.wakeups, names, shows_wakers=shows_wakers)
+    migrations = _task_events(events.migrations, names, shows_wakers=shows_wakers)
+    switches = _switches(events, names, wakeups, migrations, takes_names=takes_names)
+    if takes_names and shows_wakers:
+        wakeups, migrations = (_named_as(one, switches) for one in (wakeups, migrations))
+    return History(switches, wakeups, migrations)
+
+
+def _task_events(rows: TracepointRows, names: TaskColumnMaker, *, shows_wakers: bool) -> TaskEvents:
+    if shows_wakers:
+        by = names.column(rows.tid, rows.pid, rows.key)
+    else:
+        by = TaskColumn(*[np.broadcast_to(np.int64(0), len(rows.key))] * len(TaskColumn._fields))
+    task = names.column(rows.fields["pid"], None, rows.key, are_named=shows_wakers)
+    cpus = [rows.fields[name].astype(np.int64) if name in rows.fields else None for name in ("orig_cpu", "dest_cpu")]
+    return TaskEvents(by, task, rows.cpu.astype(np.int64), rows.time, rows.order, rows.key, *cpus)
+
+
+def _switches(events: SchedEvents, names: TaskColumnMaker, wakeups: TaskEvents, migrations: TaskEvents, *, takes_names: bool) -> Switches:
+    rows = events.switches
+    cpu = rows.cpu.astype(np.int64)
+    is_idle = rows.fields["prev_pid"] == IDLE
+    task = names.column(np.where(is_idle, 0, rows.tid), np.where(is_idle, 0, rows.pid), rows.key)
+    task = task._replace(thread=np.where(is_idle, _IDLE_BASE + cpu, task.thread))
+    task = names.with_recorded_names(_with_first_pids(task), rows.fields.get("prev_comm") if takes_names else None)
+    is_ready = (rows.fields["prev_state"] & _STATE_BITS) == 0
+    numbers = IdTable()
+    times = switch_times(
+        _events(task, rows.time, rows.order, numbers), cpu, is_ready,
+        _events(wakeups.task, wakeups.time, wakeups.order, numbers), _events(migrations.task, migrations.time, migrations.order, numbers),
+    )  # fmt: skip
+    before = times.last_on_cpu
+    came = np.where(before >= 0, rows.fields["next_prio"][before], rows.fields["prev_prio"])
+    return Switches(
+        task=task,
+        next_tid=rows.fields["next_pid"],
+        next_comm=rows.fields.get("next_comm"),
+        cpu=cpu,
+        time=rows.time,
+        order=rows.order,
+        state=rows.fields["prev_state"],
+        came_with_priority=came,
+        left_with_priority=rows.fields["prev_prio"],
+        times=times,
+        chains=rows.chains,
+        key=rows.key,
+    )
+
+
+def _named_as(events: TaskEvents, switches: Switches) -> TaskEvents:
+    """Return the events; each thread that ran has the name of its last switch before, if there was one."""
+    order = np.lexsort((switches.order, switches.task.thread))
+    top = max(int(switches.order.max(initial=0)), int(events.order.max(initial=0))) + 2
+    ranks = distinct(np.concatenate([switches.task.thread, events.by.thread]))
+    keys = np.searchsorted(ranks, switches.task.thread[order]) * top + switches.order[order]
+    searched_keys = np.searchsorted(ranks, events.by.thread) * top + events.order
+    index = np.searchsorted(keys, searched_keys) - 1
+    row = order[np.maximum(index, 0)] if len(order) else np.zeros(len(index), np.int64)
+    is_known = (index >= 0) & (switches.task.thread[row] == events.by.thread) if len(order) else np.zeros(len(index), bool)
+    comm = events.by.comm.copy()
+    comm[is_known] = switches.task.comm[row[is_known]]
+    return events._replace(by=events.by._replace(comm=comm))
+
+
+def _with_first_pids(tasks: TaskColumn) -> TaskColumn:
+    """Return the tasks, each with the process of the first sample of its thread."""
+    number = IdTable().ids(tasks.thread.view(np.uint64))
+    pid = np.empty(int(number.max(initial=-1)) + 1, np.int64)
+    pid[number[::-1]] = tasks.pid[::-1]  # the last write counts: the first sample
+    return tasks._replace(pid=pid[number])
+
+
+def _events(task: TaskColumn, time: NDArray[np.int64], order: NDArray[np.int64], numbers: IdTable) -> Events:
+    return Events(numbers.ids(task.thread.view(np.uint64)).astype(np.int64), time, order)
+
+
+def is_idle(task: TaskColumn) -> NDArray[np.bool_]:
+    """Return a mask of the idle threads."""
+    idle: NDArray[np.bool_] = task.tid == IDLE
+    return idle
+
+
+# The filters of `sched timehist`: tasks, CPUs, times, priorities.
+
+
+class TaskFilter(NamedTuple):
+    """Conditions on threads; None: all.
+
+    Attributes:
+        pids, tids, comms, priorities: allowed values.
+        names: the comms by index.
+    """
+
+    pids: frozenset[int] | None
+    tids: frozenset[int] | None
+    comms: frozenset[str] | None
+    priorities: frozenset[int] | None
+    names: Sequence[str]
+
+    def mask(self, tasks: TaskColumn) -> NDArray[np.bool_]:
+        """Return which tasks fulfil the conditions on process, thread and name."""
+        chosen = np.ones(len(tasks.tid), bool)
+        for allowed, column in ((self.pids, tasks.pid), (self.tids, tasks.tid)):
+            if allowed is not None:
+                chosen &= np.isin(column, list(allowed))
+        if self.comms is not None:
+            numbers = [number for number, name in enumerate(self.names) if name in self.comms]
+            chosen &= np.isin(tasks.comm, numbers)
+        return chosen
+
+
+class Narrowing(NamedTuple):
+    """All filters.
+
+    Attributes:
+        tasks: conditions on threads.
+        cpus: the CPUs; None for all.
+        span: first and last time in nanoseconds; (0, 0): all.
+        idle_only: only the idle threads.
+    """
+
+    tasks: TaskFilter
+    cpus: frozenset[int] | None
+    span: tuple[int, int]
+    idle_only: bool
+
+    def apply(self, history: History) -> tuple[NDArray[np.bool_], History]:
+        """Return a mask of the switches that are shown, and the history with its times cut at the span."""
+        switches = history.switches
+        included = self.tasks.mask(switches.task) & self._on_cpus(switches.cpu)
+        if self.tasks.priorities is not None:
+            included &= np.isin(switches.came_with_priority, list(self.tasks.priorities))
+        if self.idle_only:
+            included &= switches.task.tid == IDLE
+        switches, in_span = self._cut(switches)
+        return included & in_span, History(switches, self._events(history.wakeups), self._events(history.migrations))
+
+    def _on_cpus(self, cpu: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.ones(len(cpu), bool) if self.cpus is None else np.isin(cpu, list(self.cpus))
+
+    def _events(self, events: TaskEvents) -> TaskEvents:
+        begin, end = self.span
+        chosen = self.tasks.mask(events.by) | self.tasks.mask(events.task)  # perf applies -C to switches only
+        if begin or end:
+            chosen &= (events.time >= begin) & (events.time <= (end or np.iinfo(np.int64).max))
+        if self.idle_only:
+            chosen[:] = False
+        return events if chosen.all() else rows_of_events(events, chosen)
+
+    def _cut(self, switches: Switches) -> tuple[Switches, NDArray[np.bool_]]:
+        """Cut run times and waits at the span."""
+        begin, end = self.span
+        if not begin and not end:
+            return switches, np.ones(len(switches.time), bool)
+        end = end or int(np.iinfo(np.int64).max)
+        times, before = switches.times, switches.times.last_on_cpu
+        since = np.where(before >= 0, switches.time[before], 0)
+        in_span = (switches.time >= begin) & ((since <= end) | (since == 0))
+        moved = np.where((since > 0) & (since < begin), begin - since, 0)
+        time = np.minimum(switches.time, end)
+        ran = np.where(since > 0, np.maximum(time - np.maximum(since, begin), 0), 0)
+        cut = times._replace(
+            ran=ran,
+            delay=np.where(times.delay > 0, times.delay + moved, 0),
+            waited=np.where(times.waited > 0, times.waited + moved, 0),
+        )
+        return switches._replace(times=cut, time=time), in_span
+
+
+def taken(switches: Switches, chosen: NDArray[np.bool_]) -> Switches:
+    """Return some switches."""
+    if chosen.all():
+        return switches
+    return rows_of(switches, np.flatnonzero(chosen))
+
+
+def rows_of(switches: Switches, rows: NDArray[np.intp] | slice) -> Switches:
+    """Return the switches of some rows."""
+    return Switches(
+        task=switches.task.take(rows),
+        next_tid=switches.next_tid[rows],
+        next_comm=None if switches.next_comm is None else switches.next_comm[rows],
+        cpu=switches.cpu[rows],
+        time=switches.time[rows],
+        order=switches.order[rows],
+        state=switches.state[rows],
+        came_with_priority=switches.came_with_priority[rows],
+        left_with_priority=switches.left_with_priority[rows],
+        times=SwitchTimes._make([column[rows] for column in switches.times]),
+        chains=None if switches.chains is None else switches.chains.take(rows),
+        key=switches.key[rows],
+    )
+
+
+def rows_of_events(events: TaskEvents, chosen: NDArray[np.bool_] | slice) -> TaskEvents:
+    """Return some wakeups or migrations."""
+    return TaskEvents(
+        by=events.by.take(chosen),
+        task=events.task.take(chosen),
+        cpu=events.cpu[chosen],
+        time=events.time[chosen],
+        order=events.order[chosen],
+        key=events.key[chosen],
+        from_cpu=None if events.from_cpu is None else events.from_cpu[chosen],
+        to_cpu=None if events.to_cpu is None else events.to_cpu[chosen],
+    )
+
+
+# The threads of a recording in perf's order.
+#
+# perf keeps threads in eight hash tables, by tid modulo 8, and prints summaries in the order of these tables. A table has a power of two
+# of
+# buckets, at least four, and doubles before it is more than three quarters full; new entries come first in their bucket. Fork and exit
+# records remove a thread, so that its number may return as another one. This order is perf 6.12's, learnt from its summaries.
+
+
+_TABLES: Final = 8
+_FEWEST_BITS: Final = 2
+_MULTIPLIER: Final = 11400714819323198485
+_WORD: Final = (1 << 64) - 1
+_UNKNOWN: Final = -1
+_FORK: Final = int(RecordType.FORK)
+_EXIT: Final = int(RecordType.EXIT)
+_RECORDS: Final = frozenset((RecordType.FORK, RecordType.EXIT, RecordType.COMM, RecordType.MMAP, RecordType.MMAP2))
+
+
+class KnownThread(NamedTuple):
+    """A thread from its first mention to its exit.
+
+    Attributes:
+        thread: the id (ThreadIds).
+        tid, pid, parent: numbers; -1: unknown.
+    """
+
+    thread: int
+    tid: int
+    pid: int
+    parent: int
+
+
+class ThreadIds:
+    """Ids that distinguish threads with the same number: generation << 32 | tid."""
+
+    def __init__(self, source: SampleSource) -> None:
+        records = source.side_band({RecordType.FORK, RecordType.EXIT}).tasks()
+        tasks = records.tasks
+        keys = records.keys[tasks.rank.astype(np.int64) - 1]
+        self._values = DeliveredValues(tasks.tid.astype(np.int64), keys, np.arange(1, len(keys) + 1))
+
+    def of(self, tid: NDArray[np.int64], key: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the id of each thread at each delivery key."""
+        generation = self._values.find(tid, key, 0).astype(np.int64)
+        return generation << np.int64(32) | (tid & np.int64(0xFFFFFFFF))
+
+
+class Mention(NamedTuple):
+    """Threads that samples mention: columns of the first mention of each.
+
+    Attributes:
+        thread: ids.
+        tid: their numbers.
+        pid: their processes; -1: unknown.
+        key: delivery keys.
+        order: orders mentions of equal keys.
+    """
+
+    thread: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    pid: NDArray[np.int64]
+    key: NDArray[np.uint64]
+    order: NDArray[np.int64]
+
+
+class _HashTable:
+    """One hash table: buckets of threads, the last added first.
+
+    Attributes:
+        threads: the threads by tid.
+    """
+
+    def __init__(self) -> None:
+        self.threads: dict[int, KnownThread] = {}
+        self._bits = 0
+        self._buckets: list[list[int]] = []
+
+    def add(self, thread: KnownThread) -> None:
+        """Add a thread whose tid is new."""
+        if not self._bits or (len(self.threads) + 1) * 4 // 3 > 1 << self._bits:
+            self._grow()
+        self._buckets[self._bucket(thread.tid)].append(thread.tid)
+        self.threads[thread.tid] = thread
+
+    def remove(self, tid: int) -> None:
+        """Remove a thread if it is there."""
+        if self.threads.pop(tid, None) is not None:
+            self._buckets[self._bucket(tid)].remove(tid)
+
+    def in_order(self) -> list[KnownThread]:
+        """Return the threads in perf's order."""
+        return [self.threads[tid] for bucket in self._buckets for tid in reversed(bucket)]
+
+    def _bucket(self, tid: int) -> int:
+        return ((tid & _WORD) * _MULTIPLIER & _WORD) >> (64 - self._bits)
+
+    def _grow(self) -> None:
+        threads = self.in_order()
+        self._bits = max(self._bits + 1, _FEWEST_BITS)
+        self._buckets = [[] for _ in range(1 << self._bits)]
+        for thread in threads:
+            self._buckets[self._bucket(thread.tid)].append(thread.tid)
+
+
+def known_threads(source: SampleSource, mentions: Mention) -> list[KnownThread]:
+    """Return the threads that exist at the end of a recording, in perf's order.
+
+    Args:
+        source: of the records about tasks.
+        mentions: of threads by samples.
+    """
+    tables = [_HashTable() for _ in range(_TABLES)]
+    order = np.lexsort((mentions.order, mentions.key))
+    columns = zip(*(column[order].tolist() for column in (mentions.key, mentions.thread, mentions.tid, mentions.pid)), strict=True)
+    sample = next(columns, None)
+    generation = 0
+    records = source.side_band(_RECORDS).task_numbers()
+    for kind, key, pid, tid, parent_pid, parent in zip(*(column.tolist() for column in records), strict=True):
+        while sample is not None and sample[0] < key:
+            _mention(tables, sample[1], sample[2], sample[3])
+            sample = next(columns, None)
+        if kind == _EXIT:
+            tables[tid % _TABLES].remove(tid)
+            generation += 1
+        elif kind == _FORK:
+            generation += 1
+            table = tables[tid % _TABLES]
+            table.remove(tid)
+            _mention(tables, parent, parent, parent_pid)
+            if tid in table.threads:  # its own parent, in a damaged recording
+                table.remove(tid)
+            table.add(KnownThread(generation << 32 | (tid & 0xFFFFFFFF), tid, pid, parent))
+        else:
+            _mention(tables, tid, tid, pid)
+    while sample is not None:
+        _mention(tables, sample[1], sample[2], sample[3])
+        sample = next(columns, None)
+    return [thread for table in tables for thread in table.in_order()]
+
+
+def _mention(tables: list[_HashTable], thread: int, tid: int, pid: int) -> None:
+    """Add a thread, or the number of its process if that was unknown."""
+    table = tables[tid % _TABLES]
+    known = table.threads.get(tid)
+    if known is None:
+        table.add(KnownThread(thread, tid, pid, _UNKNOWN))
+    elif known.pid == _UNKNOWN and pid != _UNKNOWN:
+        table.threads[tid] = known._replace(pid=pid)
+
+
+# Run time and idle time of threads: the summary of `sched timehist`.
+
+
+class ThreadRunTimes(NamedTuple):
+    """Statistics of the times that a thread ran, in nanoseconds.
+
+    Attributes:
+        runs: the number of times.
+        total, shortest, longest: of all times.
+        deviation: the relative standard error of their mean, in percent.
+    """
+
+    runs: int
+    total: int
+    shortest: int
+    longest: int
+    deviation: float
+
+    @property
+    def average(self) -> float:
+        """The mean."""
+        return self.total / self.runs if self.runs else 0.0
+
+
+class ThreadSummary(NamedTuple):
+    """The row of one thread.
+
+    Attributes:
+        tid, pid, parent: numbers; -1: unknown.
+        comm: index of its name.
+        times: of its runs.
+        migrations: their number.
+    """
+
+    tid: int
+    pid: int
+    parent: int
+    comm: int
+    times: ThreadRunTimes
+    migrations: int
+
+
+class IdleChain(NamedTuple):
+    """The idle time of a CPU after one callchain of the thread that left.
+
+    Attributes:
+        text: of the callchain.
+        time: nanoseconds.
+        times: how often.
+    """
+
+    text: bytes
+    time: int
+    times: int
+
+
+class Summary(NamedTuple):
+    """The summary of a recording.
+
+    Attributes:
+        threads: in perf's order.
+        idle: the idle times of each CPU that was idle.
+        span: from the first switch to the last one, nanoseconds.
+        cpus: the number of CPUs.
+        idle_chains: for each CPU the callchains after which it was idle; None if they are not shown.
+    """
+
+    threads: list[ThreadSummary]
+    idle: dict[int, ThreadRunTimes]
+    span: int
+    cpus: int
+    idle_chains: Mapping[int, Sequence[IdleChain]] | None = None
+
+
+def run_times(group: NDArray[np.int64], values: NDArray[np.int64]) -> dict[int, ThreadRunTimes]:
+    """Return the statistics of each group's values."""
+    if not len(group):
+        return {}
+    groups, numbers = number_values(group)
+    order = thread_order(numbers, np.arange(len(numbers)))
+    numbers, values = numbers[order], values[order]
+    first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    counts = np.diff(np.append(first, len(numbers)))
+    totals = np.add.reduceat(values, first)
+    means = totals / counts
+    squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.sqrt(np.where(counts > 1, squares / (counts - 1) / counts, 0.0))
+        deviations = np.where(means > 0, 100 * errors / means, 0.0)
+    columns = (counts, totals, np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), deviations)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {key: ThreadRunTimes(*row) for key, row in zip(groups.tolist(), rows, strict=True)}
+
+
+def make_summary(
+    history: History,
+    shown: NDArray[np.bool_],
+    source: SampleSource,
+    *,
+    cpus: int,
+    with_migrations: bool,
+    idle_only: bool = False,
+) -> Summary:
+    """Return the summary of switches.
+
+    Args:
+        history: of the recording.
+        shown: mask of the switches that count.
+        source: of the recording.
+        cpus: the number of CPUs.
+        with_migrations: whether to count migrations.
+        idle_only: count the idle time after each thread instead of its run time (-I).
+    """
+    switches = history.switches
+    is_idle = switches.task.tid == IDLE
+    task = switches.task
+    before = switches.times.last_on_cpu
+    if idle_only:
+        after = np.flatnonzero(shown & is_idle & (before >= 0))
+        times = run_times(task.thread[before[after]], switches.times.ran[after])
+    else:
+        times = run_times(task.thread[shown & ~is_idle], switches.times.ran[shown & ~is_idle])
+    idle = run_times(switches.cpu[shown & is_idle], switches.times.ran[shown & is_idle])
+    moves = _migrations(history) if with_migrations else {}
+    comm_of = _last_comms(task)
+    rows = [
+        ThreadSummary(one.tid, one.pid, one.parent, comm_of[one.thread], times[one.thread], moves.get(one.thread, 0))
+        for one in known_threads(source, _mentions(history))
+        if one.thread in times
+    ]
+    span = int(switches.time[-1] - switches.time[0]) if len(switches.time) else 0
+    return Summary(rows, idle, span, cpus)
+
+
+def idle_chains(switches: Switches, shown: NDArray[np.bool_], texts_of: Callable[[Switches], list[bytes]]) -> dict[int, list[IdleChain]]:
+    """Return the callchains after which each CPU was idle, longest time first.
+
+    Args:
+        switches: of the recording.
+        shown: mask of the switches that count.
+        texts_of: returns the callchains of switches as text; empty ones are left out.
+    """
+    ends = np.flatnonzero(shown & (switches.task.tid == IDLE) & (switches.times.last_on_cpu >= 0))
+    before = rows_of(switches, switches.times.last_on_cpu[ends])
+    chains_of: dict[int, dict[bytes, IdleChain]] = {}
+    for cpu, time, text in zip(switches.cpu[ends].tolist(), switches.times.ran[ends].tolist(), texts_of(before), strict=True):
+        if text := text.strip():
+            chains = chains_of.setdefault(cpu, {})
+            known = chains.get(text, IdleChain(text, 0, 0))
+            chains[text] = IdleChain(text, known.time + time, known.times + 1)
+    # Of equal times perf prints the chain first that came last.
+    latest_first = {cpu: list(chains.values())[::-1] for cpu, chains in chains_of.items()}
+    return {cpu: sorted(chains, key=lambda chain: -chain.time) for cpu, chains in latest_first.items()}
+
+
+def _last_comms(task: TaskColumn) -> dict[int, int]:
+    """Return the last name of each thread, as an index."""
+    threads, numbers = number_values(task.thread)
+    comms = np.zeros(len(threads), np.int64)
+    comms[numbers] = task.comm  # the last write counts
+    return dict(zip(threads.tolist(), comms.tolist(), strict=True))
+
+
+def _migrations(history: History) -> Mapping[int, int]:
+    """Return the number of migrations of each thread."""
+    moved, numbers = number_values(history.migrations.task.thread)
+    return dict(zip(moved.tolist(), np.bincount(numbers, minlength=len(moved)).tolist(), strict=True))
+
+
+def _mentions(history: History) -> Mention:
+    """Return the first mention of each thread."""
+    switches, wakeups = history.switches, history.wakeups
+    in_switches = first_rows(switches.task.thread)
+    in_switches = in_switches[switches.task.tid[in_switches] != IDLE]
+    in_wakeups = first_rows(wakeups.task.thread)
+    tasks = switches.task.take(in_switches), wakeups.task.take(in_wakeups)
+    thread, tid, pid = (np.concatenate([column[i] for column in tasks]) for i in range(3))
+    key = np.concatenate([switches.key[in_switches], wakeups.key[in_wakeups]])
+    order = np.concatenate([switches.order[in_switches], wakeups.order[in_wakeups]])
+    by_order = np.argsort(order, kind="stable")
+    first = by_order[first_rows(thread[by_order])]
+    return Mention(thread[first], tid[first], pid[first], key[first], order[first])

@@ -1,0 +1,550 @@
+"""`perfpy sched timehist`: each switch with its times."""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.recorded_marks import STATE_BITS
+from perfpy.cli.line.options import fail
+from perfpy.cli.output.terminal import print_lines
+from perfpy.errors import PerfError
+from perfpy.symbols.interning import number_values
+from perfpy.tools.sched.latency import written_by_seven
+from perfpy.tools.sched.options import chosen_cpus, dump_records, open_sched
+from perfpy.tools.sched.switches import rows_of, rows_of_events
+from perfpy.untrusted.text import one_line_bytes
+from perfpy.views.script.pieces import Coded, Joiner, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.recording import Recording
+    from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.tools.sched.options import TimehistOptions
+    from perfpy.tools.sched.switches import History, IdleChain, Summary, Switches, TaskColumn, TaskEvents, ThreadSummary
+    from perfpy.views.script.pieces import Piece
+
+
+def run(options: TimehistOptions) -> int:
+    """Show each switch with the times that its thread waited and ran."""
+    if (options.wakeups and options.summary) or (options.next and options.summary):
+        print(" Error: -s and -[n|w] are mutually exclusive.", file=sys.stderr)
+        fail("-s excludes -n and -w; use -S for both")
+    with open_sched(options) as recording:
+        _Timehist(recording, options).show()
+    return 0
+
+
+class _Timehist:
+    """One run over an open recording."""
+
+    def __init__(self, recording: Recording, options: TimehistOptions) -> None:
+        self._recording = recording
+        self._options = options
+
+    @cached_property
+    def _timeline(self) -> TaskTimeline:
+        """The names of threads. Made after the samples are read: so the recording is read only once."""
+        return self._recording.make_timeline(keep_exited=False, has_spaces=False)
+
+    def show(self) -> None:
+        """Print lines and summary."""
+        from perfpy.analysis.scheduler import read_events
+        from perfpy.tools.sched.switches import make_history
+
+        recording, options = self._recording, self._options
+        dump_records(recording, options)
+        has_chains = options.call_graph and self._has_chains()
+        takes_names = bool(options.pre_migrations or options.comm or options.prio) or written_by_seven(recording)
+        shows_chains = has_chains and (options.idle_hist or not options.summary)
+        events = read_events(recording.data, runtimes=False, chains=shows_chains, comms=options.next or takes_names)
+        # The filters look at the threads that woke others, too.
+        shows_wakers = bool(options.wakeups or options.migrations or options.pid or options.tid or options.comm or options.prio)
+        history = make_history(events, recording.data, self._timeline, takes_names=takes_names, shows_wakers=shows_wakers)
+        shown, history = self._narrowed(history)
+        if not options.summary:
+            self._print_events(history, shown, with_chains=has_chains)
+        if options.summary or options.with_summary:
+            self._print_summary(history, shown, with_chains=has_chains)
+
+    def _has_chains(self) -> bool:
+        """Whether switches have callchains; print perf's line if they do not."""
+        from perfpy.abi.flags import SampleType
+        from perfpy.analysis.scheduler import SWITCH
+
+        if any(event.name == SWITCH and event.attr.sample_type & SampleType.CALLCHAIN for event in self._recording.events):
+            return True
+        print("Samples of sched_switch event do not have callchains.", file=sys.stderr)
+        return False
+
+    def _narrowed(self, history: History) -> tuple[NDArray[np.bool_], History]:
+        """Apply the filters; return a mask of the shown switches."""
+        from perfpy.tools.sched.switches import Narrowing, TaskFilter
+
+        options, recording = self._options, self._recording
+        span = (0, 0)
+        if options.time:
+            from perfpy.analysis.filters import ranges_of
+
+            span = ranges_of(options.time, recording.times()).bounded_pairs[0]
+        comms = self._timeline.comms
+        tasks = TaskFilter(
+            _numbers("-p", options.pid), _numbers("-t", options.tid), _words(options.comm), _numbers("--prio", options.prio), comms
+        )
+        narrowing = Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
+        return narrowing.apply(history)
+
+    def _print_events(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
+
+        options = self._options
+        style = TimehistStyle(
+            wakeups=options.wakeups, migrations=options.migrations, next=options.next, state=options.state, priority=options.show_prio,
+            before_migration=options.pre_migrations, cpus=self._cpu_count() + 1 if options.cpu_visual else 0, chains=with_chains,
+            idle_chains=options.idle_hist,
+        )  # fmt: skip
+        from perfpy.tools.sched.switches import taken
+
+        switches = taken(history.switches, shown)
+        print_lines(header_lines(style))
+        chains = self._chain_texts(switches) if with_chains else None
+        blocks = TimehistLines(style, self._timeline.comms).blocks(
+            switches, chains, history.wakeups if options.wakeups else None, history.migrations if options.migrations else None
+        )
+        sys.stdout.flush()
+        for block in blocks:
+            sys.stdout.buffer.write(block)
+
+    def _chain_texts(self, switches: Switches) -> list[bytes]:
+        import numpy as np
+
+        from perfpy.abi.columns import Columns
+        from perfpy.cli.line.option_groups import SymbolFileOptions, symbol_options_of
+        from perfpy.cli.line.perfconfig import load_config
+        from perfpy.views.chain_text import chain_texts
+
+        options = self._options
+        files = SymbolFileOptions(symfs=options.symfs, kallsyms=options.kallsyms, vmlinux=options.vmlinux)
+        symbols: SymbolOptions = symbol_options_of(files, load_config(), self._recording, force=options.force)
+        columns = Columns(len(switches.time), {"callchain": switches.chains} if switches.chains is not None else {})
+        symbolizer = self._recording.symbolizer(symbols)
+        texts = chain_texts(columns, switches.task.pid.astype(np.int32), switches.key, symbolizer, options.max_stack)
+        if options.idle_hist:
+            return texts
+        return [b"" if tid == 0 else text for tid, text in zip(switches.task.tid.tolist(), texts, strict=True)]
+
+    def _print_summary(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
+        from perfpy.tools.sched.switches import idle_chains, make_summary
+
+        options = self._options
+        summary = make_summary(
+            history, shown, self._recording.data, cpus=self._cpu_count(), with_migrations=options.migrations or options.pre_migrations,
+            idle_only=options.idle_hist,
+        )  # fmt: skip
+        if with_chains and options.idle_hist:
+            summary = summary._replace(idle_chains=idle_chains(history.switches, shown, self._chain_texts))
+        is_complete = bool(shown.all()) or not (options.pid or options.tid or options.comm or options.prio)
+        comms, cpus = self._timeline.comms, chosen_cpus(options.cpu)
+        print_lines(summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus))
+
+    def _cpu_count(self) -> int:
+        count = self._recording.header.get("nrcpus")
+        return int(count.online) if count else 1
+
+
+def _numbers(option: str, text: str) -> frozenset[int] | None:
+    if not text:
+        return None
+    try:
+        return frozenset(int(word) for word in text.split(","))
+    except ValueError:
+        raise PerfError(f"{option} {text}: expected a list of numbers, for example 10,20") from None
+
+
+def _words(text: str) -> frozenset[str] | None:
+    return frozenset(text.split(",")) if text else None
+
+
+# The lines of `sched timehist`: switches, wakeups and migrations in order of time, byte for byte perf 6.12's.
+
+
+_AT_ONCE: Final = 1 << 15  # lines
+_STATE_LETTERS = {0: b"R", **{bit: letter.encode() for bit, letter in STATE_BITS}}
+
+
+class TimehistStyle(NamedTuple):
+    """Which columns are shown.
+
+    Attributes:
+        wakeups, migrations: whether these lines are shown.
+        next, state, priority, before_migration: further columns of switches.
+        cpus: the width of the picture of CPUs; 0: none.
+        chains: whether callchains are shown.
+        idle_chains: whether the idle threads have callchains, too (-I).
+    """
+
+    wakeups: bool = False
+    migrations: bool = False
+    next: bool = False
+    state: bool = False
+    priority: bool = False
+    before_migration: bool = False
+    cpus: int = 0
+    chains: bool = False
+    idle_chains: bool = False
+
+
+def header_lines(style: TimehistStyle) -> list[str]:
+    """Return the three lines above the columns."""
+    picture = "".join(f"{i % 16:x}" for i in range(style.cpus))
+    columns = [(f"{'time':>15} {'cpu':>6}", " " * 22, f"{'-' * 15} {'-' * 6}")]
+    if style.cpus:
+        columns.append((picture, " " * style.cpus, "-" * style.cpus))
+    columns.append((f"{'task name':<{NAME_WIDTH}}", f"{'[tid/pid]':<{NAME_WIDTH}}", "-" * NAME_WIDTH))
+    if style.priority:
+        columns.append((f"{'prio':<8}", " " * 8, "-" * 8))
+    columns += [(f"{word:>9}", f"{'(msec)':>9}", "-" * 9) for word in ("wait time", "sch delay", "run time")]
+    if style.before_migration:
+        columns.append(("pre-mig time", f"{'(msec)':>9}", "-" * 9))
+    if style.state:
+        columns.append((f"{'state':>5}", " " * 5, "-" * 5))
+    return ["  ".join(texts) for texts in zip(*columns, strict=True)]
+
+
+class TimehistLines:
+    """Formats lines.
+
+    Args:
+        style: the columns.
+        comms: the names of threads, by index.
+    """
+
+    def __init__(self, style: TimehistStyle, comms: Sequence[str]) -> None:
+        self._style = style
+        self._texts = TaskColumnTexts(comms)
+
+    def blocks(
+        self, switches: Switches, chains: list[bytes] | None, wakeups: TaskEvents | None, migrations: TaskEvents | None
+    ) -> Iterator[bytes]:
+        """Yield all lines in order, some thousands at a time.
+
+        Args:
+            switches, wakeups, migrations: by ascending order; None: not shown.
+            chains: the text of each switch's callchain.
+        """
+        names = _idle_named(self._texts.coded(switches.task), switches.task.tid)
+        width = max(NAME_WIDTH, longest(names))
+        names = padded(names, width)
+        others = [(events, lines) for events, lines in ((wakeups, self._wakeups), (migrations, self._migrations)) if events is not None]
+        begins = [0] * len(others)
+        for begin in range(0, max(len(switches.time), 1), _AT_ONCE):
+            rows = slice(begin, begin + _AT_ONCE)
+            block = rows_of(switches, rows)
+            chain_block = None if chains is None else chains[rows]
+            pieces = self._switches(block, names._replace(codes=names.codes[rows]), chain_block)
+            if not others:
+                yield text_of(pieces, len(block.time))
+                continue
+            is_last = begin + _AT_ONCE >= len(switches.time)
+            parts = [(block.order, Joiner().join(pieces, len(block.time)).lines())]
+            for number, (events, lines) in enumerate(others):
+                end = len(events.order) if is_last else int(events.order.searchsorted(block.order[-1]))
+                part = rows_of_events(events, slice(begins[number], end))
+                parts.append((part.order, lines(part)))
+                begins[number] = end
+            order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable").tolist()
+            texts = [line for part in parts for line in part[1]]
+            yield b"".join(map(texts.__getitem__, order))
+
+    def _switches(self, switches: Switches, names: Coded, chains: list[bytes] | None) -> list[Piece]:
+        """Return the pieces of the lines of switches; names: padded."""
+        style, times = self._style, switches.times
+        pieces = start_piece(switches.time, switches.cpu)
+        if style.cpus:
+            pieces += [b" ", _picture(switches.cpu, style.cpus, np.where(switches.task.tid == 0, ord("i"), ord("s"))), b" "]
+        pieces += [b" ", names, b" "]
+        if style.priority:
+            pieces.append(_priorities(switches))
+        pieces += [duration_piece(one) for one in (times.waited, times.delay, times.ran)]
+        if style.before_migration:
+            pieces.append(duration_piece(times.before_migration))
+        if style.state:
+            letters = np.where(switches.task.tid == 0, 128, switches.state & 0xFF)
+            pieces.append(_state_texts(letters))
+        if style.next:
+            pieces.append(_next_texts(switches))
+        elif style.wakeups:
+            pieces.append(b"  " + b" " * NAME_WIDTH)
+        if chains is not None:
+            pieces.append(chains)
+        pieces.append(b"\n")
+        return pieces
+
+    def _wakeups(self, wakeups: TaskEvents) -> list[bytes]:
+        by, task = self._texts.coded(wakeups.by), self._texts.coded(wakeups.task)
+        pieces = start_piece(wakeups.time, wakeups.cpu)
+        if self._style.cpus:
+            pieces.append(b" " * (self._style.cpus + 2))
+        pieces += [b" ", padded(by, NAME_WIDTH), b" " * 35, b"awakened: ", task, b"\n"]
+        return Joiner().join(pieces, len(wakeups.time)).lines()
+
+    def _migrations(self, migrations: TaskEvents) -> list[bytes]:
+        by, task = self._texts.coded(migrations.by), self._texts.coded(migrations.task)
+        pieces = start_piece(migrations.time, migrations.cpu)
+        if self._style.cpus:
+            pieces += [b"  ", _picture(migrations.cpu, self._style.cpus, np.full(len(migrations.cpu), ord("m"))), b"  "]
+        ways = [b"%d => %d" % way for way in zip(_listed(migrations.from_cpu), _listed(migrations.to_cpu), strict=True)]
+        pieces += [b" ", padded(by, NAME_WIDTH), b" " * 35, b"migrated: ", task, b" cpu ", ways, b"\n"]
+        return Joiner().join(pieces, len(migrations.time)).lines()
+
+
+def _idle_named(names: Coded, tid: NDArray[np.int64]) -> Coded:
+    """Return the names with <idle> for thread 0."""
+    idle = np.flatnonzero(tid == 0)
+    if not len(idle):
+        return names
+    codes = names.codes.copy()
+    codes[idle] = len(names.texts)
+    return Coded(codes, [*names.texts, b"<idle>"])
+
+
+def _listed(values: NDArray[np.int64] | None) -> list[int]:
+    return [] if values is None else values.tolist()
+
+
+def _picture(cpu: NDArray[np.int64], width: int, letters: NDArray[np.int64]) -> Piece:
+    """Return a column of blanks with a letter at the position of the CPU."""
+    codes = np.where((cpu >= 0) & (cpu < width), cpu, width) * 256 + letters
+    distinct, which = number_values(codes)
+    texts = []
+    for code in distinct.tolist():
+        position, letter = divmod(code, 256)
+        texts.append((b" " * position + bytes((letter,))).ljust(width)[:width])
+    return Coded(which, texts)
+
+
+def _next_texts(switches: Switches) -> Piece:
+    """Return the next threads by the names in the switches."""
+    comms = np.zeros(len(switches.next_tid), "S1") if switches.next_comm is None else switches.next_comm
+    numbers, number_codes = number_values(switches.next_tid)
+    names, name_codes = _numbered_texts(comms)
+    both, codes = number_values(number_codes.astype(np.int64) * np.int64(len(names) or 1) + name_codes)
+    texts = []
+    for one in both.tolist():
+        tid, name = int(numbers[one // len(names)]), bytes(names[one % len(names)])
+        texts.append(b" " + (b"next: %s[%d]" % (one_line_bytes(name), tid)).ljust(NAME_WIDTH))
+    return Coded(codes, texts)
+
+
+def _numbered_texts(texts: NDArray[np.bytes_]) -> tuple[NDArray[np.bytes_], NDArray[np.integer[Any]]]:
+    """Return the distinct texts, and the number of each row's text among them."""
+    width = -texts.itemsize % 8 + texts.itemsize
+    words = np.ascontiguousarray(texts.astype(f"S{width}")).view(np.uint64).reshape(len(texts), width // 8)
+    numbers = np.zeros(len(texts), np.int64)
+    for column in words.T:
+        values, codes = number_values(column)
+        numbers = number_values(numbers * len(values) + codes)[1].astype(np.int64)
+    distinct = np.empty(int(numbers.max(initial=-1)) + 1, texts.dtype)
+    distinct[numbers] = texts
+    return distinct, numbers
+
+
+def _priorities(switches: Switches) -> Piece:
+    came, left = switches.came_with_priority, switches.left_with_priority
+    texts, codes = _distinct_pairs(came, left)
+    return Coded(codes, [b" %-8s " % (b"%d" % b if a == b else b"%d->%d" % (a, b)) for a, b in texts])
+
+
+def _distinct_pairs(one: NDArray[np.int64], two: NDArray[np.int64]) -> tuple[list[tuple[int, int]], NDArray[np.int32]]:
+    both = (one << np.int64(32)) | (two & np.int64(0xFFFFFFFF))
+    first, which = number_values(both)
+    return [(value >> 32, ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000) for value in first.tolist()], which
+
+
+def _state_texts(states: NDArray[np.int64]) -> Piece:
+    distinct, which = number_values(states)
+    return Coded(which, [b" %5s " % state_letter(state) for state in distinct.tolist()])
+
+
+def state_letter(state: int) -> bytes:
+    """Return the letter of a thread's state: of its lowest bit."""
+    return _STATE_LETTERS.get(state & -state, b"?")
+
+
+# The summary of `sched timehist` (-s, -S), byte for byte perf 6.12's.
+
+
+_RUN_TITLES = ("sched-in", "run-time", "min-run", "avg-run", "max-run")
+_IDLE_TITLES = ("sched-out", "idle-time", "min-idle", "avg-idle", "max-idle")
+
+
+def summary_lines(
+    summary: Summary, comms: Sequence[str], *, idle_only: bool, is_complete: bool, cpus: Collection[int] | None = None
+) -> Iterator[str]:
+    """Yield the lines.
+
+    Args:
+        summary: of a recording.
+        comms: the names of threads, by index.
+        idle_only: for -I, where only idle times are shown.
+        cpus: the CPUs whose idle times are shown; None: all.
+        is_complete: whether no switch was left out by a filter; otherwise idle times are unknown.
+    """
+    titles = _IDLE_TITLES if idle_only else _RUN_TITLES
+    yield from ("", "Idle-time summary" if idle_only else "Runtime summary")
+    columns = f"{titles[0]:>11}  {titles[1]:>11}  {titles[2]:>9}  {titles[3]:>10}  {titles[4]:>10}  stddev  migrations"
+    yield f"{'comm':>{NAME_WIDTH}}  {'parent':>6}{columns}"
+    yield f"{'(count)':>49}  {'(msec)':>11}  {'(msec)':>9}  {'(msec)':>10}  {'(msec)':>10}  {'%':>6}"
+    yield "-" * 117
+    threads = summary.threads
+    texts = TaskColumnTexts(comms)
+    yield from (_thread_line(thread, texts) for thread in threads)
+    if not threads:
+        yield "<no still running tasks>"
+    if not is_complete and not idle_only:
+        return
+    shown_cpus = [cpu for cpu in range(summary.cpus) if cpus is None or cpu in cpus]
+    yield from _idle_lines(summary, shown_cpus)
+    if summary.idle_chains is not None:
+        yield from _idle_chain_lines(summary, summary.idle_chains, shown_cpus)
+    total = sum(thread.times.total for thread in threads)
+    count = sum(thread.times.runs for thread in threads) + sum(times.runs for times in summary.idle.values())
+    yield ""
+    yield f"    Total number of unique tasks: {len(threads)}"
+    yield f"Total number of context switches: {count}"
+    yield f"           Total run time (msec): {milliseconds(total, 2)}"
+    yield f"    Total scheduling time (msec): {milliseconds(summary.span, 2)} (x {summary.cpus})"
+
+
+def _thread_line(thread: ThreadSummary, texts: TaskColumnTexts) -> str:
+    times = thread.times
+    name = texts.text(thread.comm, thread.tid, thread.pid).decode("utf-8", "surrogateescape")
+    total, shortest, average, longest = (milliseconds(one, 6) for one in (times.total, times.shortest, int(times.average), times.longest))
+    lengths = f"{total}{shortest} {average} {longest}"
+    return f"{name:>{NAME_WIDTH}}  {thread.parent:>6}  {times.runs:>9}   {lengths}  {times.deviation:5.2f}   {thread.migrations:>5}"
+
+
+def _idle_chain_lines(summary: Summary, idle_chains: Mapping[int, Sequence[IdleChain]], cpus: Sequence[int]) -> Iterator[str]:
+    """Yield the idle times by callchain, as perf 7 does; perf 6.12 leaves the tables empty."""
+    yield from ("", "Idle stats by callchain:")
+    for cpu in cpus:
+        times = summary.idle.get(cpu)
+        yield f"  CPU {cpu:2d}:{milliseconds(times.total if times else 0, 6)} msec"
+        yield f"  {'Idle time (msec)':>16}  {'Count':>8}  Callchains"
+        yield f"  {'-' * 16}  {'-' * 8}  {'-' * 50}"
+        for chain in idle_chains.get(cpu, ()):
+            yield f"  {milliseconds(chain.time, 12).strip():>16}  {chain.times:8d}  {chain.text.decode('utf-8', 'surrogateescape')}"
+        yield ""
+
+
+def _idle_lines(summary: Summary, cpus: Sequence[int]) -> Iterator[str]:
+    yield from ("", "Idle stats:")
+    for cpu in cpus:
+        times = summary.idle.get(cpu)
+        if times is None:
+            yield f"    CPU {cpu:2d} idle entire time window"
+            continue
+        share = 100 * times.total / summary.span if summary.span else 0.0
+        yield f"    CPU {cpu:2d} idle for {milliseconds(times.total, 6)} msec  ({share:6.2f}%)"
+
+
+# Columns of fixed width for a million lines: durations, times and names, as pieces of lines (perfpy.views.script.pieces).
+
+
+NAME_WIDTH: Final = 30  #: of a task's name
+_DIGITS: Final = np.array([b"%03d" % i for i in range(1000)], "S3")
+# Columns of four bytes are copied as numbers. Each of these is written over the last byte of the one before.
+_DURATION: Final = np.dtype({"names": ["high", "low", "micros"], "formats": ["u4"] * 3, "offsets": [0, 3, 7], "itemsize": 11})
+_HIGH: Final = np.array([b"    ", *(b"%3d " % i for i in range(1, 1000))], "S4").view("u4")
+_LOW: Final = np.array([*(b"%3d." % i for i in range(1000)), *(b"%03d." % i for i in range(1000))], "S4").view("u4")
+_MICROS: Final = np.array([b"%03d " % i for i in range(1000)], "S4").view("u4")
+_MICROSECONDS: Final = 1_000_000  # of a second
+_MILLION: Final = 1_000_000
+_LOW_HALF: Final = 0xFFFFFFFF
+
+
+def milliseconds(nanoseconds: int, width: int) -> str:
+    """Return a duration in milliseconds, truncated to microseconds, with a trailing blank.
+
+    >>> milliseconds(1234567, 6)
+    '     1.234 '
+    """
+    return f"{nanoseconds // _MILLION:{width}d}.{nanoseconds % _MILLION // 1000:03d} "
+
+
+def duration_piece(nanoseconds: NDArray[np.int64]) -> Piece:
+    """Return durations as milliseconds with three decimals: a column of 11 characters, the last one a blank."""
+    micros = nanoseconds // 1000
+    millis = micros // 1000
+    if not len(millis) or int(millis.max()) >= _MILLION or int(millis.min()) < 0:
+        return [milliseconds(value, 6).encode() for value in nanoseconds.tolist()]
+    micros, millis = micros.astype(np.int32), millis.astype(np.int32)
+    high = millis // 1000
+    low = millis - high * 1000
+    rows = np.empty(len(millis), _DURATION)
+    rows["high"] = _HIGH[high]
+    rows["low"] = _LOW[np.where(high > 0, low + 1000, low)]
+    rows["micros"] = _MICROS[micros - millis * 1000]
+    return rows.view(f"S{rows.dtype.itemsize}")
+
+
+def start_piece(time: NDArray[np.int64], cpu: NDArray[np.int64]) -> list[Piece]:
+    """Return the time and CPU at the start of a line: `    6377.372915 [0000] `."""
+    micros = time // 1000
+    seconds, rest = micros // _MICROSECONDS, micros % _MICROSECONDS
+    return [
+        _coded(seconds, lambda second: b"%8d." % second),
+        *micros_pieces(rest),
+        _coded(cpu, lambda number: b" [%04d] " % number),
+    ]
+
+
+def micros_pieces(micros: NDArray[np.int64]) -> list[Piece]:
+    """Return microseconds below a second as six digits."""
+    numbers = micros.astype(np.int32)
+    millis = numbers // 1000
+    return [_DIGITS[millis], _DIGITS[numbers - millis * 1000]]
+
+
+def _coded(values: NDArray[np.int64], text: Callable[[int], bytes]) -> Piece:
+    """Return the texts of numbers, each made once."""
+    distinct, codes = number_values(values)
+    return Coded(codes, [text(value) for value in distinct.tolist()])
+
+
+class TaskColumnTexts:
+    """The names of tasks: COMM[TID], or COMM[TID/PID] for other threads than the first one."""
+
+    def __init__(self, comms: Sequence[str]) -> None:
+        self._comms = comms
+
+    def coded(self, tasks: TaskColumn) -> Coded:
+        """Return the names of a column."""
+        threads, thread_numbers = number_values(tasks.tid << np.int64(32) | (tasks.pid & np.int64(_LOW_HALF)))
+        both, codes = number_values(thread_numbers.astype(np.int64) << np.int64(32) | tasks.comm)
+        thread = threads[both >> np.int64(32)]
+        tid, pid, comm = thread >> np.int64(32), thread.astype(np.int32), both & np.int64(_LOW_HALF)
+        return Coded(codes, list(map(self.text, comm.tolist(), tid.tolist(), pid.tolist())))
+
+    def text(self, comm: int, tid: int, pid: int) -> bytes:
+        """Return one name."""
+        name = one_line_bytes(self._comms[comm].encode("utf-8", "surrogateescape"))
+        if pid == 0 or (pid == -1 and tid != pid):
+            return name
+        return b"%s[%d]" % (name, tid) if tid == pid else b"%s[%d/%d]" % (name, tid, pid)
+
+
+def padded(names: Coded, width: int) -> Coded:
+    """Return names padded on the right."""
+    return Coded(names.codes, [text.ljust(width) for text in names.texts])
+
+
+def longest(names: Coded) -> int:
+    """Return the length of the longest name."""
+    return max(map(len, names.texts), default=0)

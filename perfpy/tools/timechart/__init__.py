@@ -1,0 +1,1 @@
+"""`perfpy timechart`: what CPUs and tasks did over time, as an SVG file."""

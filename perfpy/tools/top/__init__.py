@@ -1,0 +1,1 @@
+"""`perfpy top`: what runs now, updated every two seconds."""

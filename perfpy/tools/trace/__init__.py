@@ -1,0 +1,1 @@
+"""`perfpy trace`: system calls as they happen, or from a recording."""

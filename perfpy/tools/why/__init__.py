@@ -1,0 +1,1 @@
+"""`perfpy why`: why a program is slow, and which thread waits for which."""

@@ -1,0 +1,239 @@
+"""`perfpy why`: explain where the time of a program went, and who waited for whom."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.system_calls import numbers_by_name
+from perfpy.analysis.verdict import waits as reasons
+from perfpy.capture.session.attention import Wakeups
+from perfpy.capture.targets import Workload
+from perfpy.cli.line.opening import open_recording
+from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.options import Flag, PerfCommand, Value, fail, option, program_to_run
+from perfpy.cli.output.terminal import print_lines, wrap_lines
+from perfpy.cli.record import RecordCommandOptions, make_recorder
+from perfpy.cli.record import command as record_command
+from perfpy.errors import KernelRefusedError
+from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.tracefs import Tracefs
+from perfpy.tools.why.tasks import RUNNING
+from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait, watched_json, watched_lines
+from perfpy.untrusted.folders import temporary_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.tools.why.tasks import StartedCommand
+
+
+# The options of `perfpy why`.
+
+
+class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOptions):
+    """Options of `perfpy why`."""
+
+    pid: str = option("-p,--pid", Value(default=""), "explain these processes (comma-separated)", metavar="<pid>")
+    duration: float = option("-d,--duration", Value(float, default=0.0), "seconds to record a process (default: until Ctrl-C)")
+    python: bool = option("--python", Flag(), "name Python functions and lines")
+    as_json: bool = option("-j,--json", Flag(), "print JSON")
+    output: str = option("-o,--output", Value(default=""), "keep the recording in this file", metavar="<file>")
+    chrome_trace: str = option(
+        "--chrome-trace", Value(default=""), "also write the states of threads for Perfetto (JSON)", metavar="<file>"
+    )
+    workload: tuple[str, ...] = program_to_run()
+
+
+_LONGEST = 365 * 86400  # seconds
+_MOST_PIDS = 1 << 31
+
+
+def run(options: WhyCommandOptions) -> int:
+    """Explain why a program is slow: what its threads do, what they wait for, and which thread keeps them waiting."""
+    pids = _pids(options.pid)
+    if options.duration < 0 or options.duration > _LONGEST:
+        fail(f"--duration {options.duration}: a number of seconds up to {_LONGEST}")
+    if options.workload and options.input:
+        fail(f"-i {options.input} excludes a command to run")
+    if options.workload and pids:
+        fail("why takes either -p PID or a command")
+    if options.workload or (pids and not options.input):
+        check_processes(pids)
+        if not can_record():
+            return watch(options, pids)
+        return record_and_explain(options, lambda path, started: explain_file(options, path, pids, started))
+    explain_file(options, options.input, pids)
+    return 0
+
+
+def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started: StartedCommand | None = None) -> None:
+    """Print the explanation of a recording. started: its command, of a recording of this process."""
+    from perfpy.cli.line.option_groups import symbol_options_of
+    from perfpy.cli.line.perfconfig import load_config
+    from perfpy.tools.why.explanation import explain
+    from perfpy.tools.why.text import why_json, why_lines
+
+    with open_recording(path, force=options.force, quiet=options.quiet) as recording:
+        symbolizer = recording.symbolizer(symbol_options_of(options, load_config(), recording, force=options.force))
+        explanation = explain(recording.data, symbolizer, pids, started)
+        if options.chrome_trace:
+            from perfpy.cli.output.output_files import write_text  # rarely needed
+            from perfpy.tools.why.text import chrome_trace
+
+            write_text(options.chrome_trace, chrome_trace(explanation))
+        if options.as_json:
+            print(why_json(explanation))
+        else:
+            print_lines(wrap_lines(why_lines(explanation, stacks=options.verbose > 0)))
+
+
+def _pids(text: str) -> list[int]:
+    words = text.split(",") if text else []
+    if not all(word.isdecimal() and word.isascii() and 0 < int(word) < _MOST_PIDS for word in words):
+        fail(f"-p {text!r}: expected process ids, separated by commas")
+    return [int(word) for word in words]
+
+
+command = PerfCommand(WhyCommandOptions, run)
+
+
+# Record what `perfpy why` explains: switches, wakeups, futex calls and samples of all CPUs, by `perfpy record`.
+#
+# All CPUs are recorded, not only the process: other processes use its CPUs, and end its waits.
+
+
+_STACK: Final = "call-graph=dwarf,stack-size={size}"
+_STACK_SIZE: Final = 4096
+_PYTHON_STACK_SIZE: Final = 16384  # the interpreter's own calls use more
+_NO_STACK: Final = "call-graph=no"
+_FREQUENCY: Final = 499  # samples a second
+_PAGES: Final = 8192  # of the ring buffers of all CPUs
+_FEWEST_PAGES: Final = 1024  # of one
+_MOST_PAGES: Final = 4096
+_CALLS: Final = (
+    *("futex", "nanosleep", "clock_nanosleep", "wait4", "waitid", "fsync", "fdatasync", "sync", "syncfs", "msync", "flock"),
+    *("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "recvfrom", "recvmsg", "accept", "accept4", "connect"),
+)
+
+
+def check_processes(pids: list[int]) -> None:
+    """Reject processes that do not exist."""
+    for pid in pids:
+        if not os.path.isdir(f"/proc/{pid}"):
+            fail(f"-p {pid}: no such process")
+
+
+def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, StartedCommand], None]) -> int:
+    """Record a command or processes, explain the recording, and return the command's exit status."""
+    from perfpy.tools.why.tasks import StartedCommand
+
+    with temporary_folder("perfpy-why-") as folder:
+        path = options.output or f"{folder}/perf.data"
+        arguments = [*_arguments(path, python=options.python), *_target(options)]
+        summary = make_recorder(RecordCommandOptions.read(record_command.parser(arguments))).run()
+        explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload else ""))
+    return summary.exit_code
+
+
+def _target(options: WhyCommandOptions) -> list[str]:
+    if options.workload:
+        return ["--", *options.workload]
+    if options.duration:
+        return ["--", "sleep", str(options.duration)]
+    return []
+
+
+def _pages() -> int:
+    """Return the size of a ring buffer: a power of two that leaves room for a busy machine, on which the recorder has to wait for a CPU."""
+    pages = _MOST_PAGES
+    while pages > _FEWEST_PAGES and pages * (os.cpu_count() or 1) > _PAGES:
+        pages //= 2
+    return pages
+
+
+def _arguments(path: str, *, python: bool) -> list[str]:
+    """Return the arguments of `perfpy record`, without the target."""
+    numbers = numbers_by_name(os.uname().machine)
+    filter_text = " || ".join(f"id == {numbers[name]}" for name in _CALLS if name in numbers)
+    arguments = ["-q", "-a", "-m", str(_pages()), "--unwind", "--unwind-late", "-o", path]
+    arguments += ["--python"] if python else []
+    stack = _STACK.format(size=_PYTHON_STACK_SIZE if python else _STACK_SIZE)
+    arguments += ["-e", f"sched:sched_switch/period=1,{stack}/", "-e", f"sched:sched_waking/period=1,{stack}/"]
+    arguments += ["-e", f"sched:sched_wakeup_new/period=1,{_NO_STACK}/", "-e", f"raw_syscalls:sys_enter/period=1,{_NO_STACK}/"]
+    arguments += ["--filter", filter_text] if filter_text else []
+    return [*arguments, "-e", f"cpu-clock/freq={_FREQUENCY},{stack}/"]
+
+
+# `perfpy why` without access to tracepoints: watch the threads through /proc.
+
+
+_INTERVAL: Final = 0.004  # seconds between two readings
+_SHARE: Final = 4  # a reading takes at most one part in this number of the time
+_NOTE: Final = (
+    "note: no access to tracepoints; threads are watched through /proc: who ends a wait, stacks and spinning are unknown;"
+    " run as root for the whole answer"
+)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def can_record() -> bool:
+    """Whether this user may record the scheduler's tracepoints of all CPUs."""
+    try:
+        has_switch_event = Tracefs().event_id("sched", "sched_switch") is not None
+    except KernelRefusedError:
+        return os.geteuid() == 0  # tracefs may only not be mounted: record explains it
+    level = ProcFs().setting("kernel.perf_event_paranoid")
+    return os.geteuid() == 0 or (has_switch_event and level is not None and level < 0)
+
+
+def watch(options: WhyCommandOptions, pids: list[int]) -> int:
+    """Watch a command or processes, print what they did, and return the command's exit status."""
+    for name, value in (("-o", options.output), ("--chrome-trace", options.chrome_trace), ("--python", options.python)):
+        if value:
+            fail(f"{name} needs access to tracepoints; run as root")
+    if not options.quiet:
+        print(_NOTE, file=sys.stderr)
+    with ExitStack() as stack:
+        signals = stack.enter_context(Wakeups(_SIGNALS))
+        workload = stack.enter_context(Workload(options.workload)) if options.workload else None
+        if workload is not None:
+            workload.start()
+        main = workload.pid if workload is not None else pids[0]
+        thread_watch = ThreadWatch([main] if workload is not None else pids)
+        _look(thread_watch, workload, pids, signals, options.duration)
+    threads = thread_watch.times()
+    waits = {thread.tid: _waits(thread_watch, thread.tid, thread.columns) for thread in threads}
+    if options.as_json:
+        print(watched_json(main, threads, waits, thread_watch.parent_of))
+    else:
+        print_lines(wrap_lines(watched_lines(main, threads, waits, thread_watch.parent_of, all_threads=options.verbose > 0)))
+    return workload.ended.exit_code if workload is not None and workload.ended else 0
+
+
+def _look(seen: ThreadWatch, workload: Workload | None, pids: list[int], signals: Wakeups, duration: float) -> None:
+    """Read the states until the end of the command, of the processes or of the time, or until a signal."""
+    end = time.monotonic() + duration if duration else None
+    while True:
+        took = seen.look() / 1e9
+        if workload is not None and workload.poll() is not None:
+            return
+        if workload is None and not any(os.path.isdir(f"/proc/{pid}") for pid in pids):
+            return
+        if end is not None and time.monotonic() >= end:
+            return
+        if select.select([signals.fileno()], [], [], max(_INTERVAL, took * _SHARE))[0]:
+            numbers = signals.read()
+            if workload is None or signal.SIGINT not in numbers:
+                return
+
+
+def _waits(seen: ThreadWatch, tid: int, columns: dict[str, int]) -> list[WatchedWait]:
+    rows = [WatchedWait(tid, RUNNING, "", 0, columns["running"]), WatchedWait(tid, reasons.CPU, "", 0, columns["runnable"])]
+    rows += [WatchedWait(tid, wait.kind, wait.call, wait.lock, passed) for wait, passed in seen.waits(tid).items()]
+    return rows

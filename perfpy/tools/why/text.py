@@ -1,0 +1,272 @@
+"""The text of `perfpy why`: the verdict, the critical path, the times of threads, and their longest waits with stacks."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.analysis.verdict import waits as reasons
+from perfpy.errors import plural
+from perfpy.tools.why.causes import ROOT
+from perfpy.tools.why.tasks import COLUMNS, RUNNING, SPINNING
+from perfpy.tools.why.verdict import NAMES, activity_text, place_text, running_function, tasks_text, verdict, waker_function
+from perfpy.untrusted.text import visible
+from perfpy.views.latency_text import duration_text
+from perfpy.views.readable import readable
+from perfpy.views.verdict.sentence import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.tools.why.causes import Cause, CauseGroups
+    from perfpy.tools.why.explanation import Explanation, ThreadTimes
+
+
+_SMALLEST: Final = 0.02  # of the time: smaller parts of the path are left out
+_DEEPEST: Final = 6
+_THREADS: Final = 10
+_WAITS: Final = 5
+_FRAMES: Final = 8
+_INTERPRETER: Final = "_PyEval_EvalFrameDefault"
+_NO_WAITS: Final = (RUNNING, SPINNING, reasons.CPU)
+
+
+def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str]:
+    """Yield all lines; stacks: show whole stacks and all threads."""
+    yield from verdict(explanation)
+    if not explanation.elapsed:
+        return
+    yield ""
+    main = f"{visible(explanation.comm(explanation.main))} ({explanation.main})"
+    yield f"Where the time of {main} went: {duration_text(explanation.elapsed)}"
+    yield from _path(explanation, [ROOT], 1)
+    yield ""
+    yield from thread_table(explanation.threads, None if stacks else _THREADS)
+    waits = longest_waits(explanation)
+    if waits:
+        yield ""
+        yield "Longest waits of all threads"
+        for cause in waits if stacks else waits[:_WAITS]:
+            yield from _wait(explanation, cause, whole=stacks)
+    if _has_python(explanation, waits[:_WAITS]):
+        yield ""
+        yield "note: Python code waits; perfpy why --python names its functions and lines"
+    if explanation.lost:
+        yield ""
+        yield f"note: {explanation.lost:,} {plural(explanation.lost, 'event')} lost while recording; some waits may be missing or too long"
+    if explanation.path.tree.cut or explanation.waits.tree.cut:
+        yield ""
+        yield "note: too many waits to follow all of them; the shortest ones are not explained"
+
+
+def _path(explanation: Explanation, nodes: Sequence[int], depth: int) -> Iterator[str]:
+    """Yield the tree of the critical path."""
+    groups = explanation.path
+    for cause in groups.children(nodes):
+        if cause.time < _SMALLEST * explanation.elapsed:
+            return
+        share = percent(cause.time / explanation.elapsed)
+        by = waker_text(explanation, groups, cause)
+        yield f"{share:>10} {duration_text(cause.time):>9} {'  ' * (depth - 1)}{visible(cause.comm)} {activity_text(groups, cause)}{by}"
+        if depth < _DEEPEST:
+            yield from _path(explanation, cause.nodes, depth + 1)
+
+
+def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
+    """Return the thread that ended a wait, ", ended by worker (17) in flush()", or the thread that used the CPU."""
+    if cause.kind == reasons.CPU:
+        runner, time = explanation.runner(groups, cause.nodes)
+        return f" while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
+    if cause.kind in (RUNNING, SPINNING):
+        return ""
+    waker, time = groups.largest("wakers", cause.nodes)
+    if groups.interrupted(cause.nodes) > time:
+        return ", ended by an interrupt" if cause.kind != reasons.SLEEP else ""
+    if not time:
+        return ""
+    function = waker_function(groups, cause)
+    return f", ended by {visible(explanation.comm(waker))} ({waker}){f' in {place_text(function)}' if function else ''}"
+
+
+def thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:
+    """Yield the table of threads; only columns with times."""
+    names = [name for name in COLUMNS if any(thread.columns[name] >= 0.001 * thread.wall and thread.columns[name] for thread in threads)]
+    width = max((len(f"{visible(thread.comm)} ({thread.tid})") for thread in threads[:most]), default=6)
+    yield f"{'Thread':<{width}} {'time':>10}" + "".join(f" {name:>{max(len(name), 8)}}" for name in names)
+    for thread in threads[:most]:
+        title = f"{visible(thread.comm)} ({thread.tid})"
+        shares = (percent(thread.columns[name] / thread.wall) if thread.columns[name] and thread.wall else "-" for name in names)
+        cells = "".join(f" {share:>{max(len(name), 8)}}" for name, share in zip(names, shares, strict=True))
+        yield f"{title:<{width}} {duration_text(thread.wall):>10}{cells}"
+    rest = len(threads) - len(threads[:most])
+    if rest:
+        yield f"{rest:,} more {plural(rest, 'thread')} (-v shows all)"
+
+
+def longest_waits(explanation: Explanation) -> list[Cause]:
+    """Return the waits of all threads by what they wait for, the longest first."""
+    groups = explanation.waits
+    return [cause for cause in groups.children([ROOT]) if cause.kind not in _NO_WAITS]
+
+
+def _has_python(explanation: Explanation, waits: Sequence[Cause]) -> bool:
+    """Return whether Python code waits, and its functions were not recorded."""
+    groups = explanation.waits
+    chains = [chain for chain, _ in (groups.largest("chains", cause.nodes) for cause in waits) if chain >= 0]
+    is_run = any(_INTERPRETER in groups.meanings.names_of(chain) for chain in chains)
+    return is_run and not any(meaning.is_python for meaning in groups.meanings.meanings)
+
+
+def _wait(explanation: Explanation, cause: Cause, *, whole: bool) -> Iterator[str]:
+    groups = explanation.waits
+    count = sum(groups.all_of("counts", cause.nodes).values())
+    who = f"{visible(cause.comm)} ({tasks_text(groups.all_of('tids', cause.nodes), explanation.tasks)})"
+    times = f"{count:,} {plural(count, 'time')}"
+    yield f"{duration_text(cause.time):>10}  {who} {activity_text(groups, cause)}, {times}{waker_text(explanation, groups, cause)}"
+    for title, detail in (("waits", "chains"), ("ended by", "waker_chains")):
+        chain, _ = groups.largest(detail, cause.nodes)
+        names = groups.meanings.names_of(chain) if chain >= 0 else []
+        if not names or (detail == "waker_chains" and groups.interrupted(cause.nodes) > groups.largest("wakers", cause.nodes)[1]):
+            continue
+        if whole:
+            yield f"              {title}:"
+            yield from (f"                  {visible(readable(name))}" for name in names)
+        else:
+            yield f"              {title}: {' < '.join(visible(readable(name)) for name in short_stack(names))}"
+
+
+def short_stack(names: Sequence[str]) -> list[str]:
+    """Return the functions of a stack that fit in a line: without the kernel's entry and the scheduler.
+
+    >>> short_stack(["__schedule", "schedule", "futex_do_wait", "do_syscall_64", "entry_SYSCALL_64_after_hwframe", "hold", "main"])
+    ['futex_do_wait', 'hold', 'main']
+    """
+    left_out = ("__schedule", "schedule", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64_after_hwframe", "try_to_wake_up", "wake_up_q")
+    frames = [name for name in names if name not in left_out]
+    return frames if len(frames) <= _FRAMES else [*frames[: _FRAMES - 1], "..."]
+
+
+# The explanation of `perfpy why` as one JSON object. Times are nanoseconds.
+
+
+_SMALLEST_IN_JSON: Final = 0.001  # of the time
+_DEEPEST_IN_JSON: Final = 12
+_WAITS_IN_JSON: Final = 100
+
+
+def why_json(explanation: Explanation) -> str:
+    """Return the object as text."""
+    main, pid = explanation.main, explanation.tasks.pid_of.get(explanation.main, explanation.main)
+    return json.dumps(
+        {
+            "format": "perfpy-why",
+            "version": 1,
+            "verdict": verdict(explanation),
+            "main": {"pid": pid, "tid": main, "comm": explanation.comm(main), "time": explanation.elapsed},
+            "critical-path": _children(explanation, explanation.path, [ROOT], 0),
+            "threads": [thread._asdict() for thread in explanation.threads],
+            "waits": [_values(explanation, explanation.waits, cause, stacks=True) for cause in longest_waits(explanation)[:_WAITS_IN_JSON]],
+            "not-followed": explanation.path.tree.cut,
+            "lost-events": explanation.lost,
+        }
+    )
+
+
+def _children(explanation: Explanation, groups: CauseGroups, nodes: Sequence[int], depth: int) -> list[dict[str, Any]]:
+    if depth >= _DEEPEST_IN_JSON:
+        return []
+    return [
+        {**_values(explanation, groups, cause, stacks=False), "during": _children(explanation, groups, cause.nodes, depth + 1)}
+        for cause in groups.children(nodes)
+        if cause.time >= _SMALLEST_IN_JSON * explanation.elapsed
+    ]
+
+
+def _values(explanation: Explanation, groups: CauseGroups, cause: Cause, *, stacks: bool) -> dict[str, Any]:
+    values: dict[str, Any] = {"kind": NAMES[cause.kind], "comm": cause.comm, "time": cause.time}
+    function = running_function(groups, cause) if cause.kind in (RUNNING, SPINNING) else cause.function
+    if function:
+        values["function"] = function
+    if cause.lock:
+        values["lock"] = f"{cause.lock:#x}"
+        values["lock-name"] = groups.lock_names.get(cause.lock)
+    values["threads"] = sorted(groups.all_of("tids", cause.nodes))
+    values["count"] = sum(groups.all_of("counts", cause.nodes).values())
+    is_ready = cause.kind == reasons.CPU
+    waker, time = explanation.runner(groups, cause.nodes) if is_ready else groups.largest("wakers", cause.nodes)
+    if time:
+        values["waker"] = {"tid": waker, "comm": explanation.comm(waker), "function": waker_function(groups, cause), "time": time}
+    if interrupted := groups.interrupted(cause.nodes):
+        values["ended-by-interrupts"] = interrupted
+    if stacks:
+        for name, detail in (("stack", "chains"), ("waker-stack", "waker_chains")):
+            chain, _ = groups.largest(detail, cause.nodes)
+            values[name] = groups.meanings.names_of(chain) if chain >= 0 else []
+    return values
+
+
+# The states of threads over time in the Chrome Trace Event Format (JSON), which Perfetto and chrome://tracing open.
+#
+# Each segment of a thread is a complete event ("X") with the kind of activity as its name. Each wakeup is a flow ("s", "f") from the
+# waker
+# to the woken thread. Times are microseconds from the begin of the recording.
+
+
+_MICROSECOND: Final = 1000
+
+
+def chrome_trace(explanation: Explanation) -> Iterator[str]:
+    """Yield the file in pieces: the threads of the explained processes."""
+    activities = explanation.activities
+    segments = activities.segments
+    threads = {thread.tid: thread for thread in explanation.threads}
+    rows = np.flatnonzero(np.isin(segments.tid, list(threads)))
+    start = int(segments.begin.min()) if len(segments.begin) else 0
+    yield '{"displayTimeUnit":"ns","traceEvents":[\n'
+    yield ",\n".join(json.dumps(event) for event in _names(explanation))
+    for row in rows.tolist():
+        for event in _events(explanation, row, start):
+            yield ",\n" + json.dumps(event)
+    yield "\n]}\n"
+
+
+def _names(explanation: Explanation) -> Iterator[dict[str, Any]]:
+    """Yield the names of processes and threads."""
+    for pid in sorted({thread.pid for thread in explanation.threads}):
+        yield {"name": "process_name", "ph": "M", "pid": pid, "tid": pid, "args": {"name": explanation.comm(pid)}}
+    for thread in explanation.threads:
+        yield {"name": "thread_name", "ph": "M", "pid": thread.pid, "tid": thread.tid, "args": {"name": thread.comm}}
+
+
+def _events(explanation: Explanation, row: int, start: int) -> Iterator[dict[str, Any]]:
+    """Yield the event of a segment, and the two of the wakeup that ended it."""
+    activities = explanation.activities
+    segments = activities.segments
+    tid, begin, end = int(segments.tid[row]), int(segments.begin[row]), int(segments.end[row])
+    pid = explanation.tasks.pid_of.get(tid, tid)
+    values: dict[str, Any] = {}
+    if function := explanation.path.function(int(activities.function[row])):
+        values["function"] = function
+    if lock := int(activities.lock[row]):
+        values["lock"] = explanation.path.lock_names.get(lock) or f"{lock:#x}"
+    waker = int(activities.waker[row])
+    if waker > 0:
+        values["waker"] = f"{explanation.comm(waker)} ({waker})"
+    kind = NAMES[int(activities.kind[row])]
+    time = (begin - start) / _MICROSECOND
+    yield {
+        "name": kind,
+        "cat": "thread",
+        "ph": "X",
+        "ts": time,
+        "dur": (end - begin) / _MICROSECOND,
+        "pid": pid,
+        "tid": tid,
+        "args": values,
+    }
+    if waker > 0:
+        flow = {"name": "wakeup", "cat": "wakeup", "id": row, "ts": (end - start) / _MICROSECOND}
+        yield {**flow, "ph": "s", "pid": explanation.tasks.pid_of.get(waker, waker), "tid": waker}
+        yield {**flow, "ph": "f", "bp": "e", "pid": pid, "tid": tid}

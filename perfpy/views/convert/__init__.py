@@ -1,1 +1,0 @@
-"""Recordings in other formats: `data convert --to-json` (sample_json)."""

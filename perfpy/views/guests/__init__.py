@@ -1,6 +1,0 @@
-"""Tables of virtual machines.
-
-Modules:
-
-exit_table   the durations of exits
-"""

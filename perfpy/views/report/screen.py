@@ -1,0 +1,606 @@
+"""Show a report on a terminal: answers first, within the window.
+
+From top to bottom: what was recorded and how accurate it is, the hottest rows, the
+hottest files, the hottest path, and the next commands. A report of one event fits into the
+window; several events take more lines. Long lists in names of functions are omitted by
+default, and names are shortened in narrow windows; numbers never are.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from perfpy.abi.framing import cut_comm
+from perfpy.analysis.aggregate.sums import sum_by
+from perfpy.analysis.locations import ROLE_BITS
+from perfpy.analysis.report.report import lacks_stacks, quality_notes
+from perfpy.analysis.sample_view import is_off_cpu
+from perfpy.analysis.sort_key import Mode
+from perfpy.analysis.verdict.evidence import Statements
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, NAMES, OWN, RUNTIME, sampled_functions
+from perfpy.errors import plural
+from perfpy.untrusted.paths import PYTHON_IMAGE
+from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance, short_path, source_file
+from perfpy.views.report.screen_table import (
+    NO_NOTES,
+    OF_FUNCTIONS,
+    OF_OTHERS,
+    RowNotes,
+    ScreenColumns,
+    call_lines,
+    call_names,
+    file_name,
+    fit_text,
+    fitted_path,
+    rows_table,
+    shares_table,
+)
+from perfpy.views.report.share_colour import style
+from perfpy.views.report.text import TextOptions, event_title
+from perfpy.views.verdict.sentence import FEW_SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from perfpy.analysis.locations import Int64
+    from perfpy.analysis.report.call_trees import CallNode, Trees
+    from perfpy.analysis.report.report import Report
+    from perfpy.analysis.report.tables import Histogram
+    from perfpy.analysis.verdict.functions import SampledFunctions
+    from perfpy.views.recorded import Recorded
+    from perfpy.views.verdict.sentence import Sentence
+
+
+_CALL_ROWS: Final = 20
+_MOST_ROWS: Final = 40
+_LEAST_ROWS: Final = 5
+_ROWS: Final = 12  # for each of several tables
+_ALL: Final = 1 << 62
+_USUAL: Final = 22  # lines of an ordinary window below the header
+_TALL: Final = 30
+#: numbers of files and of stretches of the path in low, ordinary and tall windows
+_SIZES: Final = ((2, 3), (3, 4), (5, 8))
+_OF_WAITS: Final = ("longest wait",)  # rules of sentences on waits
+_NEXT: Final = "next: report "
+_MATTERS: Final = 0.5  # percent; smaller shares are omitted
+_ALL_PASS: Final = 90.0  # percent: functions with larger shares distinguish nothing
+_FRAME: Final = 6  # lines around the rows: title, column names, next commands, blank lines, prompt
+
+
+class ScreenOptions(NamedTuple):
+    """Options of the screen.
+
+    Attributes:
+        text: names and limits.
+        own_first: sort rows by own share, without callees.
+        every_row: show all rows above the limit.
+        tree: the first row's calls as a tree.
+        browser: whether --tui can be suggested.
+        lines_after: lines that follow on the same screen.
+        verdict: the sentences that come first.
+    """
+
+    text: TextOptions = TextOptions()
+    own_first: bool = False
+    every_row: bool = False
+    tree: bool = False
+    browser: bool = False
+    lines_after: int = 0
+    verdict: Sequence[Sentence] = ()
+
+
+class _Part(NamedTuple):
+    """A part below the rows: title, content, and number of lines."""
+
+    title: str
+    content: Table | Text
+    lines: int
+
+
+class _Limits(NamedTuple):
+    """Limits of each part in lines; rows: None for the rest of `lines`."""
+
+    lines: int
+    rows: int | None
+    files: int
+    path: int
+
+    def rows_beside(self, parts: Sequence[_Part]) -> int:
+        """Return the number of rows that fit."""
+        if self.rows is not None:
+            return self.rows
+        return max(_LEAST_ROWS, min(_MOST_ROWS, self._left_by(parts)))
+
+    def _left_by(self, parts: Sequence[_Part]) -> int:
+        return self.lines - _FRAME - sum(part.lines + 2 for part in parts)
+
+    def fitting(self, parts: Sequence[_Part]) -> list[_Part]:
+        """Return the parts; those before the last are dropped until rows and parts fit, and at last this one."""
+        fitting_parts = [*parts]
+        while fitting_parts and self.rows is None and self._left_by(fitting_parts) < _LEAST_ROWS:
+            del fitting_parts[max(len(fitting_parts) - 2, 0)]
+        return fitting_parts
+
+
+def show_report(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> None:
+    """Print the header and the tables."""
+    lines = (
+        console.height - show_verdict(options.verdict, console) - _show_header(report, recording, console, options) - options.lines_after
+    )
+    tables = _tables(report, options)
+    rows = _ALL if options.every_row else None if len(tables) == 1 else _ROWS
+    limits = _Limits(lines, rows, *_SIZES[(lines >= _USUAL) + (lines >= _TALL)])
+    hidden = [_show_table(report, histogram, console, options, limits) for histogram in tables]
+    _show_next(console, options, sum(hidden))
+
+
+def _tables(report: Report, options: ScreenOptions) -> list[Histogram]:
+    """Return the tables with samples: the waits first if the verdict begins with one, and not if they have no stacks."""
+    tables = [histogram for histogram in report.histograms if histogram.leader.samples]
+    if not options.every_row:
+        tables = [histogram for histogram in tables if not lacks_stacks(histogram)] or tables
+    if begins_with_wait(options.verdict):
+        tables.sort(key=lambda histogram: not is_off_cpu(histogram.leader.event))
+    return tables
+
+
+def begins_with_wait(verdict: Sequence[Sentence]) -> bool:
+    """Whether the first sentence is on waits."""
+    return bool(verdict) and verdict[0].rule in _OF_WAITS
+
+
+def show_verdict(verdict: Sequence[Sentence], console: Console) -> int:
+    """Print the sentences, and return the number of lines; names of functions are shortened rather than wrapped apart."""
+    if not verdict:
+        return 0
+    lines = [line for sentence in verdict for line in wrap(sentence.text, console.width, break_long_words=True, break_on_hyphens=False)]
+    for line in lines:
+        console.print(Text(line), style="bold")
+    console.print()
+    return len(lines) + 1
+
+
+def _show_header(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> int:
+    """Print the recording and its quality, and return the number of lines."""
+    path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
+    program, _, arguments = command.partition(" ")
+    command = f"{program.rpartition('/')[2]} {arguments}"
+    title = fit_text(path, console.width)
+    beside = fit_text(command, max(console.width - cell_len(title) - 2, 0))
+    console.print(Text.assemble((title, "bold"), (f"  {beside}" if beside else "", "dim")))
+    environment = "  ".join([f"{report.samples:,} {plural(report.samples, 'sample')}", *map(visible, recording.environment)])
+    console.print(Text(fit_text(environment, console.width)), style="dim")
+    tells_few = any(sentence.rule == FEW_SAMPLES for sentence in options.verdict)
+    notes = [
+        line
+        for note in quality_notes(report, few=not tells_few)
+        for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")
+    ]
+    for line in notes:
+        console.print(Text(line), style="magenta")
+    return 2 + len(notes)
+
+
+def _show_table(report: Report, histogram: Histogram, console: Console, options: ScreenOptions, limits: _Limits) -> int:
+    """Print one event's table and parts, and return the number of hidden rows."""
+    text = options.text
+    inclusive = "children" in histogram.entries.measures
+    measure = "children" if inclusive and not options.own_first else "period"
+    rows = histogram.by_own(histogram.visible_entries()) if inclusive and options.own_first else histogram.visible_entries()
+    above_limit = rows[histogram.percents(measure, rows) >= text.percent_limit]
+    if options.own_first and not options.every_row:  # functions that only call others are in the path, and in --stdio
+        with_samples = above_limit[histogram.entries.measures["period"][above_limit, 0] > 0]
+    else:
+        with_samples = above_limit
+    functions = functions_of(report, histogram)
+    parts = limits.fitting(_parts(histogram, functions, with_samples[:1].tolist(), console.width, options, limits))
+    displayed = with_samples[: limits.rows_beside(parts)].tolist()
+    without_callees = options.own_first and not _has_one_command(_commands(histogram))
+    lines = row_lines(report, histogram, functions, displayed)
+    columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first, without_callees=without_callees, lines=lines)
+    samples = sum(event.samples for event in histogram.events)
+    title = f"  {samples:,} {plural(samples, 'sample')}"
+    name = fit_text(visible(event_title(histogram, skip_empty=True)), console.width)
+    for before, common in zip(["; these rows: ", *[", "] * len(columns.common)], columns.common, strict=False):
+        title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""
+    console.print()
+    console.print(Text.assemble((name, "bold"), fit_text(title, console.width - cell_len(name), OF_OTHERS)))
+    notes = row_notes(histogram, functions, displayed, at_a_glance if text.short_names else str)
+    console.print(rows_table(columns, displayed, console.width, notes))
+    for part in parts:
+        console.print(Text(f"\n{part.title}", style="bold"))
+        console.print(part.content)
+    return len(with_samples) - len(displayed)
+
+
+def _parts(
+    histogram: Histogram, sampled: SampledFunctions | None, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits
+) -> list[_Part]:
+    """Return the parts below the rows."""
+    name = at_a_glance if options.text.short_names else str
+    functions = _functions(histogram, name, width, limits)
+    files = hottest_by("dso", histogram) if len(histogram.layout.keys) > 1 else []
+    commands = _commands(histogram)
+    of_one_command = _has_one_command(commands)
+    half = width // 2 - 1
+    categories = hottest_categories(sampled) if sampled is not None else []
+    has_categories = of_one_command and sum(share >= _MATTERS for share, _ in categories) > 1
+    of_files = _shares("hottest files", files, half if has_categories or not of_one_command else width, limits)
+    left, beside = ("kinds of code", categories) if has_categories else ("hottest commands", commands)
+    of_left = _shares(left, beside, half, limits) if has_categories or not of_one_command else None
+    calls = _tree(histogram, first, options.text) if options.tree else _path(hottest_path(histogram, name), width, limits)
+    return [part for part in (_side_by_side(of_left, of_files, half), functions, calls) if part is not None]
+
+
+def _commands(histogram: Histogram) -> list[tuple[float, str]]:
+    """Return the shares of commands; empty for a table of commands."""
+    return hottest_by("comm", histogram) if len(histogram.layout.keys) > 1 else []
+
+
+def _has_one_command(commands: Sequence[tuple[float, str]]) -> bool:
+    """Whether at most one command matters: rows of several commands split a function's callers, so shares with callees mislead."""
+    return sum(share >= _MATTERS for share, _ in commands) < 2
+
+
+def _functions(histogram: Histogram, name: Callable[[str], str], width: int, limits: _Limits) -> _Part | None:
+    """Return the program's own functions, between its start and the hot functions."""
+    title, shares = "scripts and jitted code", hottest_made(histogram, name)
+    if not shares:
+        title, shares = hottest_of_program(histogram, name)
+    distinguishing = _distinguishing(shares)
+    displayed = shares if len(distinguishing) < limits.files else distinguishing
+    names = [(function.share, function.name) for function in displayed]
+    return _shares(f"hottest functions of {title}, including callees", names, width, limits, OF_FUNCTIONS)
+
+
+def _distinguishing(functions: Sequence[NamedShare]) -> list[NamedShare]:
+    """Drop functions that only lead to the work: nearly all samples go through them, and they have next to none of their own.
+
+    If all of them only lead to others, the last is kept, where the work divides.
+    """
+    through = [function for function in functions if function.share >= _ALL_PASS]
+    leading = [function for function in through if function.own < _MATTERS]
+    dropped = leading[:-1] if leading == through else leading
+    return [function for function in functions if function not in dropped]
+
+
+def _side_by_side(first: _Part | None, second: _Part | None, width: int) -> _Part | None:
+    """Return two parts side by side, each of this width."""
+    if first is None or second is None:
+        return first or second
+    both = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    both.add_column(width=width)
+    both.add_column(width=width)
+    both.add_row(first.content, second.content)
+    return _Part(f"{first.title:<{width + 2}}{second.title}", both, max(first.lines, second.lines))
+
+
+def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits, head: float = OF_OTHERS) -> _Part | None:
+    """Return names with their shares, without small ones."""
+    shares_to_draw = [(share, name) for share, name in shares if share >= _MATTERS][: limits.files]
+    return _Part(title, shares_table(shares_to_draw, width, head=head), len(shares_to_draw)) if shares_to_draw else None
+
+
+def _path(path: HottestPath | None, width: int, limits: _Limits) -> _Part | None:
+    if path is None:
+        return None
+    stretches = path.within(limits.path)
+    room = width - len("100.00%") - 2
+    lines = [Text.assemble((f"{stretch.share:6.2f}%", style(stretch.share)), f"  {stretch.text(room)}") for stretch in stretches]
+    return _Part(path.title, Text("\n").join(lines), len(lines))
+
+
+def _tree(histogram: Histogram, entries: Sequence[int], options: TextOptions) -> _Part | None:
+    """Return the call tree of the first row."""
+    lines = (
+        call_lines(histogram, entries[0], at_a_glance if options.short_names else str) if histogram.trees is not None and entries else []
+    )
+    if not lines:
+        return None
+    texts = [Text(line, overflow="ellipsis", no_wrap=True) for line in lines[:_CALL_ROWS]]
+    if len(lines) > _CALL_ROWS:
+        texts.append(Text(f"... {len(lines) - _CALL_ROWS:,} more lines; --stdio shows all", style="dim"))
+    return _Part("calls of the first row", Text("\n", no_wrap=True, overflow="ellipsis").join(texts), len(texts))
+
+
+def _show_next(console: Console, options: ScreenOptions, hidden: int) -> None:
+    """Print the next commands on one line."""
+    ways = ["--tui (browse)"] if options.browser else []
+    ways += ["--html (flame graph)", f"--stdio ({hidden:,} more rows)" if hidden else "--stdio (perf's text)"]
+    while len(ways) > 1 and len(", ".join(ways)) + len(_NEXT) > console.width:
+        ways.pop()
+    console.print()
+    console.print(Text(_NEXT + ", ".join(ways)), style="dim")
+
+
+def hottest_categories(functions: SampledFunctions) -> list[tuple[float, str]]:
+    """Return the share of each kind of code in percent, sorted by share."""
+    shares = zip(functions.by_category(), NAMES, strict=True)
+    return sorted(((100 * share, name) for share, name in shares if share), reverse=True)
+
+
+# Summaries beside the rows: the hottest files, commands and functions, and the hottest path of calls.
+
+
+#: files of code generated while the program ran
+_MADE: Final = re.compile(r"\[JIT\]|/perf-\d+\.map|jitted-\d+")
+_ADDRESS: Final = re.compile("0x[0-9a-f]+|0")  # names of frames without a symbol
+_UNKNOWN: Final = "[unknown]"
+_MOST_MADE: Final = 100
+_LEVEL: Final = len("[.] ")
+#: functions of C, of the C++ and Rust standard libraries, of Go's runtime
+_OF_LIBRARIES: Final = re.compile(r"_|(?:<&?|operator )?(?:std|core|alloc|hashbrown|__\w+)::|runtime[./]|operator (?:new|delete)")
+_SCHEDULER: Final = ("__schedule", "schedule")  # functions of waiting threads
+_OF_FUNCTION: Final = ("dso", "symbol")
+_PYTHON_CODE: Final = ("Python", PYTHON_IMAGE)  # dsos of Python functions: their source files are shown instead
+_SMALL_PROGRAM: Final = 5.0  # percent, with callees
+_SMALL: Final = 0.1  # of the path's first share: smaller shares are not followed
+
+
+class Stretch(NamedTuple):
+    """Functions that call each other, and the share of the last of them."""
+
+    names: tuple[str, ...]
+    share: float
+    arrow: str
+
+    def text(self, width: int) -> str:
+        """Return the functions, shortened to a number of columns."""
+        return fitted_path(self.names, self.arrow, width)
+
+
+class HottestPath(NamedTuple):
+    """The callee with the largest share at each stretch, and a title."""
+
+    title: str
+    stretches: list[Stretch]
+
+    def within(self, most: int) -> list[Stretch]:
+        """Return at most `most` stretches: the first, the last, and those before the largest losses.
+
+        The others are merged into the stretch after them.
+        """
+        inner = range(1, len(self.stretches) - 1)
+        lost = sorted(inner, key=lambda index: self.stretches[index].share - self.stretches[index - 1].share)
+        boundaries = {0, len(self.stretches) - 1, *lost[: max(most - 2, 0)]}
+        stretches: list[Stretch] = []
+        names: tuple[str, ...] = ()
+        for index, stretch in enumerate(self.stretches):
+            names += stretch.names
+            if index in boundaries:
+                stretches.append(stretch._replace(names=names))
+                names = ()
+        return stretches
+
+
+def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
+    """Return the share of each file (key dso), command (comm) ..., sorted by share; nothing for reports without the key."""
+    if key not in histogram.keys:
+        return []
+    entries = histogram.visible_entries()
+    values = histogram.keys[key]
+    _, first, groups = np.unique(values.same[entries], return_index=True, return_inverse=True)
+    periods = sum_by(groups, histogram.entries.measures["period"][entries, 0], len(first)).tolist()
+    texts = histogram.texts(key, entries[first])
+    shares = dict[str, float]()
+    for number, (period, text) in enumerate(zip(periods, texts, strict=True)):
+        is_python = key == "dso" and text.strip() in _PYTHON_CODE
+        of_files = _source_files(histogram, entries[groups == number], text) if is_python else {file_name(text): period}
+        for name, part in of_files.items():
+            shares[name] = shares.get(name, 0.0) + histogram.share(part)
+    return sorted(((share, name) for name, share in shares.items()), reverse=True)
+
+
+def _source_files(histogram: Histogram, entries: Int64, image: str) -> dict[str, int]:
+    """Return the source files of Python functions, and the period of each; image: the file in place of unknown ones."""
+    periods = histogram.entries.measures["period"][entries, 0].tolist()
+    names = histogram.texts("symbol", entries) if "symbol" in histogram.keys else [""] * len(periods)
+    files: dict[str, int] = {}
+    for text, period in zip(names, periods, strict=True):
+        path = source_file(text[_LEVEL:].strip())
+        name = visible(short_path(path)) if path else file_name(image)
+        files[name] = files.get(name, 0) + period
+    return files
+
+
+class NamedShare(NamedTuple):
+    """A function: its share in percent including callees, its name, and its own share."""
+
+    share: float
+    name: str
+    own: float
+
+
+def hottest_made(histogram: Histogram, name: Callable[[str], str]) -> list[NamedShare]:
+    """Return functions of runtimes that generate code (Python, Node.js ...), including callees, sorted by share.
+
+    Their own time is in the interpreter, so they are not among the hottest by own share. Nothing for reports without callers.
+    """
+    files = {number for number, text in _files(histogram).items() if _MADE.search(text)}
+    return [function._replace(name=visible(name(function.name))) for function in _with_callees(histogram, files)]
+
+
+def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tuple[str, list[NamedShare]]:
+    """Return the program's file, named like its command, and its functions, including callees, sorted by share.
+
+    Functions of the language's own library, which compilers put into the same file, are skipped. If there are several programs, the one
+    with the largest share, unless that is small, as of a shell that only starts the program. Nothing for reports without callers, files
+    or commands.
+    """
+    if "comm" not in histogram.keys:
+        return "", []
+    commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.visible_entries()))}
+    by_file = [
+        (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot.name))])
+        for number, text in _files(histogram).items()
+        if cut_comm(text.strip().rpartition("/")[2]) in commands
+    ]
+    file, shares = max(by_file, key=lambda item: item[1][:1], default=("", []))
+    if not shares or shares[0].share < _SMALL_PROGRAM:
+        return "", []
+    return file_name(file), [function._replace(name=visible(name(function.name))) for function in shares]
+
+
+def _files(histogram: Histogram) -> dict[int, str]:
+    """Return the files of the shown rows, by the number that their rows share; nothing for reports without files, functions or callers."""
+    if "children" not in histogram.entries.measures or not {"dso", "symbol"} <= set(histogram.keys):
+        return {}
+    files = histogram.keys["dso"]
+    entries = _first_of_each(files.same, histogram.visible_entries())
+    return dict(zip(files.same[entries].tolist(), histogram.texts("dso", entries), strict=True))
+
+
+def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedShare]:
+    """Return the functions of some files with the shares including callees; each once, even if it has several rows."""
+    if not files:
+        return []
+    entries = histogram.visible_entries()
+    entries = _rows_with_symbol(histogram, entries[np.isin(histogram.keys["dso"].same[entries], np.array([*files]))])
+    if not len(entries):
+        return []
+    # rows of other keys divide the samples: their shares add up
+    by_place = any(key.of_location and key.name not in _OF_FUNCTION for key in histogram.layout.keys)
+    rows = np.arange(len(entries)) if by_place else histogram.keys["symbol"].same[entries]
+    _, first, groups = np.unique(rows, return_index=True, return_inverse=True)
+    measures = histogram.entries.measures
+    periods, own = (sum_by(groups, measures[name][entries, 0], len(first)) for name in ("children", "period"))
+    order = np.lexsort((first, -periods))[:_MOST_MADE]
+    texts = histogram.texts("symbol", entries[first[order]])
+    shares, own_shares = ([histogram.share(period) for period in column[order].tolist()] for column in (periods, own))
+    return [NamedShare(share, text[_LEVEL:], alone) for share, text, alone in zip(shares, texts, own_shares, strict=True)]
+
+
+def _first_of_each(values: Int64, entries: Int64) -> Int64:
+    """Return one of the entries for each value."""
+    return entries[np.unique(values[entries], return_index=True)[1]]
+
+
+def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPath | None:
+    """Return the calls below the first row with a name outside the idle task; below the first row if none has; None without call trees.
+
+    Functions that all threads call in the end, such as the kernel's scheduler, sort before the functions where threads begin: a row counts
+    if chains begin with it, or if its share is mostly its own.
+
+    Args:
+        histogram: the table.
+        name: converts a function's name to its display name.
+    """
+    trees, graph = histogram.trees, histogram.options.chains.call_graph
+    rows = histogram.visible_entries()
+    if trees is None or graph is None or not len(rows):
+        return None
+    entry, title = _start_row(histogram, rows)
+    arrow = " → " if graph.order == "caller" else " ← "
+    followed, nodes = [], histogram.calls(entry, alone=True)
+    least = _SMALL * histogram.weight(entry)
+    while nodes:
+        node = max(nodes, key=_period)
+        if node.period < least:
+            break
+        followed.append((node.period, node.frames))
+        nodes = node.children
+    stretches = []
+    for period, frames in _drop_scheduler(trees, followed) if graph.order == "caller" else followed:
+        callees = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
+        names = tuple(visible(text) for text, _ in groupby(callees))
+        stretches.append(Stretch(names, histogram.share(period), arrow))
+    return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches) if stretches else None
+
+
+def _drop_scheduler(trees: Trees, followed: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
+    """Return the stretches of a path without kernel functions that only lead to the scheduler."""
+    if not followed or trees.frame_name(followed[-1][1][-1]) not in _SCHEDULER:
+        return followed
+    in_program = [(period, [frame for frame in frames if not trees.in_kernel(frame)]) for period, frames in followed]
+    return [stretch for stretch in in_program if stretch[1]] or followed
+
+
+def _start_row(histogram: Histogram, rows: Int64) -> tuple[int, str]:
+    """Return the row whose calls are followed, and the title."""
+    title = "hottest path"
+    busy = rows[histogram.joined.tids[rows] != 0]
+    if len(busy) and busy[0] != rows[0]:
+        title += " outside the idle task"
+    rows = busy if len(busy) else rows
+    candidates = _rows_with_symbol(histogram, rows) if any(key.of_location for key in histogram.layout.keys) else rows
+    if len(candidates) and candidates[0] != rows[0]:
+        title += ", of functions with names"
+    rows = candidates if len(candidates) else rows
+    begins = rows[_have_whole_chains(histogram, rows)]
+    return int(begins[0] if len(begins) else rows[0]), title
+
+
+def _have_whole_chains(histogram: Histogram, rows: Int64) -> NDArray[np.bool_]:
+    """Return which rows have whole chains below them."""
+    measures, trees = histogram.entries.measures, histogram.trees
+    if "children" not in measures or trees is None:
+        return np.ones(len(rows), np.bool_)
+    begins: NDArray[np.bool_] = trees.outermost(rows) | (2 * measures["period"][rows, 0] >= measures["children"][rows, 0])
+    return begins
+
+
+def _rows_with_symbol(histogram: Histogram, rows: Int64) -> Int64:
+    """Return the rows in functions with known names."""
+    named_rows: Int64 = rows[histogram.locations.symbol[histogram.entries.location[rows] >> ROLE_BITS] >= 0]
+    return named_rows
+
+
+def _period(node: CallNode) -> int:
+    return node.period
+
+
+# The functions in rows: their category as a style, their hottest caller, and their hottest source line.
+
+
+#: styles that are legible on dark and on light terminals
+_STYLES: Final = {OWN: "bold", LIBRARY: "", INTERPRETER: "dim", RUNTIME: "dim", KERNEL: "dim"}
+
+
+def functions_of(report: Report, histogram: Histogram) -> SampledFunctions | None:
+    """Return the functions of a table's samples; None for reports without functions, or of branches or memory accesses."""
+    is_ordinary = report.options.columns.mode is Mode.NORMAL and "frame" in report.folded.dimensions
+    return sampled_functions(report, histogram) if is_ordinary and "symbol" in histogram.keys else None
+
+
+def row_notes(histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int], name: Callable[[str], str]) -> RowNotes:
+    """Return the styles and the hottest callers of the functions in some rows."""
+    if functions is None:
+        return NO_NOTES
+    callers = functions.hottest_callers()
+    of_entries = _symbols(histogram, entries)
+    styles = {entry: _STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in of_entries.items()}
+    notes = {entry: visible(name(callers[symbol].name)) for entry, symbol in of_entries.items() if symbol in callers}
+    return RowNotes(styles, notes)
+
+
+def row_lines(
+    report: Report, histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int]
+) -> dict[int, tuple[str, int]]:
+    """Return the path and the line at which the program's own functions in some rows have most samples, as far as lines are known."""
+    if functions is None:
+        return {}
+    statements = Statements(report, histogram.leader.event.index)
+    lines: dict[int, tuple[str, int]] = {}
+    for entry, symbol in _symbols(histogram, entries).items():
+        line = statements.line(symbol) if functions.category_of[symbol] == OWN else None
+        if line is not None and not statements.is_inlined(symbol, line):
+            lines[entry] = line
+    return lines
+
+
+def _symbols(histogram: Histogram, entries: Sequence[int]) -> dict[int, int]:
+    """Return the numbers of the functions in some rows, without rows of unnamed code."""
+    symbols = histogram.locations.symbol[histogram.entries.location[entries] >> ROLE_BITS].tolist()
+    return {entry: symbol for entry, symbol in zip(entries, symbols, strict=True) if symbol >= 0}

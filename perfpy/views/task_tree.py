@@ -1,0 +1,196 @@
+"""`report --tasks` and `--mmaps`: the tree of threads, with their mappings; perf 6.12's text byte for byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import MISC_MMAP_DATA, RecordType
+from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
+from perfpy.symbols.mapped_names import is_user_map, shown_name
+from perfpy.symbols.task_states import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, name_of_unnamed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.views.recorded import Recorded
+
+
+def task_lines(recording: Recorded, *, mappings: bool = False) -> Iterator[str]:
+    """Yield a line a thread; with `mappings` (--mmaps) followed by its process's final mappings."""
+    yield f"# {'pid':>8} {'tid':>8} {'ppid':>8}  comm"
+    for task in tasks_of(recording.side_band(TREE + MAPPINGS if mappings else TREE)):
+        columns = f"  {task.pid:8} {task.tid:8} {task.parent:8} |{' ' * task.level}"
+        yield columns + task.comm
+        for mapping in task.mappings:
+            area = f"{mapping.start:x}-{mapping.end:x} {mapping.access} {mapping.pgoff:08x} {mapping.ino}"
+            yield f"{' ' * len(columns)}  {area} {mapping.name}"
+
+
+# The tree of threads, and the mappings of processes: report --tasks and --mmaps.
+#
+# Tasks follow their parents. Exited threads remain, with their last name.
+
+
+TREE: Final = (RecordType.COMM, RecordType.FORK)
+MAPPINGS: Final = (RecordType.MMAP, RecordType.MMAP2)
+_READ, _WRITE, _EXEC = 1, 2, 4  # PROT_*
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMapping:
+    """One mapping of a process. `end` is exclusive; `shared` is perf's: whether it has any flags."""
+
+    start: int
+    end: int
+    pgoff: int
+    prot: int
+    flags: int
+    ino: int
+    name: str
+
+    @property
+    def access(self) -> str:
+        """The permissions, for example "r-xp"."""
+        letters = "".join(letter if self.prot & bit else "-" for bit, letter in ((_READ, "r"), (_WRITE, "w"), (_EXEC, "x")))
+        return letters + ("s" if self.flags else "p")
+
+
+@dataclass(slots=True)
+class Task:
+    """One thread. `parent`: the tid that forked it, NO_PARENT if unknown; `level`: its depth in the tree."""
+
+    pid: int
+    tid: int
+    mappings: list[TaskMapping]
+    comm: str = ""
+    parent: int = NO_PARENT
+    level: int = 0
+
+
+def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
+    """Return all threads, the idle one first, each followed by its children by tid.
+
+    `side_band`: records of the types TREE, and optionally MAPPINGS, which add mappings and threads without other records.
+    """
+    tree = _TaskTree()
+    for side in side_band:
+        tree.apply(side.record)
+    return list(tree.tasks())
+
+
+class _TaskTree:
+    """The threads so far, by tid. Each has the mappings of its process's address space when it first appeared."""
+
+    def __init__(self) -> None:
+        self._comms = ThreadComms(IDLE)
+        self._spaces = ProcessSpaces()
+        self._mappings: list[list[TaskMapping]] = []  # by space
+        self._by_tid: dict[int, Task] = {}
+        self._inodes: dict[str, int] = {}
+        self._find(0, 0)
+
+    def apply(self, record: object) -> None:
+        """Apply a record."""
+        if isinstance(record, Comm):
+            self._find(record.pid, record.tid)
+            self._comms.living[record.tid] = record.comm
+        elif isinstance(record, Fork):
+            self._fork(record)
+        elif isinstance(record, (Mmap, Mmap2)) and is_user_map(record.misc):
+            self._map(record)
+
+    def _find(self, pid: int, tid: int) -> Task:
+        """Return a thread; a new one shares the mappings of its process."""
+        if tid not in self._by_tid:
+            if tid != pid:
+                self._find(pid, pid)
+            self._by_tid[tid] = Task(pid, tid, self._mappings_of(pid))
+        return self._by_tid[tid]
+
+    def _mappings_of(self, pid: int) -> list[TaskMapping]:
+        space = self._spaces.of(pid)
+        for parent in self._spaces.parent[len(self._mappings) :]:
+            self._mappings.append([] if parent == NO_PARENT else list(self._mappings[parent]))
+        return self._mappings[space]
+
+    def _fork(self, record: Fork) -> None:
+        """Apply a fork. A thread with the parent's or the new tid but another pid has ended without a record."""
+        if self._find(record.ppid, record.ptid).pid != record.ppid:
+            self._remove(record.ptid)
+            self._comms.forget(record.ptid)
+            self._find(record.ppid, record.ptid)
+        self._remove(record.tid)
+        self._comms.fork(record.tid, record.ptid)
+        self._spaces.fork(record.pid, record.tid, record.ppid, record.misc)
+        self._find(record.pid, record.tid).parent = record.ptid
+
+    def _remove(self, tid: int) -> None:
+        """Remove a thread, because its tid now means another one. A process's mappings go with its first thread."""
+        task = self._by_tid.pop(tid, None)
+        if task is not None and task.pid == tid:
+            self._spaces.forget(tid)
+
+    def _map(self, record: Mmap | Mmap2) -> None:
+        mapping = _mapping(record)
+        if mapping.ino:
+            self._inodes.setdefault(mapping.name, mapping.ino)
+        _insert(self._find(record.pid, record.tid).mappings, mapping)
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the threads in tree order with their last names. Mappings of one file get one inode, as in perf."""
+        for task in self._in_order():
+            task.comm = self._comms.living.get(task.tid, name_of_unnamed(task.tid))
+            task.mappings = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
+            yield task
+
+    def _in_order(self) -> Iterator[Task]:
+        children: dict[int, list[Task]] = {}
+        for task in self._by_tid.values():
+            if task.tid:
+                children.setdefault(task.parent if task.parent in self._by_tid else NO_PARENT, []).append(task)
+        todo = [(task, 1) for task in _last_first(children.get(NO_PARENT, []))]
+        todo += [(task, 1) for task in _last_first(children.get(0, []))]
+        todo.append((self._by_tid[0], 0))
+        visited = set()
+        while todo:
+            task, task.level = todo.pop()
+            visited.add(task.tid)
+            yield task
+            if task.tid:
+                todo += [(child, task.level + 1) for child in _last_first(children.get(task.tid, [])) if child.tid not in visited]
+
+
+def _last_first(tasks: list[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: -task.tid)
+
+
+def _mapping(record: Mmap | Mmap2) -> TaskMapping:
+    if isinstance(record, Mmap2):
+        # perf prints 8 bytes of the build-id as the inode if the record has one.
+        ino = int.from_bytes(record.build_id[4:12], "little") if record.build_id else record.ino
+        prot, flags = record.prot, record.flags
+    else:
+        prot, flags, ino = 0 if record.misc & MISC_MMAP_DATA else _EXEC, 0, 0
+    pgoff = record.pgoff
+    name = shown_name(record.filename, record.pid, flags, executable=bool(prot & _EXEC))
+    if name == "[vdso]":
+        pgoff = ino = 0
+    return TaskMapping(record.addr, record.addr + record.len, pgoff, prot, flags, ino, name)
+
+
+def _insert(mappings: list[TaskMapping], new: TaskMapping) -> None:
+    """Insert a mapping, removing the covered parts of others."""
+    remaining = []
+    for old in mappings:
+        if old.end <= new.start or old.start >= new.end:
+            remaining.append(old)
+            continue
+        if old.start < new.start:
+            remaining.append(replace(old, end=new.start))
+        if old.end > new.end:
+            remaining.append(replace(old, start=new.end, pgoff=old.pgoff + new.end - old.start))
+    remaining.append(new)
+    remaining.sort(key=lambda mapping: mapping.start)
+    mappings[:] = remaining

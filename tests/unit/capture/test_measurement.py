@@ -1,0 +1,182 @@
+"""Runs, intervals and repeats of a plan, with counters in memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType, SoftwareId
+from perfpy.capture.contest import Contest
+from perfpy.capture.control import Control
+from perfpy.capture.measurement import Hooks, Measurement, Plan, machine_values, times
+from perfpy.capture.targets import Target
+from perfpy.errors import UsageError
+from perfpy.events.event import MACHINE_VALUES, Event
+from tests.builders.fake_kernel import FakeCounter, FakeKernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.counts.tally import Tally
+
+
+COMMAND = Target("command", (), (0, 1))
+SYSTEM = Target("system", (), (0, 1))
+
+
+class Seen(Hooks):
+    def __init__(self) -> None:
+        self.tallies: list[Tally] = []
+        self.notes: list[str] = []
+
+    def show(self, tally: Tally) -> None:
+        self.tallies.append(tally)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def growing(counter: FakeCounter) -> None:
+    """Each read returns 10 more."""
+    counter.value += 10
+    counter.enabled += 100
+    counter.running += 100
+
+
+def plan(target: Target = COMMAND, command: tuple[str, ...] = ("true",)) -> Plan:
+    event = Event("faults", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.PAGE_FAULTS))
+    return Plan([event], target, command)
+
+
+def test_a_command_is_counted_from_its_exec_and_its_status_passed_on() -> None:
+    """One run: one tally, user and system time, the command's own status."""
+    kernel, listener = FakeKernel(counts=growing), Seen()
+    outcome = Measurement(plan(command=("sh", "-c", "exit 3")), listener, kernel=kernel).run()
+    assert outcome.exit_code == 3
+    assert kernel.counters[0].attr.enable_on_exec == 1
+    assert not [call for call in kernel.calls if call[0] == "enable"]
+    (tally,) = listener.tallies
+    assert next(tally.lines()).row.value == 10
+    assert tally.times is not None
+    assert tally.times.user is not None
+
+
+def test_repeats_show_the_mean_and_its_error() -> None:
+    """-r: the mean of all runs, the standard error in percent."""
+    values = iter([10, 20, 30])
+    kernel = FakeKernel(counts=lambda counter: counter.__dict__.update(value=next(values), enabled=1, running=1))
+    options, seen_values = plan()._replace(repeat=3), Seen()
+    Measurement(options, seen_values, kernel=kernel).run()
+    (line,) = seen_values.tallies[-1].lines()
+    assert line.row.value == 20
+    assert line.noise == pytest.approx(100 * (10 / 3**0.5) / 20)
+
+
+def test_intervals_show_differences_and_the_summary_all() -> None:
+    """-I with --summary: the counts of each interval, then the totals."""
+    kernel, seen_values = FakeKernel(counts=growing), Seen()
+    variant = plan(SYSTEM, ())._replace(interval=5, interval_count=2, summary=True)
+    Measurement(variant, seen_values, kernel=kernel).run()
+    values = [next(tally.lines()).row.value for tally in seen_values.tallies]
+    assert values == [20, 20, 60]  # two CPUs, 10 a read
+    assert [tally.timestamp is None for tally in seen_values.tallies] == [False, False, True]
+
+
+def test_a_timeout_ends_the_command() -> None:
+    """--timeout: the command gets SIGTERM, the counts are shown."""
+    options, listener = plan(command=("sleep", "20"))._replace(timeout=20), Seen()
+    outcome = Measurement(options, listener, kernel=FakeKernel(counts=growing)).run()
+    assert outcome.killed_by == 15
+    assert len(listener.tallies) == 1
+
+
+def test_control_enables_disables_and_acknowledges(tmp_path: Path) -> None:
+    """Commands from a fifo, answered when they are done."""
+    inward, outward = tmp_path / "control", tmp_path / "ack"
+    os.mkfifo(inward)
+    os.mkfifo(outward)
+    options, listener = plan(SYSTEM, ())._replace(delay=-1), Seen()
+    kernel = FakeKernel(counts=growing)
+    with Control(f"fifo:{inward},{outward}") as control:
+        inward.write_bytes(b"enable\ndisable\nping\nstop\n")
+        Measurement(options, listener, control=control, kernel=kernel).run()
+        with open(outward, "rb", buffering=0) as answers:
+            assert answers.read(100) == b"ack\n\0" * 4
+    assert listener.notes == ["Events disabled", "Events enabled", "Events disabled"]
+
+
+@pytest.mark.parametrize("text", ["fd:", "file:x", "fd:x", "fd:999", ""])
+def test_control_texts_that_make_no_sense(text: str) -> None:
+    """One clear error each."""
+    with pytest.raises(UsageError, match="--control"):
+        Control(text)
+
+
+def test_failing_hooks_around_a_run_end_it(tmp_path: Path) -> None:
+    """--pre that fails: nothing is counted, its status is the outcome's."""
+    watcher = Seen()
+    assert Measurement(plan()._replace(before="exit 5"), watcher, kernel=FakeKernel()).run().exit_code == 5
+    assert watcher.tallies == []
+    Measurement(plan()._replace(after=f"touch {tmp_path}/after"), watcher, kernel=FakeKernel()).run()
+    assert (tmp_path / "after").exists()
+
+
+def test_a_contest_runs_both_sides_in_turn(tmp_path: Path) -> None:
+    """Warm-up does not count; the order changes from round to round."""
+    log = tmp_path / "log"
+    plans = tuple(plan(command=(sys.executable, "-c", f"open({str(log)!r}, 'a').write({side!r})")) for side in "AB")
+    contest = Contest((plans[0], plans[1]), repeat=2, warmup=1, kernel=FakeKernel(counts=growing))
+    a, b = contest.run()
+    assert log.read_text() == "BA" + "AB" + "BA"
+    assert (a.count, b.count) == (2, 2)
+    assert set(a.amounts) == {"elapsed", "faults"}
+
+
+# Values of events without a counter: facts about the machine, from sysfs.
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> str:
+    """Two packages of one die, two cores per die, two threads per core; one more CPU is possible."""
+    texts = {"possible": "0-8", "online": "0-7", "smt/active": "1"}
+    for cpu in range(8):
+        core, package = cpu // 2 * 2, cpu // 4 * 4
+        texts[f"cpu{cpu}/topology/core_cpus_list"] = f"{core}-{core + 1}"
+        for part in ("die", "package"):
+            texts[f"cpu{cpu}/topology/{part}_cpus_list"] = f"{package}-{package + 3}"
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "of_tasks", "of_cpus"),
+    [
+        ("num_cpus", 9, 9),
+        ("num_cpus_online", 8, 8),
+        ("num_cores", 4, 4),
+        ("num_dies", 2, 2),
+        ("num_packages", 2, 2),
+        ("smt_on", 1, 1),
+        ("core_wide", 0, 1),
+        ("target_cpu", 0, 1),
+    ],
+)
+def test_facts(machine: str, name: str, of_tasks: int, of_cpus: int) -> None:
+    assert machine_values([name], on_cpus=False, root=machine) == {name: of_tasks}
+    assert machine_values([name, "duration_time"], on_cpus=True, root=machine) == {name: of_cpus}
+
+
+def test_every_fact_has_a_value_on_this_machine() -> None:
+    actual_machine_values = machine_values(MACHINE_VALUES, on_cpus=True)
+    assert set(actual_machine_values) == set(MACHINE_VALUES)
+    assert actual_machine_values["num_cpus_online"] == os.sysconf("SC_NPROCESSORS_ONLN")
+
+
+def test_a_command_that_has_not_ended_has_no_times() -> None:
+    assert times(5, None) == {"duration_time": 5}

@@ -1,0 +1,254 @@
+"""Records are synthesized in perf's order from a /proc built in a folder."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+
+from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, Ksymbol, Mmap, Mmap2, Namespaces, decode
+from perfpy.capture.metadata import Environment, Synthesis, id_layout, kernel_extent
+from perfpy.kernel.loaded_bpf import BpfProgramInfo
+from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.sysfs import module_text
+from perfpy.perfdata.features import CacheLevel, Feature, MemNode, MemTopology, NumaNode, PmuMapping
+from tests.builders.bpf_programs import types
+
+LAYOUT = id_layout(SampleType.IP | SampleType.TID | SampleType.TIME)
+MAPS = """\
+55d0c0a00000-55d0c0a01000 r--p 00000000 fe:00 77 /bin/prog
+55d0c0a01000-55d0c0a05000 r-xp 00001000 fe:00 77 /bin/prog
+55d0c0b00000-55d0c0b10000 rw-p 00000000 00:00 0 [heap]
+7f0000000000-7f0000001000 rwxp 00000000 00:00 0
+7f0000002000-7f0000003000 r-xs 00000000 fe:00 78 /with space (deleted)
+7ffff7fc1000-7ffff7fc3000 r-xp 00000000 00:00 0 [vdso]
+"""
+KALLSYMS = (
+    "0000000000000000 A fixed\nffffffff81000000 T _stext\nffffffff81000000 T _text\n"
+    + "".join(f"ffffffff8100{i:04x} t function_{i}\n" for i in range(3000))
+    + "ffffffff81a00000 T _etext\nffffffffc0000000 t helper\t[module]\n"
+)
+
+
+@pytest.fixture
+def proc(tmp_path):
+    def task(pid: int, tid: int, name: str, ppid: int, *, kernel: bool = False) -> None:
+        for folder in (tmp_path / str(pid) / "task" / str(tid), tmp_path / str(tid)):
+            folder.mkdir(parents=True, exist_ok=True)
+            memory = "" if kernel else "VmPeak:\t1 kB\n"
+            (folder / "status").write_text(f"Name:\t{name}\nUmask:\t0022\nTgid:\t{pid}\nPid:\t{tid}\nPPid:\t{ppid}\nUid:\t0\t0\n{memory}")
+
+    task(2, 2, "kthreadd", 0, kernel=True)
+    task(10, 10, "prog", 1)
+    task(10, 11, "worker", 1)
+    (tmp_path / "10" / "maps").write_text(MAPS)
+    (tmp_path / "kallsyms").write_text(KALLSYMS)
+    (tmp_path / "modules").write_text("module 5000 0 - Live 0xffffffffc0000000\nhidden 1 0 - Live 0x0000000000000000\n")
+    # tids have folders of their own in the real /proc, too, but are not listed
+    listed = [2, 10]
+    fake = ProcFs(str(tmp_path))
+    fake.processes = lambda: listed  # type: ignore[method-assign]
+    return fake
+
+
+def records(pieces):
+    results = []
+    for piece in pieces:
+        kind, misc, size = struct.unpack_from("=IHH", piece)
+        assert size == len(piece)
+        results.append(decode(kind, misc, piece[8:], LAYOUT, NATIVE_ENDIAN))
+    return results
+
+
+def test_a_system_is_fork_and_comm_of_each_task_and_the_maps_of_each_process(proc):
+    actual_records = records(Synthesis(proc, LAYOUT).processes())
+    assert [(type(r).__name__, r.pid, r.tid) for r in actual_records if not isinstance(r, Mmap2)] == [
+        ("Fork", 2, 2),
+        ("Comm", 2, 2),
+        ("Fork", 10, 10),
+        ("Comm", 10, 10),
+        ("Fork", 10, 11),
+        ("Comm", 10, 11),
+    ]
+    forks = [r for r in actual_records if isinstance(r, Fork)]
+    assert [(r.ppid, r.ptid) for r in forks] == [(0, 0), (1, 1), (10, 10)]
+    assert all(r.misc == MISC_FORK_EXEC for r in forks)
+    assert [r.pid for r in actual_records if isinstance(r, Mmap2)] == [10] * 4
+
+
+def test_records_carry_an_empty_sample_id(proc):
+    assert records(Synthesis(proc, LAYOUT).processes())[0].sample_id.time == 0
+
+
+def test_executable_maps_keep_their_names(proc):
+    results = [r for r in records(Synthesis(proc, LAYOUT).threads([10])) if isinstance(r, Mmap2)]
+    assert [(r.filename, r.prot, r.flags) for r in results] == [
+        ("/bin/prog", 5, 2),
+        ("//anon", 7, 2),
+        ("/with space (deleted)", 5, 1),
+        ("[vdso]", 5, 2),
+    ]
+    assert results[0][:11] == (MISC_USER, 10, 10, 0x55D0C0A01000, 0x4000, 0x1000, 0xFE, 0, 77, 0, 5)
+
+
+def test_data_maps_are_marked(proc):
+    results = [r for r in records(Synthesis(proc, LAYOUT, data_mmaps=True).threads([10])) if isinstance(r, Mmap2)]
+    assert [r.filename for r in results if r.misc & MISC_MMAP_DATA] == ["/bin/prog", "[heap]"]
+
+
+def test_a_thread_brings_its_process(proc):
+    actual_records = records(Synthesis(proc, LAYOUT).threads([11]))
+    assert [(r.tid, r.comm) for r in actual_records if isinstance(r, Comm)] == [(11, "worker"), (10, "prog")]
+    assert any(isinstance(r, Mmap2) for r in actual_records)
+
+
+def test_an_ended_task_is_omitted(proc):
+    assert list(Synthesis(proc, LAYOUT).threads([4711])) == []
+
+
+def test_namespaces_stand_before_the_comm_of_a_task(proc):
+    actual_records = records(Synthesis(proc, LAYOUT, namespaces=True, mmaps=False).processes())
+    assert [type(r).__name__ for r in actual_records[:3]] == ["Fork", "Namespaces", "Comm"]
+    assert isinstance(actual_records[1], Namespaces)
+    assert len(actual_records[1].namespaces) == 7
+
+
+def test_build_ids_replace_the_inode(proc):
+    actual_records = records(Synthesis(proc, LAYOUT, build_id=lambda name: b"\1" * 20 if name == "/bin/prog" else b"").threads([10]))
+    (program,) = [r for r in actual_records if isinstance(r, Mmap2) and r.misc & MISC_MMAP_BUILD_ID]
+    assert (program.filename, program.build_id) == ("/bin/prog", b"\1" * 20)
+
+
+def test_the_kernel_and_its_modules(proc, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kernel, module = records(Synthesis(proc, LAYOUT).kernel())
+    assert kernel[:7] == Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, 0xFFFFFFFF81000000, 0xA00000, 0xFFFFFFFF81000000, "[kernel.kallsyms]_text")[:7]
+    assert (module.filename, module.addr, module.len) == ("[module]", 0xFFFFFFFFC0000000, 0x2000)
+
+
+def test_a_module_may_begin_with_something_else_than_code(proc, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "module/module/sections").mkdir(parents=True)
+    (tmp_path / "module/module/sections/.text").write_text("0xffffffffc0000178\n")
+    synthesis = Synthesis(proc, LAYOUT, module_text=lambda name: module_text(name, str(tmp_path)))
+    assert [(r.addr, r.len) for r in records(synthesis.kernel())][1:] == [(0xFFFFFFFFC0000178, 0x2000 - 0x178)]
+    assert module_text("another", str(tmp_path)) == 0
+
+
+def test_hidden_kernel_addresses_make_no_map(proc, tmp_path):
+    (tmp_path / "kallsyms").write_text("0000000000000000 T _stext\n0000000000000000 T _text\n0000000000000000 T _etext\n")
+    (tmp_path / "modules").write_text("module 5000 0 - Live 0x0000000000000000\n")
+    assert list(Synthesis(proc, LAYOUT).kernel()) == []
+
+
+def test_the_kernels_end_is_kept_until_it_boots_again(proc, tmp_path):
+    boot = tmp_path / "sys" / "kernel" / "random"
+    boot.mkdir(parents=True)
+    (boot / "boot_id").write_text("one\n")
+    path = str(tmp_path / "kept" / "kernel-end")
+    first = kernel_extent(proc, path)
+    (tmp_path / "kallsyms").write_text(KALLSYMS.replace("ffffffff81a00000", "ffffffff81b00000"))
+    assert kernel_extent(proc, path) == first
+    (boot / "boot_id").write_text("two\n")
+    later = kernel_extent(proc, path)
+    assert later is not None
+    assert later.end == 0xFFFFFFFF81B00000
+
+
+def test_cgroups_are_named_below_their_mount(proc, tmp_path):
+    root = tmp_path / "cgroup"
+    (root / "a" / "b").mkdir(parents=True)
+    actual_records = records(Synthesis(proc, LAYOUT).cgroups(str(root)))
+    assert all(isinstance(r, Cgroup) for r in actual_records)
+    assert [r.path for r in actual_records] == ["/", "/a", "/a/b"]
+    assert actual_records[0].id == os.stat(root).st_ino
+
+
+def test_bpf_programs_are_symbols_and_events(proc):
+    one = BpfProgramInfo(7, "prog", b"\1\2\3\4\5\6\7\10", ((0xFFFFFFFFC0001000, 20),), (b"\1\2\3\4\5\6\7\10",))
+    two = BpfProgramInfo(8, "many", b"\0" * 8, ((0xFFFFFFFFC0002000, 8), (0xFFFFFFFFC0003000, 9)), (b"\0" * 8, b"\1" * 8))
+    places = ((0xFFFFFFFFC0004000, 8), (0xFFFFFFFFC0005000, 9))
+    program = BpfProgramInfo(9, "named", b"\0" * 8, places, (b"\0" * 8, b"\2" * 8), btf_id=5, function_types=(3, 4))
+    actual_records = records(Synthesis(proc, LAYOUT).bpf_programs([one, two, program], {5: types(["the_first", "the_second"])}))
+    assert [(r.name, r.addr, r.len) for r in actual_records if isinstance(r, Ksymbol)] == [
+        ("bpf_prog_0102030405060708_prog", 0xFFFFFFFFC0001000, 20),
+        ("bpf_prog_0000000000000000_F", 0xFFFFFFFFC0002000, 8),
+        ("bpf_prog_0101010101010101_F", 0xFFFFFFFFC0003000, 9),
+        ("bpf_prog_0000000000000000_the_first", 0xFFFFFFFFC0004000, 8),
+        ("bpf_prog_0202020202020202_the_second", 0xFFFFFFFFC0005000, 9),
+    ]
+    assert [(r.id, r.type) for r in actual_records if isinstance(r, BpfEvent)] == [(7, 1), (8, 1), (9, 1)]
+
+
+def test_a_limit_ends_the_mappings_of_a_process(proc):
+    sizes = [len(piece) for piece in Synthesis(proc, LAYOUT).maps_of(10)]
+    limited = Synthesis(proc, LAYOUT, most_map_bytes=sum(sizes[:3])).maps_of(10)
+    assert [len(piece) for piece in limited] == sizes[:3]
+
+
+# The header's features describe a machine built in a folder.
+
+
+FILES = {
+    "proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 158\n"
+    "model name\t: Some   CPU\nstepping\t: 10\n",
+    "proc/meminfo": "MemTotal:       1234 kB\nMemFree: 1 kB\n",
+    "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:        1000 kB\nNode 0 MemFree:         400 kB\n",
+    "sys/devices/system/node/node0/cpulist": "0-3\n",
+    "sys/devices/system/node/node0/memory0/state": "",
+    "sys/devices/system/node/node0/memory65/state": "",
+    "sys/devices/system/memory/block_size_bytes": "8000000\n",
+    "sys/bus/event_source/devices/uncore/type": "20\n",
+    "sys/bus/event_source/devices/breakpoint/type": "5\n",
+    "sys/devices/system/cpu/cpu0/cache/index0/level": "2\n",
+    "sys/devices/system/cpu/cpu0/cache/index0/type": "Unified\n",
+    "sys/devices/system/cpu/cpu0/cache/index0/size": "1M\n",
+    "sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_list": "0-1\n",
+    "sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size": "64\n",
+    "sys/devices/system/cpu/cpu0/cache/index0/number_of_sets": "1024\n",
+    "sys/devices/system/cpu/cpu0/cache/index0/ways_of_associativity": "16\n",
+}
+
+
+@pytest.fixture
+def machine(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Environment(str(tmp_path / "proc"), str(tmp_path / "sys"))
+
+
+def test_the_cpu(machine):
+    assert machine.cpu_description("x86_64") == "Some CPU"
+    assert machine.cpu_id("x86_64") == "GenuineIntel,6,158,10"
+
+
+def test_an_arm_cpu_is_known_by_its_midr_without_the_revision(machine, tmp_path):
+    path = tmp_path / "sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
+    path.parent.mkdir(parents=True)
+    path.write_text("0x00000000413fd0c1\n")
+    assert machine.cpu_id("aarch64") == "0x00000000410fd0c0"
+
+
+def test_memory(machine):
+    assert machine.total_memory() == 1234
+    assert machine.numa_nodes() == (NumaNode(0, 1000, 400, "0-3"),)
+    assert machine.memory_blocks() == MemTopology(1, 0x8000000, (MemNode(0, 66, (1, 2)),))
+
+
+def test_pmus_have_the_cpu_first_even_where_the_kernel_has_none(machine):
+    assert machine.pmus() == (PmuMapping(4, "cpu"), PmuMapping(5, "breakpoint"), PmuMapping(20, "uncore"))
+
+
+def test_caches(machine):
+    assert machine.caches() == (CacheLevel(2, 64, 1024, 16, "Unified", "1M", "0-1"),)
+
+
+def test_unknown_facts_of_a_machine_are_omitted(tmp_path):
+    features = Environment(str(tmp_path), str(tmp_path)).features()
+    assert Feature.CACHE not in features
+    assert Feature.CPUID not in features
+    assert features[Feature.HOSTNAME]

@@ -1,0 +1,116 @@
+"""Checks of the script command before it prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.flags import SampleType
+from perfpy.abi.perf_records import AuxtraceInfo
+from perfpy.cli.commands import load_command
+from perfpy.cli.script import ScriptCommandOptions, command
+from perfpy.errors import PerfError, UsageError
+from perfpy.perfdata.features import Feature
+from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def recorded(path: Path, sample_type: int, **fields: int) -> str:
+    built = PerfDataBuilder(attrs=[usual_attr(sample_type)])
+    for time in (1, 2):
+        built.sample(ip=1, pid=7, tid=7, time=time, period=1, misc=2, **fields)
+    path.write_bytes(built.file())
+    return str(path)
+
+
+def test_cpus_of_samples_that_name_none_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PerfError, match="drop -C"):
+        command.run("script", ["-C", "1", "-i", recorded(tmp_path / "perf.data", USUAL)])
+
+
+def test_cpus_of_samples_that_name_them_are_read(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = recorded(tmp_path / "perf.data", USUAL | SampleType.CPU, cpu=1)
+    assert command.run("script", ["-C", "1", "-i", path, "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 2
+    assert command.run("script", ["-C", "0", "-i", path, "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().out == b""
+
+
+def test_a_pipes_features_are_shown_with_its_samples(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = simple_recording(1).feature(Feature.HOSTNAME, "vm").feature(Feature.ARCH, "x86_64")
+    for shape, output in ((built.pipe(), b"# hostname : vm\n# arch : x86_64\n"), (built.file(), b"")):
+        (tmp_path / "perf.data").write_bytes(shape)
+        assert command.run("script", ["-I", "-F", "tid", "-i", str(tmp_path / "perf.data")]) == 0
+        assert capfdbinary.readouterr().out.startswith(output + b" ")
+
+
+def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = PerfDataBuilder()
+    for time in (5, 3, 4):
+        built.sample(ip=1, pid=7, tid=7, time=time, period=1, misc=2)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    assert command.run("script", ["-d", "--show-round-events", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr() == (b"", b"Samples misordered, previous: 5 this: 3\nMisordered timestamps: 1\n")
+
+
+def test_debug_mode_finds_samples_without_times_in_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(PerfDataBuilder(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).sample(ip=1, pid=7, tid=7).file())
+    assert command.run("script", ["-d", "-F", "ip", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().err == b"Misordered timestamps: 0\n"
+
+
+@pytest.mark.parametrize("styles", ["libdw", "libunwind", "libunwind,libdw"])
+def test_perfs_choice_of_an_unwinder_changes_nothing(tmp_path: Path, styles: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    arguments = ["-i", recorded(tmp_path / "perf.data", USUAL), "--symfs", "/nonexistent"]
+    assert command.run("script", arguments) == 0
+    plain = capfdbinary.readouterr().out
+    assert plain
+    assert command.run("script", ["--unwind-style", styles, *arguments]) == 0
+    assert capfdbinary.readouterr().out == plain
+
+
+@pytest.mark.parametrize("name", ["script", "inject", "report"])
+def test_an_unknown_unwinder_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="--unwind-style expects libdw or libunwind, not 'x'"):
+        load_command(name).run(name, ["--unwind-style", "x"])
+
+
+def test_records_are_shown_by_their_options():
+    options = ScriptCommandOptions.read(
+        command.parser(["--show-task-events", "--show-text-poke-events", "--show-lost-events", "--no-show-lost-events"])
+    )
+    assert options.shown_records == {"task", "text-poke"}
+
+
+def test_rounds_are_shown_where_the_file_has_them():
+    output = (["--show-round-events"], ["--dump-unsorted-raw-trace"], ["-D"])
+    assert [ScriptCommandOptions.read(command.parser(args)).as_stored for args in output] == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["script", "report"])
+def test_a_list_of_cpus_that_is_none_is_refused_with_the_reason(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recorded(tmp_path / "perf.data", USUAL | SampleType.CPU, cpu=1)
+    for text, reason in (("3-1", "the range '3-1' runs backwards"), ("0-x", "'0-x' is neither a CPU nor a range"), ("70000", "no machine")):
+        with pytest.raises(UsageError, match=reason):
+            load_command(name).run(name, ["-C", text, "-i", path])
+    assert "%" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--call-trace", "--call-ret-trace", "--insn-trace"])
+def test_the_stream_of_a_hardware_trace_is_refused(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], option: str) -> None:
+    """Other recordings have their samples shown, by the fields that the option chooses."""
+    path = recorded(tmp_path / "perf.data", USUAL)
+    assert command.run("script", [option, "-i", path, "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 2
+    for more in (["-F", "ip"], ["--insn-trace=disasm"]):
+        with pytest.raises(UsageError):
+            command.run("script", [option, *more, "-i", path])
+    traced = PerfDataBuilder().record(AuxtraceInfo(0, 1, (0,) * 8))
+    (tmp_path / "traced.data").write_bytes(traced.file())
+    with pytest.raises(PerfError, match="no decoder for this hardware trace"):
+        command.run("script", [option, "-i", str(tmp_path / "traced.data")])

@@ -1,0 +1,191 @@
+"""Tests of the shortest way: perfpy without arguments, perfpy PROGRAM and perfpy PID."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.capture.runtimes.table import runtime_of
+from perfpy.cli import commands, run, start
+from perfpy.errors import KernelRefusedError, WorkloadFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class Recorded:
+    """The commands of a start, which are not run; refused: those of record that the kernel refuses."""
+
+    def __init__(self, status: int = 0, refused: int = 0) -> None:
+        self.lines: list[str] = []
+        self._status, self._refused = status, refused
+
+    def run(self, name: str, args: Sequence[str]) -> int:
+        self.lines.append(" ".join([name, *args]))
+        if name == "record" and len(self.lines) <= self._refused:
+            raise KernelRefusedError("perf_event_open", 13, cause="not allowed")
+        return self._status if name == "record" else 0
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """Return the path of an executable file."""
+    path = tmp_path / "program"
+    path.write_text("#!/bin/sh\nexit 7\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def started(monkeypatch: pytest.MonkeyPatch, recorded: Recorded, *args: str) -> tuple[int, list[str]]:
+    """Return the exit status, and the command lines."""
+    monkeypatch.setattr(commands, "load_command", lambda _name: recorded)
+    return run([*args]), recorded.lines
+
+
+def test_without_arguments_the_first_steps_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 1  # perf's status
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("  perfpy ./program [ARGS] ")
+    assert max(map(len, lines)) < 100
+    assert len(lines) < 12
+
+
+def test_a_program_is_recorded_and_reported(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = started(monkeypatch, Recorded(status=7), program, "-x", "1")
+    assert status == 7
+    assert lines == [f"record --brief --unwind --off-cpu -o perf.data -- {program} -x 1", "report -i perf.data"]
+    assert capsys.readouterr().err.splitlines() == [f"perfpy {line.replace('--brief ', '')}" for line in lines]
+
+
+def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, lines = started(monkeypatch, Recorded(), str(os.getpid()))
+    assert status == 0
+    assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", "report -i perf.data"]
+
+
+def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = f"{os.getpid()},{os.getppid()}"
+    assert started(monkeypatch, Recorded(), pids)[1][0].endswith(f"-p {pids} -- sleep 10")
+
+
+def test_a_process_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert started(monkeypatch, Recorded(), "4294967295") == (255, [])
+    assert capsys.readouterr().err == "perfpy: no process 4294967295 is running; perfpy top shows the running ones\n"
+
+
+@pytest.mark.parametrize("words", [["9" * 5000], ["12,"], ["1", "2"], ["-12"], ["1_2"]])
+def test_other_words_with_digits_name_no_process(words: list[str]) -> None:
+    assert start.processes_of(words) == []
+
+
+def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, lines = started(monkeypatch, Recorded(refused=2), program)
+    assert status == 0
+    assert lines[1:] == [
+        f"record --brief --unwind -o perf.data -- {program}",
+        f"record --brief -g -o perf.data -- {program}",
+        "report -i perf.data",
+    ]
+
+
+def test_the_last_refusal_is_the_error(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = started(monkeypatch, Recorded(refused=3), program)
+    assert status == 255
+    assert not any(line.startswith("report") for line in lines)
+    assert "not allowed" in capsys.readouterr().err
+
+
+def test_words_that_name_no_program_stay_errors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.txt").write_text("")
+    for word in ("reprot", "daemon", str(tmp_path / "data.txt"), str(tmp_path / "absent"), str(tmp_path)):
+        recorded = Recorded()
+        monkeypatch.setattr(commands, "load_command", lambda _name, recorded=recorded: recorded)
+        assert run([word]) == 129
+        assert not recorded.lines
+    assert "did you mean 'report'" in capsys.readouterr().err
+
+
+def test_called_as_perf_it_starts_nothing(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/perf"])
+    status, lines = started(monkeypatch, Recorded(), program)
+    assert (status, lines) == (129, [])
+
+
+@pytest.mark.parametrize(
+    ("first_line", "expected"),
+    [
+        ("#!/usr/bin/python3", "--python"),
+        ("#!/usr/bin/env python3.12", "--python"),
+        ("#!/usr/bin/env -S A=1 python3 -u", "--python"),
+        ("#!/usr/bin/env node", "--jit"),
+        ("#!/usr/bin/java --source 17", "--jit"),
+        ("#!/bin/sh", "--unwind"),
+        ("\x7fELF", "--unwind"),
+    ],
+)
+def test_the_interpreter_decides_on_stacks(first_line: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    path.write_text(f"{first_line}\n")
+    path.chmod(0o755)
+    assert start.stack_option(runtime_of(str(path))) == expected
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "python3.13").write_bytes(b"\x7fELF")
+    (tmp_path / "interpreter").symlink_to(tmp_path / "python3.13")
+    assert start.stack_option(runtime_of(str(tmp_path / "interpreter"))) == "--python"
+
+
+def test_a_script_that_is_not_executable_is_run_by_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "app.py").write_text("")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}" if name == "python3" else None)
+    assert start.program_of([str(tmp_path / "app.py"), "1"]) == ["python3", str(tmp_path / "app.py"), "1"]
+
+
+def test_a_workload_that_fails_to_start_is_not_tried_again(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Recorded):
+        def run(self, name: str, args: Sequence[str]) -> int:
+            super().run(name, args)
+            raise WorkloadFailedError(program, "no such file")
+
+    status, lines = started(monkeypatch, Failing(), program)
+    assert status != 0
+    assert len(lines) == 1
+
+
+def test_words_that_name_files_have_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.txt").write_text("")
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(100))
+    (tmp_path / "work").write_text("#!/bin/sh")
+    (tmp_path / "work").chmod(0o755)
+    remedies = {
+        "./absent": "no such file",
+        "absent.py": "no such file",
+        ".": "is a directory",
+        "data.txt": "chmod +x data.txt",
+        "perf.data": "perfpy report -i perf.data",
+        "work": "perfpy ./work",
+    }
+    for word, remedy in remedies.items():
+        assert run([word]) == 129
+        text = capsys.readouterr().err
+        assert remedy in text
+        assert text.count("\n") == 1
+
+
+def test_a_report_does_not_read_the_standard_input_of_its_program(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """report without -i reads a standard input that is a pipe, which the program has read."""
+    reading, writing = os.openpty()
+    with open(reading, closefd=True) as terminal, open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert started(monkeypatch, Recorded(), program)[1][-1] == "report -i perf.data"
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert started(monkeypatch, Recorded(), program)[1][-1] == "report"
+    os.close(writing)

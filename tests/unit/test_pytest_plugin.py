@@ -1,0 +1,92 @@
+"""What a test may cost: the rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.errors import UsageError
+from perfpy.pytest_plugin import NEW_BASELINE, Baselines, budget, judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_baselines_are_kept_for_each_machine(tmp_path: Path):
+    path = str(tmp_path / "b.json")
+    for machine, amount in (("here", 5.0), ("there", 7.0)):
+        baselines = Baselines(path, machine)
+        baselines.take("test_a", "page-faults", [amount, amount])
+        assert baselines.of("test_a", "page-faults") == []
+        assert baselines.write() == 1
+    assert Baselines(path, "here").of("test_a", "page-faults") == [5, 5]
+    assert Baselines(path, "there").of("test_a", "page-faults") == [7, 7]
+    assert Baselines(path, "here").of("test_a", "cycles") == Baselines(path, "elsewhere").of("test_a", "page-faults") == []
+    assert [file.name for file in tmp_path.iterdir()] == ["b.json"]
+
+
+def test_nothing_taken_writes_nothing(tmp_path: Path):
+    assert Baselines(str(tmp_path / "b.json")).write() == 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"m": []}', '{"m": {"t": 1}}', '{"m": {"t": {"e": 5}}}', '{"m": {"t": {"e": ["5"]}}}'])
+def test_another_file_is_none_of_baselines(tmp_path: Path, text: str):
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(UsageError, match=r"b\.json: "):
+        Baselines(str(tmp_path / "b.json"))
+
+
+FEW = budget("page-faults:u", at_most=100)
+AS_BEFORE = budget("instructions:u")
+THOUSAND = [1000.0, 1001, 1002, 1003, 1004]
+
+
+def test_a_limit_needs_one_run_and_a_baseline_several():
+    assert (FEW.repeat, AS_BEFORE.repeat) == (1, 5)
+    assert budget("x", at_most=1, repeat=7).repeat == 7
+
+
+@pytest.mark.parametrize("wrong", [{"at_most": "10 msec"}, {"repeat": 0}, {"tolerance": -1}, {"at_most": -1}])
+def test_invalid_budgets_are_refused(wrong):
+    with pytest.raises(UsageError, match="at_most"):
+        budget("x", **wrong)
+
+
+def test_the_median_of_the_runs_keeps_to_the_limit():
+    assert not judge(FEW, [100], "", ()).complaint
+    assert not judge(FEW, [99, 100, 5000], "", ()).complaint
+    assert judge(FEW, [99, 101, 5000], "", ()).complaint == ("page-faults:u is 101 (3 runs, 99 to 5,000), at most 100 is allowed")
+    assert judge(budget("task-clock", at_most=5), [5.5], "msec", ()).complaint == ("task-clock is 5.50 msec, at most 5.00 msec is allowed")
+    assert judge(budget("task-clock", at_most=0.001), [0.00215], "msec", ()).complaint == (
+        "task-clock is 0.00215 msec, at most 0.001 msec is allowed"
+    )
+
+
+def test_more_than_the_baseline_is_too_much_where_it_is_more_than_noise_and_tolerance():
+    assert judge(AS_BEFORE, [value * 1.2 for value in THOUSAND], "", THOUSAND).complaint.startswith(
+        "instructions:u is 20.0% higher than its baseline: 1,202 (5 runs, 1,200 to 1,205) against 1,002"
+    )
+    assert not judge(AS_BEFORE, [value * 1.04 for value in THOUSAND], "", THOUSAND).complaint  # does not matter
+    assert judge(budget("instructions:u", tolerance=0.03), [value * 1.04 for value in THOUSAND], "", THOUSAND).complaint
+    assert not judge(AS_BEFORE, [1000, 1001, 1002, 5000, 6000], "", THOUSAND).complaint  # chance
+    assert judge(AS_BEFORE, [value / 2 for value in THOUSAND], "", THOUSAND).allowed == "as 1,002, now less"
+
+
+def test_without_a_baseline_nothing_is_too_much():
+    assert judge(AS_BEFORE, THOUSAND, "", ()) == (1002, "no baseline yet", "")
+    assert judge(AS_BEFORE, THOUSAND, "", None).allowed == NEW_BASELINE
+
+
+@pytest.mark.parametrize("event", ["page-faults:u", "faults", "minor-faults:k", "software/major-faults/", "exceptions:page_fault_user"])
+def test_page_faults_have_no_baseline(event: str) -> None:
+    """Stored were 176, 0, 0, 0 and 0: the heap is reused between runs, so twice as much memory cost nothing."""
+    with pytest.raises(UsageError, match="no baseline for page faults, because later runs reuse the memory of the first; set at_most"):
+        budget(event)
+    assert budget(event, at_most=10).repeat == 1
+
+
+@pytest.mark.parametrize("event", ["instructions:u", "context-switches", "alignment-faults", "cache-misses"])
+def test_other_events_have_baselines(event: str) -> None:
+    assert budget(event).at_most is None

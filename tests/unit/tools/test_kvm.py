@@ -1,0 +1,122 @@
+"""Tests of exits of virtual machines: which tracepoints make a pair, and sums of durations."""
+
+from __future__ import annotations
+
+import pytest
+
+import perfpy
+from perfpy.cli import run
+from perfpy.errors import PerfError
+from perfpy.tools.kvm import guest_durations, sorted_durations
+from tests.builders.guest_exits import AMD, ENTRY, EXIT, MMIO, PIO, ExitRecording, random_exits
+
+HLT, CPUID = 12, 10
+
+
+def durations(tmp_path, built, event="vmexit", **choice):
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    with perfpy.open(path) as recording:
+        durations_of = guest_durations(recording.data, event, **choice)
+    return {one.name: (one.count, one.total, one.shortest, one.longest) for one in durations_of}
+
+
+def test_an_exit_lasts_until_the_entry(tmp_path):
+    built = ExitRecording().event(ENTRY, 10, 0)
+    for start, length in ((100, 30), (200, 50)):
+        built.event(EXIT, start, HLT, 0).event(ENTRY, start + length, 0)
+    assert durations(tmp_path, built) == {"HLT": (2, 80, 30, 50)}
+
+
+def test_exits_before_the_first_entry_have_no_cpu(tmp_path):
+    built = ExitRecording().event(EXIT, 10, HLT, 0).event(ENTRY, 50, 0).event(EXIT, 100, CPUID, 0).event(ENTRY, 101, 0)
+    assert durations(tmp_path, built) == {"CPUID": (1, 1, 1, 1)}
+
+
+def test_a_later_exit_replaces_one_without_an_entry(tmp_path):
+    built = ExitRecording().event(ENTRY, 10, 0).event(EXIT, 20, HLT, 0).event(EXIT, 100, CPUID, 0).event(ENTRY, 130, 0)
+    assert durations(tmp_path, built) == {"CPUID": (1, 30, 30, 30)}
+
+
+def test_threads_are_apart(tmp_path):
+    built = ExitRecording()
+    for tid, vcpu in ((100, 0), (101, 1)):
+        built.event(ENTRY, 10 + vcpu, vcpu, tid=tid)
+    built.event(EXIT, 20, HLT, 0, tid=100).event(EXIT, 30, CPUID, 1, tid=101).event(ENTRY, 40, 1, tid=101).event(ENTRY, 90, 0, tid=100)
+    assert durations(tmp_path, built) == {"CPUID": (1, 10, 10, 10), "HLT": (1, 70, 70, 70)}
+    assert durations(tmp_path, built, vcpu=1) == {"CPUID": (1, 10, 10, 10)}
+    assert durations(tmp_path, built, pids={7}) == {}
+
+
+def test_reads_of_device_memory_last_from_the_exit_and_writes_to_the_entry(tmp_path):
+    built = ExitRecording().event(ENTRY, 10, 0)
+    built.event(EXIT, 100, 48, 0).event(MMIO, 130, 1, 0xFEE0, 5).event(ENTRY, 190, 0)
+    built.event(EXIT, 200, 48, 0).event(MMIO, 220, 2, 0xFEE0, 5).event(ENTRY, 290, 0)
+    assert durations(tmp_path, built, "mmio") == {"0xfee0:R": (1, 30, 30, 30), "0xfee0:W": (1, 70, 70, 70)}
+
+
+def test_ports(tmp_path):
+    built = ExitRecording().event(ENTRY, 10, 0).event(PIO, 100, 0, 0x60).event(ENTRY, 105, 0).event(PIO, 110, 1, 0x60).event(ENTRY, 117, 0)
+    assert durations(tmp_path, built, "ioport") == {"0x60:PIN": (1, 5, 5, 5), "0x60:POUT": (1, 7, 7, 7)}
+
+
+def test_reasons_have_the_names_of_the_processor(tmp_path):
+    built = (
+        ExitRecording(AMD).event(ENTRY, 10, 0).event(EXIT, 20, 0x78, 0).event(ENTRY, 30, 0).event(EXIT, 40, 0x999, 0).event(ENTRY, 45, 0)
+    )
+    assert set(durations(tmp_path, built)) == {"hlt", "UNKNOWN"}
+
+
+def test_equal_rows_are_sorted_by_name(tmp_path):
+    path = tmp_path / "perf.data"
+    built = ExitRecording().event(ENTRY, 10, 0)
+    for start, reason in ((20, HLT), (40, CPUID)):
+        built.event(EXIT, start, reason, 0).event(ENTRY, start + 5, 0)
+    path.write_bytes(built.file())
+    with perfpy.open(path) as recording:
+        assert [one.name for one in sorted_durations(guest_durations(recording.data, "vmexit"), "time")] == ["CPUID", "HLT"]
+
+
+def test_a_recording_without_entries_is_refused(tmp_path):
+    from tests.builders.traced import traced_recording
+
+    path = tmp_path / "perf.data"
+    path.write_bytes(traced_recording())
+    with perfpy.open(path) as recording, pytest.raises(PerfError, match="no kvm:kvm_entry tracepoint"):
+        guest_durations(recording.data, "vmexit")
+
+
+def test_a_cut_recording_has_a_table_or_one_line(tmp_path, capsys):
+    whole = random_exits(3, 30)
+    path = tmp_path / "perf.data"
+    for size in range(104, len(whole), 1471):
+        path.write_bytes(whole[:size])
+        status = run(["kvm", "-i", str(path), "stat", "report"])
+        assert status in (0, 255)
+        assert "internal error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", ["stat report --event port", "stat report -k name", "stat report -p me", "stat live", "record", "--guest stat report"]
+)
+def test_wrong_lines_are_refused(line, capsys):
+    assert run(["kvm", *line.split()]) == 129
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_read_after_the_entry_lasts_from_the_exit(tmp_path):
+    """The kernel completes it in user space."""
+    built = ExitRecording().event(ENTRY, 10, 0)
+    built.event(EXIT, 100, 48, 0).event(MMIO, 110, 0, 0xFEE0).event(ENTRY, 120, 0).event(MMIO, 130, 1, 0xFEE0)
+    assert durations(tmp_path, built, "mmio") == {"0xfee0:R": (1, 30, 30, 30)}
+
+
+def test_tracepoints_without_their_fields_are_refused(tmp_path):
+    """As in a damaged file."""
+    path = tmp_path / "perf.data"
+    path.write_bytes(random_exits(3, 30).replace(b"vcpu_id;", b"vcpu_ix;"))
+    with perfpy.open(path) as recording, pytest.raises(PerfError, match="no kvm:kvm_entry tracepoint with its format"):
+        guest_durations(recording.data, "vmexit")
+    path.write_bytes(random_exits(3, 30).replace(b"u64 gpa;", b"u64 gpx;"))
+    with perfpy.open(path) as recording:
+        assert guest_durations(recording.data, "mmio") == []

@@ -1,0 +1,157 @@
+"""Tests of tallies as text, CSV and JSON, with counts that this machine cannot make."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from perfpy.abi.flags import HardwareId
+from perfpy.counts.aggregation import Aggregation, CounterCell, CountState, Grouping, aggregate, one_cell_a_package
+from perfpy.counts.comparison import Runs, compare_runs
+from perfpy.counts.tally import Tally
+from perfpy.views import stat_screen as stat_compare
+from perfpy.views.stat_fields import CsvView, JsonView
+from perfpy.views.stat_screen import ScreenView
+from perfpy.views.stat_text import TextView
+from tests.builders.tallies import hardware, pmu_counts, tally
+
+
+def test_text_with_hardware_ratios_and_multiplexing() -> None:
+    """GHz, insn per cycle, stalled cycles, misses, and the share of the time on the PMU."""
+    lines = "".join(TextView("'cmd'").render(tally(pmu_counts()))).splitlines()
+    assert lines[3] == "           1000.00 msec task-clock                       #    0.500 CPUs utilized             "
+    assert lines[4] == "        3000000000      cycles                           #    3.000 GHz                       "
+    assert lines[5] == "       12000000000      instructions                     #    4.00  insn per cycle            "
+    assert lines[6] == "                                                  #    0.05  stalled cycles per insn     (50.00%)"
+    assert lines[8] == "                25      branch-misses                    #    2.50% of all branches           "
+    assert lines[9] == "         600000000      stalled-cycles-frontend          #   20.00% frontend cycles idle      "
+
+
+def test_thousands_are_grouped_where_the_locale_does() -> None:
+    """-B only sets the separator."""
+    text = "".join(TextView("'cmd'", separators=",").render(tally(pmu_counts())))
+    assert "     3,000,000,000      cycles" in text
+    assert "          1,000.00 msec task-clock" in text
+
+
+def test_csv_fields() -> None:
+    """Count, unit, event, running, share, ratio, its unit; further ratios on lines of their own."""
+    lines = "".join(CsvView(",").render(tally(pmu_counts()))).splitlines()
+    assert lines[0] == "1000.00,msec,task-clock,1000000000,100.00,0.500,CPUs utilized"
+    assert lines[2] == "12000000000,,instructions,50,50.00,4.00,insn per cycle"
+    assert lines[3] == ",,,,,0.05,stalled cycles per insn"
+
+
+def test_names_with_line_breaks_do_not_forge_counts() -> None:
+    """Names of events, cgroups and, with --per-thread, commands, which every process can set."""
+    event = hardware("cycles\n1,,forged", HardwareId.CPU_CYCLES)
+    event.cgroup = "a\rb"
+    grouping = Grouping.by_thread([("sh\n9,,forged", 1)])
+    by_thread = Tally([event], {event: aggregate(event, [CounterCell(-1, 0, 1, 1, 1)], grouping)}, grouping, wall_ns=2e9)
+    for view in (CsvView(","), TextView("'cmd'"), ScreenView("'cmd'", width=200, colour="")):
+        lines = "".join([*view.render(tally({event: (1, 1, 1)})), *view.render(by_thread)]).splitlines()
+        assert not [line for line in lines if line.lstrip().startswith(("1,,forged", "9,,forged", "b"))]
+        assert any("cycles^J1,,forged" in line and "a^Mb" in line for line in lines)
+        assert any("sh^J9,,forged-1" in line for line in lines)
+
+
+def test_json_objects() -> None:
+    """Every line is an object, with perf's keys."""
+    objects = [json.loads(line) for line in JsonView().render(tally(pmu_counts()))]
+    assert objects[1] == {
+        "counter-value": "3000000000.000000",
+        "unit": "",
+        "event": "cycles",
+        "event-runtime": 100,
+        "pcnt-running": 100.0,
+        "metric-value": "3.000000",
+        "metric-unit": "GHz",
+    }
+
+
+def test_events_that_were_not_counted() -> None:
+    """Events that never were on the PMU, or that the machine cannot count."""
+    never, unknown = hardware("cycles", HardwareId.CPU_CYCLES), hardware("branches", HardwareId.BRANCH_INSTRUCTIONS)
+    counts = tally({never: (0, 100, 0), unknown: (0, 0, 0)}, {unknown: CountState(supported=False)})
+    text = "".join(TextView("'cmd'").render(counts))
+    assert "     <not counted>      cycles" in text
+    assert "   <not supported>      branches" in text
+
+
+@pytest.mark.parametrize("view", [TextView("'cmd'"), CsvView(","), JsonView()])
+def test_a_count_of_no_time_at_all_has_no_share(view: TextView | CsvView | JsonView) -> None:
+    """Only damaged files have one: a counter that ran although it was never enabled."""
+    text = "".join(view.render(tally({hardware("cycles", HardwareId.CPU_CYCLES): (3, 0, 7)})))
+    assert "cycles" in text
+    assert "%)" not in text
+
+
+def test_multiplexed_counts_are_estimated_once() -> None:
+    """Each counter is scaled; --no-scale turns this off."""
+    event = hardware("cycles", HardwareId.CPU_CYCLES)
+    cells = [CounterCell(0, 0, 100, 10, 5), CounterCell(1, 0, 100, 10, 10)]
+    assert aggregate(event, cells, Grouping.everything())[0].value == 300
+    assert aggregate(event, cells, Grouping.everything(), scale=False)[0].value == 200
+
+
+def test_a_part_with_a_counter_that_never_ran_has_no_count() -> None:
+    """A sum of the other counters would mislead."""
+    event = hardware("cycles", HardwareId.CPU_CYCLES)
+    grouping = Grouping.by_part(Aggregation.SOCKET, {0: (0,), 1: (0,), 2: (1,)})
+    rows = aggregate(event, [CounterCell(0, 0, 5, 9, 9), CounterCell(1, 0, 0, 9, 0), CounterCell(2, 0, 7, 9, 9)], grouping)
+    assert [(row.aggregate_id.label, row.was_counted, row.value, row.cells) for row in rows] == [("S0", False, 0, 2), ("S1", True, 7, 1)]
+
+
+def test_events_of_a_package_are_counted_once() -> None:
+    """Each package's first counter represents it."""
+    cells = [CounterCell(0, 0, 5, 9, 9), CounterCell(1, 0, 5, 9, 9), CounterCell(2, 0, 7, 9, 9)]
+    assert [cell.cpu for cell in one_cell_a_package(cells, lambda cpu: cpu // 2)] == [0, 2]
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "json"])
+def test_comparisons_name_the_higher_side(form: str) -> None:
+    """Every form has the verdict."""
+    a, b = Runs("old"), Runs("new")
+    for run in range(10):
+        a.add(10**9 + run * 10**6, {})
+        b.add(2 * 10**9 + run * 10**6, {})
+    comparison = compare_runs(a, b)
+    rendered = {
+        "text": stat_compare.render_text([comparison], pictures=True),
+        "csv": stat_compare.render_csv([comparison], ","),
+        "json": stat_compare.render_json([comparison]),
+    }[form]
+    text = "".join(rendered)
+    assert "old" in text
+    assert "new" in text
+    assert ("higher" if form == "text" else "B is higher") in text
+    if form == "json":
+        assert json.loads(text)["change"] == pytest.approx(0.99, abs=0.02)
+
+
+def test_several_comparisons_fit_eighty_columns() -> None:
+    """Each program has a letter and a table; a long event name gets its own line."""
+    sides = [Runs(name) for name in ("old", "new", "newest")]
+    for run in range(10):
+        for number, side in enumerate(sides):
+            side.add(10**9 * (1 + number) + run * 10**6, {"an-event-with-quite-a-name": ("", 12345678.0 * (1 + number))})
+            side.cannot_count("cycles", "no PMU")
+    text = "".join(stat_compare.render_text([compare_runs(sides[0], other) for other in sides[1:]], pictures=True))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("higher") == 4
+    assert "C median" in text
+    assert text.count("Not counted: cycles: no PMU.") == 1
+
+
+@pytest.mark.parametrize(("quiet", "message"), [("task-clock", True), ("page-faults", False)])
+def test_the_number_of_runs_is_that_of_the_steadiest_time(quiet: str, message: bool) -> None:
+    """Steady counters that do not measure time are ignored."""
+    sides = [Runs("a"), Runs("b")]
+    for number in range(10):
+        for side in sides:
+            side.add(round(1e9 * (1 + number * 0.05)), {quiet: ("", 1000 + number)})
+    text = " ".join("".join(stat_compare.render_text([compare_runs(sides[0], sides[1])])).split())
+    assert bool(re.search(r"a change of 5 % in elapsed in four of five cases takes some \d+ runs \(-r \d+\)", text))
+    assert bool(re.search(rf", in {quiet} \d+\.", text)) == message

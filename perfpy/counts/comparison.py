@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.counts.aggregation import deviation, fences, mean, median, standard_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 ELAPSED: Final = "elapsed"
@@ -196,7 +197,6 @@ def outliers(values: Sequence[float]) -> list[int]:
 _EXACT_PAIRS: Final = 900
 _BISECTIONS: Final = 60
 _POWER: Final = 0.8
-_NORMAL: Final = 10_000  # degrees of freedom that approximate the normal distribution
 _RUNS_FOR_NOISE: Final = 4
 _LEAST_EDGE: Final = 1e-3  # probability above one half; less would take a million runs
 _MOST_RUNS: Final = 100
@@ -288,7 +288,7 @@ def runs_to_see(change: float, a: Sequence[float], b: Sequence[float], confidenc
     same_or_lower = sum(bisect_right(noise, offset + shift) for offset in noise) - len(noise)
     above = (lower + same_or_lower) / 2 / (len(noise) * (len(noise) - 1))
     alpha = (1 - confidence) / of
-    reach = student_quantile(1 - alpha / 2, _NORMAL) + student_quantile(_POWER, _NORMAL)
+    reach = normal_quantile(1 - alpha / 2) + normal_quantile(_POWER)
     least = next(runs for runs in range(2, _MOST_RUNS) if _interval_cut(runs, runs, alpha))
     return max(least, math.ceil(reach**2 / (6 * max(above - 0.5, _LEAST_EDGE) ** 2)))
 
@@ -302,10 +302,19 @@ def _offsets(side: Sequence[float]) -> list[float]:
 
 def student_quantile(probability: float, freedom: int) -> float:
     """Return the quantile of Student's t for a probability of 0.5 to 1 and `freedom` >= 1 degrees."""
+    return _quantile(lambda t: student_cdf(t, freedom), probability)
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the quantile of the normal distribution for a probability of 0.5 to 1."""
+    return _quantile(lambda z: 1 - math.erfc(z / math.sqrt(2)) / 2, probability)
+
+
+def _quantile(distribution: Callable[[float], float], probability: float) -> float:
     low, high = 0.0, 1e4
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if student_cdf(middle, freedom) < probability:
+        if distribution(middle) < probability:
             low = middle
         else:
             high = middle
@@ -343,6 +352,7 @@ def _ranks(values: Sequence[float]) -> tuple[list[float], list[int]]:
     return ranks, tie_sizes
 
 
+@lru_cache(maxsize=16)  # all counters of a comparison have the same numbers of runs
 def _u_counts(n: int, m: int) -> list[int]:
     """Return the number of arrangements of n and m runs with U = 0, 1, 2, ... (coefficients of a Gaussian binomial)."""
     size = n * m + 1
@@ -366,7 +376,7 @@ def _interval_cut(n: int, m: int, alpha: float) -> int:
                 break
             cut += 1
         return cut
-    z = student_quantile(1 - alpha / 2, _NORMAL)
+    z = normal_quantile(1 - alpha / 2)
     return max(0, math.floor(n * m / 2 - z * math.sqrt(n * m * (n + m + 1) / 12)))
 
 

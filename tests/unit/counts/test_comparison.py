@@ -18,6 +18,7 @@ from perfpy.counts.comparison import (
     compare,
     compare_runs,
     mann_whitney,
+    normal_quantile,
     runs_to_see,
     spread,
     student_quantile,
@@ -73,6 +74,11 @@ def test_a_counter_that_is_missing_gives_the_reason() -> None:
 def test_students_table(freedom: int, expected: float) -> None:
     """The 97.5 % column of every statistics book."""
     assert student_quantile(0.975, freedom) == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize(("probability", "expected"), [(0.5, 0.0), (0.8, 0.841621), (0.975, 1.959964), (0.9995, 3.290527)])
+def test_normal_table(probability: float, expected: float) -> None:
+    assert normal_quantile(probability) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ from perfpy.counts.aggregation import median
 from perfpy.counts.comparison import HIGHER, LOWER, compare_amounts
 from perfpy.errors import KernelRefusedError, PerfError, UnknownEventError, UsageError, plural
 from perfpy.kernel.cpus import cpu_identity
+from perfpy.untrusted.destinations import write_whole
 from perfpy.untrusted.files import read_named
-from perfpy.untrusted.result_files import write_whole
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:

@@ -530,7 +530,7 @@ class Recording:
         ...     recording.flamegraph("flame.html")
         """
         page = self.page(symbols=symbols, code=False) if after is None else self.page_of_changes(after, symbols=symbols)
-        from perfpy.untrusted.result_files import write_whole  # not needed to read
+        from perfpy.untrusted.destinations import write_whole  # not needed to read
 
         write_whole(os.fspath(path), page.encode(errors="replace"))
 

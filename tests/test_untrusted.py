@@ -59,7 +59,7 @@ def places(matches: Iterator[tuple[str, int, str]]) -> dict[str, list[str]]:
     return results
 
 
-# -- writing: through perfpy.untrusted.destinations, result_files and folders; nothing is opened by name ----------
+# -- writing: through perfpy.untrusted.destinations and folders; nothing is opened by name ------------------------
 #
 # A name that was checked is never opened again: files are created, renamed and removed below the descriptor of a folder, and
 # what options name is opened by a Destination. The table has those who use names; each says why nobody can exchange them.
@@ -131,7 +131,7 @@ def test_files_are_written_only_to_paths_of_the_user_or_of_untrusted():
 def test_no_file_is_given_away():
     """What another user shall have is made with the rights of that user: perfpy.untrusted.process_root."""
     modules = {module for module in MODULES for name, _ in calls(module) if name.rpartition(".")[2] in ("chown", "fchown", "lchown")}
-    assert modules == {"untrusted/result_files.py"}, "there: a file that an option names keeps the owner that it has"
+    assert modules == {"untrusted/destinations.py"}, "there: a file that an option names keeps the owner that it has"
 
 
 # -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.paths ----------
@@ -142,7 +142,7 @@ FOLDERS = re.compile(
 PATH_MAKERS = {
     "capture/runtimes/cpython_startup/perfpy_trampolines.py": "runs in the profiled interpreter: its own number",
     "untrusted/paths.py": "it is the door",
-    "untrusted/identified_file.py": "/proc/PID/root: the link is read",
+    "untrusted/process_files.py": "/proc/PID/root: the link is read",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
@@ -200,13 +200,11 @@ READERS = {
     "kernel/cpus.py": "/proc/cpuinfo and /sys",
     "capture/runtimes/cpython_startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
-    "untrusted/judging.py": "it is the door",
     "untrusted/destinations.py": "it is the door; links of /proc/self/fd, and of /dev/fd",
     "untrusted/process_root.py": "it is the door",
-    "untrusted/identified_file.py": "it is the door; /proc, and folders of mounts",
     "symbols/files/build_ids.py": "/sys and /proc/self; a descriptor, and /proc/kallsyms",
     "symbols/kernel_symbols.py": "/proc",
-    "untrusted/process_files.py": "/proc/PID",
+    "untrusted/process_files.py": "it is the door; /proc/PID, and folders of mounts",
     "tools/trace/followed_files.py": "/proc/PID",
     "abi/system_calls.py": "the package's own tables",
     "capture/cgroups.py": "/proc, and folders of the hierarchy",

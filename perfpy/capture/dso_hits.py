@@ -25,7 +25,7 @@ from perfpy.symbols.files import build_ids as build_id_notes
 from perfpy.symbols.files.build_ids import BuildIdCache
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name
 from perfpy.symbols.task_states import copies_parent
-from perfpy.untrusted.identified_file import open_identified
+from perfpy.untrusted.process_files import open_identified
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.untrusted.identified_file import FileId
+    from perfpy.untrusted.process_files import FileId
 
 
 HEADER: Final = struct.Struct("=IHH")

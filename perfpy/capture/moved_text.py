@@ -21,7 +21,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.capture.process_memory import ProcessMemory
 from perfpy.kernel.procfs import MAP_PRIVATE, PROT_EXEC, ProcMapping
 from perfpy.symbols.mapped_names import is_move_target
-from perfpy.untrusted.identified_file import open_identified
+from perfpy.untrusted.process_files import open_identified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

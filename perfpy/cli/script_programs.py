@@ -12,8 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import PerfError, UsageError
+from perfpy.untrusted.destinations import write_whole
 from perfpy.untrusted.files import read_regular
-from perfpy.untrusted.result_files import write_whole
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:

@@ -337,7 +337,7 @@ class Recordings:
         >>> import perfpy
         >>> perfpy.open_many(["perf.data", "perf.data"]).flamegraph("flame.html")
         """
-        from perfpy.untrusted.result_files import write_whole
+        from perfpy.untrusted.destinations import write_whole
 
         write_whole(os.fspath(path), self.page(symbols=symbols).encode(errors="replace"))
 

@@ -16,7 +16,7 @@ from perfpy.symbols.mapped_names import GUEST_KERNEL_NAME, KERNEL_NAME, is_memor
 from perfpy.untrusted.paths import PYTHON_IMAGE
 
 if TYPE_CHECKING:
-    from perfpy.untrusted.identified_file import FileId
+    from perfpy.untrusted.process_files import FileId
 
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})

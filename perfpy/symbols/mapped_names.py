@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_KERNEL
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file
-from perfpy.untrusted.identified_file import root_of
 from perfpy.untrusted.paths import perf_map
-from perfpy.untrusted.process_files import is_younger, map_lines, status_numbers, status_words
+from perfpy.untrusted.process_files import is_younger, map_lines, root_of, status_numbers, status_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

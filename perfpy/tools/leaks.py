@@ -39,8 +39,8 @@ from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.symbols import mapped_names
 from perfpy.symbols.files import elf
-from perfpy.untrusted.identified_file import open_identified
 from perfpy.untrusted.pinned_files import PinnedFile
+from perfpy.untrusted.process_files import open_identified
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:

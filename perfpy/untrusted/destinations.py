@@ -5,19 +5,27 @@ its end are followed if they are root's or the current user's, and the file that
 Checks apply to this descriptor, and writing does, too. New names are made, renamed and removed below the descriptor of the folder.
 
 Which folder a path leads to is not checked: links in the middle of a path are followed, whoever made them.
+
+A result is written to a new file beside its destination, through one descriptor, and renamed when it is complete, so that neither
+Ctrl-C nor a full disk truncates an existing file. Devices and fifos are written in place, and so are files in folders that permit no new
+files, and files onto which another one is mounted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 
+from perfpy.errors import OutputFailedError
 from perfpy.untrusted.files import ForeignFileError, trusted_file_owners
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
+    from typing import BinaryIO
 
 _MOST_LINKS = 8
 _O_PATH = getattr(os, "O_PATH", 0)  # Linux only
@@ -30,6 +38,93 @@ _LONGEST_NUMBER = 10  # digits of a descriptor
 _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _PUBLIC_DEVICES = (1, 5)  # major numbers: null, zero, full; the current terminal. In user namespaces they belong to an unknown user.
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MODES = 0o777
+_PIECE = 1 << 20  # bytes that are copied at once
+
+
+def open_named(path: str, flags: int, mode: int = 0o600, *, foreign_fifos: bool = False) -> int:
+    """Open a path of an option for writing; with O_CREAT create a missing file. Raises OSError; see FileDestination.open."""
+    for _ in range(_ATTEMPTS):
+        with FileDestination(path) as destination:
+            if destination.state is not None or not flags & os.O_CREAT:
+                return destination.open(flags, foreign_fifos=foreign_fifos)
+            try:
+                return os.open(destination.name, flags & ~os.O_TRUNC | _NEW & ~os.O_RDWR, mode, dir_fd=destination.folder)
+            except FileExistsError:  # created meanwhile
+                pass
+    raise FileExistsError(errno.EEXIST, "others create and remove it again and again", path)
+
+
+def opener(path: str, flags: int) -> int:
+    """Open a path of an option, as the opener of open(); see open_named. Raises OSError."""
+    return open_named(path, flags, 0o666)
+
+
+def create_named(path: str, folder: int | None = None) -> int:
+    """Create a recording that an option names, empty, for reading and writing; also open an existing device or fifo. Raises OSError.
+
+    Only the current user can read a new one. A regular file of another user, or with hard links, is replaced: that user could read what is
+    written to it.
+
+    folder: a descriptor of the folder in which a relative path begins; None for the current one.
+    """
+    for _ in range(_ATTEMPTS):
+        with FileDestination(path, folder) as destination:
+            try:
+                return _create_recording(destination)
+            except FileExistsError:  # created meanwhile
+                pass
+    raise FileExistsError(errno.EEXIST, "others create and remove it again and again", path)
+
+
+def _create_recording(destination: FileDestination) -> int:
+    """Create a recording at a destination, like create_named. Raises FileExistsError if another file has been created there meanwhile."""
+    state = destination.state
+    if destination.inherited >= 0:
+        fd = os.open(f"/dev/fd/{destination.inherited}", os.O_RDWR | os.O_CLOEXEC)
+        if destination.is_regular:
+            os.ftruncate(fd, 0)
+        return fd
+    if state is not None:
+        if not destination.is_regular or (state.st_uid in trusted_file_owners() and state.st_nlink <= 1):
+            return destination.open(os.O_RDWR | os.O_TRUNC)
+        destination.remove_entry()
+    return destination.create(0o600)
+
+
+def create_new(path: str, mode: int = 0o666) -> int:
+    """Create a file that must not exist yet, and open it for reading and writing. Raises FileExistsError."""
+    return os.open(path, _NEW, mode)
+
+
+def write_whole(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Write a result file. Raises OutputFailedError."""
+    try:
+        with FileDestination(path) as destination, whole_file(destination, mode) as file:
+            file.write(data)
+    except OSError as error:
+        raise OutputFailedError(path, error.strerror or str(error)) from None
+
+
+@contextlib.contextmanager
+def whole_file(destination: FileDestination, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Yield the file to write; it gets its name if the context ends without an exception. Raises OSError.
+
+    mode is the mode of a new file; an existing one keeps its mode and owner.
+    """
+    new = None if destination.inherited >= 0 else _replacement(destination, mode)
+    if new is None:
+        with open(destination.open(os.O_WRONLY | os.O_TRUNC), "wb") as file:
+            yield file
+        return
+    with _removed_by_signals(new):
+        try:
+            with open(new.fd, "wb", closefd=False) as file:
+                yield file
+            _put(new, destination)
+        finally:
+            new.remove()
+            new.close()
 
 
 class FileDestination:
@@ -181,8 +276,6 @@ class FileDestination:
         except OSError:
             return False
 
-    # names in the folder
-
     def create(self, mode: int, name: str = "") -> int:
         """Create a new file, and open it for reading and writing. Raises FileExistsError. name: instead of the path's."""
         return os.open(name or self.name, _NEW, mode, dir_fd=self.folder)
@@ -231,56 +324,98 @@ def _is_link_to_descriptor(path: str) -> bool:
     return parts[:2] == ["", "proc"] and parts[-2] == "fd"
 
 
-def open_named(path: str, flags: int, mode: int = 0o600, *, foreign_fifos: bool = False) -> int:
-    """Open a path of an option for writing; with O_CREAT create a missing file. Raises OSError; see FileDestination.open."""
-    for _ in range(_ATTEMPTS):
-        with FileDestination(path) as destination:
-            if destination.state is not None or not flags & os.O_CREAT:
-                return destination.open(flags, foreign_fifos=foreign_fifos)
-            try:
-                return os.open(destination.name, flags & ~os.O_TRUNC | _NEW & ~os.O_RDWR, mode, dir_fd=destination.folder)
-            except FileExistsError:  # created meanwhile
-                pass
-    raise FileExistsError(errno.EEXIST, "others create and remove it again and again", path)
+class UnfinishedFile:
+    """A file that takes its destination's name when it is complete. Raises OSError if none can be created there.
 
-
-def opener(path: str, flags: int) -> int:
-    """Open a path of an option, as the opener of open(); see open_named. Raises OSError."""
-    return open_named(path, flags, 0o666)
-
-
-def create_named(path: str, folder: int | None = None) -> int:
-    """Create a recording that an option names, empty, for reading and writing; also open an existing device or fifo. Raises OSError.
-
-    Only the current user can read a new one. A regular file of another user, or with hard links, is replaced: that user could read what is
-    written to it.
-
-    folder: a descriptor of the folder in which a relative path begins; None for the current one.
+    Attributes:
+        fd: its descriptor, for reading and writing.
     """
-    for _ in range(_ATTEMPTS):
-        with FileDestination(path, folder) as destination:
-            try:
-                return _create_recording(destination)
-            except FileExistsError:  # created meanwhile
-                pass
-    raise FileExistsError(errno.EEXIST, "others create and remove it again and again", path)
+
+    def __init__(self, destination: FileDestination, mode: int) -> None:
+        self._destination = destination
+        self._name = destination.unfinished_name()
+        self.fd = destination.create(mode, self._name)
+
+    def put(self) -> None:
+        """Give the file its name. Raises OSError, with EBUSY if another file is mounted onto the existing one."""
+        self._destination.rename_entry(self._name, self._destination.name)
+
+    def remove(self) -> None:
+        """Remove the file if it has not got its name."""
+        with contextlib.suppress(OSError):
+            self._destination.remove_entry(self._name)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self.fd)
 
 
-def _create_recording(destination: FileDestination) -> int:
-    """Create a recording at a destination, like create_named. Raises FileExistsError if another file has been created there meanwhile."""
-    state = destination.state
-    if destination.inherited >= 0:
-        fd = os.open(f"/dev/fd/{destination.inherited}", os.O_RDWR | os.O_CLOEXEC)
-        if destination.is_regular:
-            os.ftruncate(fd, 0)
-        return fd
-    if state is not None:
-        if not destination.is_regular or (state.st_uid in trusted_file_owners() and state.st_nlink <= 1):
-            return destination.open(os.O_RDWR | os.O_TRUNC)
-        destination.remove_entry()
-    return destination.create(0o600)
+def _replacement(destination: FileDestination, mode: int) -> UnfinishedFile | None:
+    """Create the file that will replace the existing one; return None if that has to be written in place."""
+    existing = destination.state
+    if existing is None:
+        return UnfinishedFile(destination, mode)
+    if not stat.S_ISREG(existing.st_mode) or not os.access(destination.name, os.W_OK, dir_fd=destination.folder):
+        return None
+    has_links = existing.st_nlink > 1
+    if has_links and destination.has_safe_names:  # all names keep leading to one file
+        return None
+    is_foreign = existing.st_uid != os.geteuid()
+    if is_foreign and os.geteuid() != 0:  # only root can restore the owner
+        return None
+    try:
+        new = UnfinishedFile(destination, 0o600 if is_foreign else mode)
+    except OSError:  # Writing in place may work, or reports the reason.
+        return None
+    try:
+        if not is_foreign and not has_links:
+            if existing.st_gid != os.fstat(new.fd).st_gid:
+                os.fchown(new.fd, -1, existing.st_gid)
+            os.fchmod(new.fd, existing.st_mode & _MODES)
+    except OSError:  # a group that only root can give
+        new.remove()
+        new.close()
+        return None
+    return new
 
 
-def create_new(path: str, mode: int = 0o666) -> int:
-    """Create a file that must not exist yet, and open it for reading and writing. Raises FileExistsError."""
-    return os.open(path, _NEW, mode)
+def _put(new: UnfinishedFile, destination: FileDestination) -> None:
+    """Give the new file its name, or copy it into the file that another one is mounted onto; then restore the owner."""
+    existing = destination.state
+    try:
+        new.put()
+    except OSError as error:
+        if error.errno != errno.EBUSY or existing is None:
+            raise
+        os.lseek(new.fd, 0, os.SEEK_SET)
+        with open(destination.open(os.O_WRONLY | os.O_TRUNC), "wb") as out:
+            while piece := os.read(new.fd, _PIECE):
+                out.write(piece)
+        return
+    if existing and existing.st_uid != os.geteuid() and existing.st_nlink == 1:
+        with contextlib.suppress(OSError):  # a user namespace may not have this owner
+            os.fchown(new.fd, existing.st_uid, existing.st_gid)
+        os.fchmod(new.fd, existing.st_mode & _MODES)
+
+
+@contextlib.contextmanager
+def _removed_by_signals(new: UnfinishedFile) -> Iterator[None]:
+    """Remove the new file if a signal ends the process. Signals that have a handler are left alone."""
+    import signal  # few commands write results
+
+    def end(number: int, _frame: object) -> None:
+        new.remove()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    caught = []
+    with contextlib.suppress(ValueError):  # Only the main thread can set handlers.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, end)
+                caught.append(number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,7 +1,12 @@
 """Open files that others may have replaced.
 
-Opens regular files only. Raises OSError for FIFOs, devices and folders, for files of untrusted owners, and for files that are too large.
-Checks apply to a descriptor, not to the name: see untrusted.judging.
+A name is looked up once, as a descriptor with O_PATH, which does not open the file. The descriptor is checked, and only a file that passes
+is opened, through the descriptor. FIFOs, devices and sockets are therefore never opened: opening a device can have effects (a watchdog
+starts, a tape rewinds), and opening a FIFO releases its writer. The kernel's own files (/proc/kmsg, tracefs) are refused as well, because
+reading some of them removes what they contain. So are files of untrusted owners, and files that are too large.
+
+Without O_PATH (macOS) or /proc, the name is checked, opened and compared. A file that replaces it in between is opened, but not used.
+Layout: struct statfs of statfs(2), which begins with the file system's type, a number of include/uapi/linux/magic.h.
 """
 
 from __future__ import annotations
@@ -9,22 +14,61 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 
-from perfpy.untrusted.judging import FLAGS, NODE, NotRegularFileError, open_judged, require_regular
 from perfpy.untrusted.paths import split_process
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import BinaryIO
+    from collections.abc import Callable, Collection
+    from typing import BinaryIO, TypeAlias
 
-    from perfpy.untrusted.judging import Judge
+    #: raises OSError for a file that must not be opened; its status, its descriptor with O_PATH (-1: none)
+    Judge: TypeAlias = Callable[[os.stat_result, int], None]
 
+#: to open for reading without blocking
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+#: to look a name up without opening the file; 0 without O_PATH
+_NODE = os.O_PATH | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
+_NO_PROC = (errno.ENOENT, errno.ENOTDIR)
 _WRITER_SECONDS = 5
 _MOST_LINKS = 8
 _SMALL = 16 << 20  # bytes
 _DENSE = 32  # bytes of a file for each one on the disk: file systems that compress store little less
 _BLOCK = 512  # bytes, of st_blocks
+_STATFS_SIZE = 256  # bytes; more than struct statfs has
+#: types of the file systems whose files the kernel generates
+_KERNEL_TYPES = frozenset((
+    0x9FA0,  # proc
+    0x62656572,  # sysfs
+    0x74726163,  # tracefs
+    0x64626720,  # debugfs
+    0x73636673,  # securityfs
+    0xF97CFF8C,  # selinuxfs
+    0x43415D53,  # smackfs
+    0x5A3C69F0,  # apparmorfs
+    0x27E0EB,  # cgroup
+    0x63677270,  # cgroup2
+    0x7655821,  # resctrl
+    0xCAFE4A11,  # bpf
+    0x42494E4D,  # binfmt_misc
+    0x62656570,  # configfs
+    0xDE5E81E4,  # efivarfs
+    0x6165676C,  # pstore
+    0x1CD1,  # devpts
+    0x19800202,  # mqueue
+    0x65735543,  # fusectl
+    0x6E736673,  # nsfs
+    0x50494446,  # pidfs
+    0x67596969,  # rpc_pipefs
+    0x6E667364,  # nfsd
+    0xABBA1974,  # xenfs
+    0x187,  # autofs
+))  # fmt: skip
+
+
+class NotRegularFileError(OSError):
+    """A FIFO, a device, a folder or a socket instead of a file."""
 
 
 class ForeignFileError(PermissionError):
@@ -34,6 +78,46 @@ class ForeignFileError(PermissionError):
 def trusted_file_owners() -> tuple[int, int]:
     """Return the owners of trusted files: root and the current user."""
     return 0, os.geteuid()
+
+
+def open_regular(
+    path: str,
+    *,
+    owners: Collection[int] | None = None,
+    limit: int | None = None,
+    follow: bool = True,
+    reader: int = 0,
+    of_kernel: bool = False,
+) -> BinaryIO:
+    """Open a regular file for reading; see regular_fd. limit: the most bytes. Raises OSError."""
+    fd = regular_fd(path, owners=owners, follow=follow, reader=reader, of_kernel=of_kernel)
+    if limit is not None:
+        try:
+            require_dense(fd, path)
+            if os.fstat(fd).st_size > limit:
+                raise _too_large(path, limit)
+        except OSError:
+            os.close(fd)
+            raise
+    return open(fd, "rb")
+
+
+def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int, of_kernel: bool = False) -> bytes:
+    """Read a regular file completely, also files of /proc (of_kernel), which report no size. Raises OSError."""
+    with open_regular(path, owners=owners, limit=limit, of_kernel=of_kernel) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise _too_large(path, limit)
+    return data
+
+
+def read_named(path: str, *, limit: int) -> bytes:
+    """Read a file that an option names, like read_regular; it may also be an inherited pipe."""
+    with open(path, "rb") if is_handed(path) else open_regular(path, limit=limit, of_kernel=True) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise _too_large(path, limit)
+    return data
 
 
 def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool = True, reader: int = 0, of_kernel: bool = False) -> int:
@@ -61,6 +145,41 @@ def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool
     if fd is None:
         raise ForeignFileError(errno.ELOOP, "a symbolic link", path)
     return fd
+
+
+def stream_fd(path: str) -> int:
+    """Open a file, folder or pipe that the user named; for a FIFO, wait for its writer.
+
+    Raises NotRegularFileError for devices except /dev/null, TimeoutError for a FIFO without a writer.
+    """
+
+    def judge(state: os.stat_result, node: int) -> None:
+        mode = state.st_mode
+        if stat.S_ISREG(mode):
+            require_regular(state, path, node)
+        elif not (stat.S_ISDIR(mode) or stat.S_ISFIFO(mode)):
+            raise NotRegularFileError(errno.EINVAL, f"a {'socket' if stat.S_ISSOCK(mode) else 'device'}, not a recording", path)
+
+    fd = os.open(path, _FLAGS) if is_handed(path) else open_judged(path, judge)
+    assert fd is not None, "links are followed"
+    try:
+        if not is_handed(path) and stat.S_ISFIFO(os.fstat(fd).st_mode):
+            import select  # few read from a FIFO
+
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            if not poll.poll(_WRITER_SECONDS * 1000):
+                raise TimeoutError(errno.ETIMEDOUT, f"no data in this pipe for {_WRITER_SECONDS} seconds", path)
+        os.set_blocking(fd, True)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def is_handed(path: str) -> bool:
+    """Whether a name means an inherited descriptor (/dev/stdin, the shell's <(command)) or /dev/null."""
+    return path in ("/dev/stdin", os.devnull) or path.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def state_of(path: str) -> os.stat_result:
@@ -100,18 +219,6 @@ def append_to_ours(path: str, data: bytes) -> None:
         os.close(fd)
 
 
-def _open(path: str, follow: bool, reader: int, judge: Judge) -> int | None:
-    """Open for reading; return None if path is a symbolic link and must not be followed. judge: see open_judged."""
-    inside = split_process(path)
-    if reader or inside:
-        from perfpy.untrusted import process_root
-
-        if inside:
-            return process_root.open_in_process(*inside, judge, follow=follow)
-        return process_root.run_as_user_of(reader, lambda: open_judged(path, judge, follow=follow))
-    return open_judged(path, judge, follow=follow)
-
-
 def trusted_target(path: str) -> str:
     """Return the target of a symbolic link of root or the current user. Raises ForeignFileError for other owners' links."""
     inside = split_process(path)
@@ -121,7 +228,7 @@ def trusted_target(path: str) -> str:
         with process_root.ProcessRoot(inside[0]) as root:
             link: int | None = root.open(inside[1], os.O_PATH | os.O_NOFOLLOW)
     else:
-        link = os.open(path, NODE | os.O_NOFOLLOW) if NODE else None
+        link = os.open(path, _NODE | os.O_NOFOLLOW) if _NODE else None
     try:
         state = os.lstat(path) if link is None else os.fstat(link)
         if state.st_uid not in trusted_file_owners():
@@ -145,91 +252,106 @@ def require_dense(fd: int, path: str) -> None:
         raise OSError(errno.EFBIG, f"a sparse file: {state.st_size >> 20} MB, nearly all of them holes", path)
 
 
-def open_regular(
-    path: str,
-    *,
-    owners: Collection[int] | None = None,
-    limit: int | None = None,
-    follow: bool = True,
-    reader: int = 0,
-    of_kernel: bool = False,
-) -> BinaryIO:
-    """Open a regular file for reading; see regular_fd. limit: the most bytes. Raises OSError."""
-    fd = regular_fd(path, owners=owners, follow=follow, reader=reader, of_kernel=of_kernel)
-    if limit is not None:
-        try:
-            require_dense(fd, path)
-            if os.fstat(fd).st_size > limit:
-                raise _too_large(path, limit)
-        except OSError:
-            os.close(fd)
-            raise
-    return open(fd, "rb")
+def _too_large(path: str, limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"larger than {limit >> 20} MB", path)
 
 
-def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int, of_kernel: bool = False) -> bytes:
-    """Read a regular file completely, also files of /proc (of_kernel), which report no size. Raises OSError."""
-    with open_regular(path, owners=owners, limit=limit, of_kernel=of_kernel) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise _too_large(path, limit)
-    return data
+def _open(path: str, follow: bool, reader: int, judge: Judge) -> int | None:
+    """Open for reading; return None if path is a symbolic link and must not be followed. judge: see open_judged."""
+    inside = split_process(path)
+    if not (reader or inside):
+        return open_judged(path, judge, follow=follow)
+    from perfpy.untrusted import process_root
+
+    if not inside:
+        return process_root.run_as_user_of(reader, lambda: open_judged(path, judge, follow=follow))
+    pid, inner_path = inside
+    with process_root.ProcessRoot(pid) as process:
+        return process.run(lambda root: _open_judged_beneath(root, inner_path, judge, follow))
 
 
-def read_named(path: str, *, limit: int) -> bytes:
-    """Read a file that an option names, like read_regular; it may also be an inherited pipe."""
-    if not is_handed(path):
-        return read_regular(path, limit=limit, of_kernel=True)
-    with open(path, "rb") as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise _too_large(path, limit)
-    return data
+def open_regular_beneath(root: int, path: str, *, follow: bool = True) -> int:
+    """Open a regular file for reading as if the folder of the descriptor `root` were /. A FIFO or a device is not touched."""
+    fd = _open_judged_beneath(root, path, lambda state, node: require_regular(state, path, node), follow)
+    if fd is None:
+        raise OSError(errno.ELOOP, "a symbolic link", path)
+    return fd
 
 
-def stream_fd(path: str) -> int:
-    """Open a file, folder or pipe that the user named; for a FIFO, wait for its writer.
+def _open_judged_beneath(root: int, path: str, judge: Judge, follow: bool) -> int | None:
+    from perfpy.untrusted.process_root import open_beneath  # few files are in other roots
 
-    Raises NotRegularFileError for devices except /dev/null, TimeoutError for a FIFO without a writer.
-    """
-    if is_handed(path):
-        fd = os.open(path, FLAGS)
-    else:
-        opened = open_judged(path, lambda state, node: _require_stream(state, path, node))
-        assert opened is not None, "links are followed"
-        fd = opened
+    node = open_beneath(root, path, os.O_PATH if follow else os.O_PATH | os.O_NOFOLLOW)
     try:
-        if not is_handed(path) and stat.S_ISFIFO(os.fstat(fd).st_mode):
-            _await_writer(fd, path)
-        os.set_blocking(fd, True)
+        return _open_node(node, path, judge)
+    finally:
+        os.close(node)
+
+
+def open_judged(path: str, judge: Judge, *, follow: bool = True) -> int | None:
+    """Open for reading without blocking; return None if path is a symbolic link and must not be followed. Raises OSError.
+
+    judge sees the file before it is opened.
+    """
+    if not _NODE:
+        return _open_compared(path, judge, follow)
+    node = os.open(path, _NODE if follow else _NODE | os.O_NOFOLLOW)
+    try:
+        return _open_node(node, path, judge)
+    except FileNotFoundError:
+        return _open_compared(path, judge, follow)
+    finally:
+        os.close(node)
+
+
+def _open_node(node: int, path: str, judge: Judge) -> int | None:
+    """Open the file of a descriptor with O_PATH for reading, like open_judged. Raises FileNotFoundError without /proc."""
+    state = os.fstat(node)
+    if stat.S_ISLNK(state.st_mode):
+        return None
+    judge(state, node)
+    try:
+        return os.open(f"/proc/self/fd/{node}", _FLAGS)
+    except OSError as error:
+        raise OSError(errno.ENOENT if error.errno in _NO_PROC else error.errno, error.strerror, path) from None
+
+
+def _open_compared(path: str, judge: Judge, follow: bool) -> int | None:
+    """Open like open_judged by the name, and compare the open file with the one that was judged."""
+    if follow:
+        path = os.path.realpath(path)
+    state = os.lstat(path)
+    if stat.S_ISLNK(state.st_mode):
+        return None
+    judge(state, -1)
+    fd = os.open(path, _FLAGS | os.O_NOFOLLOW)
+    try:
+        if not os.path.samestat(os.fstat(fd), state):
+            raise OSError(errno.ESTALE, "replaced while it was opened", path)
+        judge(os.fstat(fd), fd)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _require_stream(state: os.stat_result, path: str, node: int) -> None:
-    """Raise NotRegularFileError for a device, a socket or a file of the kernel."""
-    mode = state.st_mode
-    if stat.S_ISREG(mode):
-        require_regular(state, path, node)
-    elif not (stat.S_ISDIR(mode) or stat.S_ISFIFO(mode)):
-        raise NotRegularFileError(errno.EINVAL, "a socket, not a recording" if stat.S_ISSOCK(mode) else "a device, not a recording", path)
+def require_regular(state: os.stat_result, path: str, node: int = -1) -> None:
+    """Raise NotRegularFileError unless a file is regular. With `node`, its descriptor, the kernel's own files are refused as well."""
+    if not stat.S_ISREG(state.st_mode):
+        raise NotRegularFileError(errno.EINVAL, "not a regular file", path)
+    # Only file systems without a block device can be the kernel's, and those have no blocks. Few files need the last check.
+    if node >= 0 and not os.major(state.st_dev) and not os.fstatvfs(node).f_blocks and file_system_type(node) in _KERNEL_TYPES:
+        raise NotRegularFileError(errno.EINVAL, "a file of the kernel", path)
 
 
-def is_handed(path: str) -> bool:
-    """Whether a name means an inherited descriptor (/dev/stdin, the shell's <(command)) or /dev/null."""
-    return path in ("/dev/stdin", os.devnull) or path.startswith(("/dev/fd/", "/proc/self/fd/"))
+def file_system_type(fd: int) -> int:
+    """Return the type of the file system of a descriptor, 0 if it is unknown."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    import ctypes  # few files need it
 
-
-def _await_writer(fd: int, path: str) -> None:
-    import select  # few read from a FIFO
-
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    if not poll.poll(_WRITER_SECONDS * 1000):
-        raise TimeoutError(errno.ETIMEDOUT, f"no data in this pipe for {_WRITER_SECONDS} seconds", path)
-
-
-def _too_large(path: str, limit: int) -> OSError:
-    return OSError(errno.EFBIG, f"larger than {limit >> 20} MB", path)
+    buffer = ctypes.create_string_buffer(_STATFS_SIZE)
+    if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer):
+        return 0
+    number = ctypes.c_uint if os.uname().machine == "s390x" else ctypes.c_ulong
+    return int(number.from_buffer(buffer).value) & 0xFFFFFFFF

@@ -4,8 +4,13 @@ The process may control every component of the path, so links never lead out of 
 links of /proc are not followed. As root, perfpy opens with the rights of the process's user, and reads nothing that this user may not
 read. No other module opens /proc/PID/root.
 
-Layout: struct open_how of openat2(2), { u64 flags; u64 mode; u64 resolve; }. On kernels without openat2, a walk over the components does
-the same.
+A function with another user's rights runs in a thread with that user's effective ids and without capabilities; the kernel keeps these ids
+for each thread. The real and saved ids remain root's, which the kernel checks for signals and ptrace from the other user. A child process
+would have to be forked from a program with much memory and several threads, and with all ids changed the other user could stop or kill it.
+The C library's wrappers change all threads, so the ids are changed by raw system calls.
+
+Layouts: struct open_how of openat2(2), { u64 flags; u64 mode; u64 resolve; }; setresuid(2), setgroups(2), capset(2). On kernels without
+openat2, a walk over the components does the same.
 """
 
 from __future__ import annotations
@@ -15,16 +20,11 @@ import ctypes
 import errno
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
-
-from perfpy.untrusted.judging import open_node, require_regular
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-
-    from perfpy.untrusted.judging import Judge
-
 
 _OPENAT2: Final = 437  # on all architectures but alpha
 _RESOLVE_NO_MAGICLINKS: Final = 0x02
@@ -34,8 +34,28 @@ _TRIES: Final = 8  # the kernel gives up (EAGAIN) if a folder is renamed during 
 _LARGEST_STATUS: Final = 1 << 18
 _SAFE: Final = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_UNCHANGED: Final = ctypes.c_uint32(0xFFFFFFFF)  # (uid_t)-1
+_CAPABILITIES_3: Final = 0x20080522
+_PATIENCE: Final = 10.0  # seconds: a file system of the other user may never answer
+_GENERIC: Final = (147, 149, 159)
+_32_BIT: Final = (208, 210, 206)
+#: machine name of uname(2) -> (setresuid, setresgid, setgroups) of a 64-bit process, of a 32-bit process
+_NUMBERS: Final = {
+    "x86_64": ((117, 119, 116), _32_BIT),
+    "i686": (None, _32_BIT),
+    "i586": (None, _32_BIT),
+    "aarch64": (_GENERIC, _32_BIT),
+    "armv7l": (None, _32_BIT),
+    "armv6l": (None, _32_BIT),
+    "riscv64": (_GENERIC, _GENERIC),
+    "loongarch64": (_GENERIC, None),
+    "ppc64le": ((164, 169, 81), None),
+    "ppc64": ((164, 169, 81), None),
+    "s390x": (_32_BIT, None),
+}
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
+Result = TypeVar("Result")
 
 
 class ProcessRoot:
@@ -68,10 +88,6 @@ class ProcessRoot:
         """Open a path of the process. flags: as for os.open."""
         return self.run(lambda root: open_beneath(root, path, flags, mode))
 
-    def open_regular(self, path: str, *, follow: bool = True) -> int:
-        """Open a regular file for reading. A FIFO or a device is not touched. follow: whether path may be a link itself."""
-        return self.run(lambda root: open_regular_beneath(root, path, follow=follow))
-
     def status(self, path: str) -> os.stat_result:
         """Return os.stat of a path of the process, following links."""
         fd = self.open(path, os.O_PATH)
@@ -91,10 +107,77 @@ def run_as_user_of(pid: int, function: Callable[[], Result]) -> Result:
     return run_as(rights, function)
 
 
-def open_in_process(pid: int, path: str, judge: Judge | None = None, *, follow: bool = True) -> int | None:
-    """Open a file inside the root of a process for reading; see judging.open_judged. judge: by default, regular files pass."""
-    with ProcessRoot(pid) as root:
-        return root.run(lambda fd: _open_judged_beneath(fd, path, judge, follow))
+def run_as(rights: Rights, function: Callable[[], Result]) -> Result:
+    """Run a function with the rights of a user. As root itself, or where we are not root, it runs as it is.
+
+    The function must not import: our modules may be closed to that user. Raises OSError.
+    """
+    if os.geteuid() or not rights.uid:
+        return function()
+    from threading import Thread  # few record or read processes of others
+
+    results: list[Result] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            _become(rights)
+            results.append(function())
+        except BaseException as failure:  # noqa: BLE001 - it is raised again, where the caller waits
+            failures.append(failure)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(_PATIENCE)
+    if failures:
+        raise failures[0]
+    if not results:
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer from its file system for {_PATIENCE:.0f} seconds")
+    return results[0]
+
+
+class Rights(NamedTuple):
+    """The ids of a process: user, group, supplementary groups."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+def rights_of(status: bytes) -> Rights:
+    """Return the rights of a process. status: the text of its /proc/PID/status.
+
+    A set-user-id program counts as the user who started it: of several ids the first that is not root's.
+    """
+    fields = {name: value.split() for name, _, value in (line.partition(b":") for line in status.split(b"\n"))}
+    try:
+        uids, gids = [int(word) for word in fields[b"Uid"]], [int(word) for word in fields[b"Gid"]]
+        index = next((index for index, uid in enumerate(uids) if uid), 0)
+        return Rights(uids[index], gids[index], tuple(map(int, fields[b"Groups"])))
+    except (KeyError, ValueError, IndexError):
+        raise ProcessLookupError(errno.ESRCH, "the process has ended") from None
+
+
+def _become(rights: Rights) -> None:
+    """Change the ids of this thread, and drop its capabilities. The groups come first, as only root may set them."""
+    numbers = _NUMBERS.get(os.uname().machine, (None, None))[sys.maxsize < 2**32]
+    if numbers is None:
+        raise OSError(errno.ENOSYS, f"cannot take the rights of user {rights.uid} on {os.uname().machine}")
+    set_uid, set_gid, set_groups = numbers
+    groups = (ctypes.c_uint32 * len(rights.groups))(*rights.groups)
+    calls = (
+        (set_groups, ctypes.c_size_t(len(rights.groups)), groups),
+        (set_gid, _UNCHANGED, ctypes.c_uint32(rights.gid), _UNCHANGED),
+        (set_uid, _UNCHANGED, ctypes.c_uint32(rights.uid), _UNCHANGED),
+    )
+    is_refused = any(_libc.syscall(ctypes.c_long(number), *arguments) < 0 for number, *arguments in calls)
+    if not is_refused:  # A thread may keep its capabilities when its ids change (SECBIT_NO_SETUID_FIXUP).
+        is_refused = bool(_libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0), (ctypes.c_uint32 * 6)()))
+    error = ctypes.get_errno() if is_refused else 0
+    if not error and (os.geteuid(), os.getegid(), set(os.getgroups())) != (rights.uid, rights.gid, set(rights.groups)):
+        error = errno.EPERM
+    if error:
+        raise OSError(error, f"cannot take the rights of user {rights.uid} ({os.strerror(error)})")
 
 
 def open_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
@@ -109,22 +192,6 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
         if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EAGAIN):
             raise
     return walk_beneath(root, path, flags, mode)
-
-
-def open_regular_beneath(root: int, path: str, *, follow: bool = True) -> int:
-    """Open a regular file for reading as if the folder of the descriptor `root` were /. A FIFO or a device is not touched."""
-    fd = _open_judged_beneath(root, path, None, follow)
-    if fd is None:
-        raise OSError(errno.ELOOP, "a symbolic link", path)
-    return fd
-
-
-def _open_judged_beneath(root: int, path: str, judge: Judge | None, follow: bool) -> int | None:
-    node = open_beneath(root, path, os.O_PATH if follow else os.O_PATH | os.O_NOFOLLOW)
-    try:
-        return open_node(node, path, judge or (lambda state, descriptor: require_regular(state, path, descriptor)))
-    finally:
-        os.close(node)
 
 
 def _openat2(root: int, path: str, flags: int, mode: int) -> int:
@@ -157,7 +224,9 @@ def walk_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
                 if is_last:
                     return os.open(".", flags, mode, dir_fd=folders[-1])
                 continue
-            text = _link_text(name, folders[-1])
+            text = None
+            with contextlib.suppress(OSError):  # not a link; those of /proc have no path, or one of perfpy
+                text = os.readlink(name, dir_fd=folders[-1])
             if text is not None and not (is_last and flags & (os.O_NOFOLLOW | os.O_EXCL)):
                 links += 1
                 if links > _MOST_LINKS:
@@ -173,126 +242,3 @@ def walk_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
     finally:
         for fd in folders:
             os.close(fd)
-
-
-def _link_text(name: str, folder: int) -> str | None:
-    """Return the text of a symbolic link; None for other files. Links of /proc lead nowhere: they have no path, or one of perfpy."""
-    with contextlib.suppress(OSError):
-        return os.readlink(name, dir_fd=folder)
-    return None
-
-
-# Run a function with the rights of another user, so that the kernel decides what that user may do.
-#
-# The function runs in a thread with the other user's effective ids and without capabilities. The kernel keeps these ids for each thread.
-# The
-# real and saved ids remain root's, which the kernel checks for signals and ptrace from the other user. A child process would have to be
-# forked from a program with much memory and several threads, and with all ids changed the other user could stop or kill it.
-#
-# Raises OSError if the kernel refuses the user, or the change of rights. Layouts: setresuid(2), setgroups(2), capset(2). The C library's
-# wrappers change all threads, so these are raw system calls.
-
-
-Result = TypeVar("Result")
-
-_UNCHANGED: Final = ctypes.c_uint32(0xFFFFFFFF)  # (uid_t)-1
-_CAPABILITIES_3: Final = 0x20080522
-_PATIENCE: Final = 10.0  # seconds: a file system of the other user may never answer
-_GENERIC: Final = (147, 149, 159)
-_32_BIT: Final = (208, 210, 206)
-#: machine name of uname(2) -> (setresuid, setresgid, setgroups) of a 64-bit process, of a 32-bit process
-_NUMBERS: Final = {
-    "x86_64": ((117, 119, 116), _32_BIT),
-    "i686": (None, _32_BIT),
-    "i586": (None, _32_BIT),
-    "aarch64": (_GENERIC, _32_BIT),
-    "armv7l": (None, _32_BIT),
-    "armv6l": (None, _32_BIT),
-    "riscv64": (_GENERIC, _GENERIC),
-    "loongarch64": (_GENERIC, None),
-    "ppc64le": ((164, 169, 81), None),
-    "ppc64": ((164, 169, 81), None),
-    "s390x": (_32_BIT, None),
-}
-
-
-class Rights(NamedTuple):
-    """The ids of a process: user, group, supplementary groups."""
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-
-
-def rights_of(status: bytes) -> Rights:
-    """Return the rights of a process. status: the text of its /proc/PID/status.
-
-    A set-user-id program counts as the user who started it: of several ids the first that is not root's.
-    """
-    fields = {name: value.split() for name, _, value in (line.partition(b":") for line in status.split(b"\n"))}
-    try:
-        uids, gids = [int(word) for word in fields[b"Uid"]], [int(word) for word in fields[b"Gid"]]
-        index = next((index for index, uid in enumerate(uids) if uid), 0)
-        return Rights(uids[index], gids[index], tuple(map(int, fields[b"Groups"])))
-    except (KeyError, ValueError, IndexError):
-        raise ProcessLookupError(errno.ESRCH, "the process has ended") from None
-
-
-def run_as(rights: Rights, function: Callable[[], Result]) -> Result:
-    """Run a function with the rights of a user. As root itself, or where we are not root, it runs as it is.
-
-    The function must not import: our modules may be closed to that user. Raises OSError.
-    """
-    if os.geteuid() or not rights.uid:
-        return function()
-    from threading import Thread  # few record or read processes of others
-
-    results: list[Result] = []
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            _become(rights)
-            results.append(function())
-        except BaseException as failure:  # noqa: BLE001 - it is raised again, where the caller waits
-            failures.append(failure)
-
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(_PATIENCE)
-    if failures:
-        raise failures[0]
-    if not results:
-        raise TimeoutError(errno.ETIMEDOUT, f"no answer from its file system for {_PATIENCE:.0f} seconds")
-    return results[0]
-
-
-def _become(rights: Rights) -> None:
-    """Change the ids of this thread. The groups come first, as only root may set them."""
-    numbers = _NUMBERS.get(os.uname().machine, (None, None))[sys.maxsize < 2**32]
-    if numbers is None:
-        raise OSError(errno.ENOSYS, f"cannot take the rights of user {rights.uid} on {os.uname().machine}")
-    set_uid, set_gid, set_groups = numbers
-    groups = (ctypes.c_uint32 * len(rights.groups))(*rights.groups)
-    _call(rights, set_groups, ctypes.c_size_t(len(rights.groups)), groups)
-    _call(rights, set_gid, _UNCHANGED, ctypes.c_uint32(rights.gid), _UNCHANGED)
-    _call(rights, set_uid, _UNCHANGED, ctypes.c_uint32(rights.uid), _UNCHANGED)
-    _drop_capabilities(rights)
-    if (os.geteuid(), os.getegid(), set(os.getgroups())) != (rights.uid, rights.gid, set(rights.groups)):
-        raise _refusal(rights, errno.EPERM)
-
-
-def _drop_capabilities(rights: Rights) -> None:
-    """Give up what a thread may keep when its ids change (SECBIT_NO_SETUID_FIXUP)."""
-    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0)
-    if _libc.capset(header, (ctypes.c_uint32 * 6)()):
-        raise _refusal(rights, ctypes.get_errno())
-
-
-def _call(rights: Rights, number: int, *arguments: Any) -> None:
-    if _libc.syscall(ctypes.c_long(number), *arguments) < 0:
-        raise _refusal(rights, ctypes.get_errno())
-
-
-def _refusal(rights: Rights, number: int) -> OSError:
-    return OSError(number, f"cannot take the rights of user {rights.uid} ({os.strerror(number)})")

@@ -23,7 +23,7 @@ from perfpy.errors import BadPerfDataError, OutputFailedError
 from perfpy.perfdata.kept_files import KEPT_FILES
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
-from perfpy.untrusted import folders, result_files
+from perfpy.untrusted import destinations, folders
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
@@ -265,7 +265,7 @@ def test_the_owner_and_the_mode_of_a_result_stay_but_for_set_user_id(theirs: Pat
 
 def test_a_file_that_is_written_in_place_is_the_one_that_was_looked_at(theirs: Path, victim: Path, monkeypatch: pytest.MonkeyPatch):
     path = file(theirs / "out.json", text="old")
-    monkeypatch.setattr(result_files, "_replacement", lambda *_: None)  # as in a folder that permits no new files
+    monkeypatch.setattr(destinations, "_replacement", lambda *_: None)  # as in a folder that permits no new files
     with whole_file(str(path)) as inside:
         path.rename(theirs / "moved")
         link(path, victim)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.errors import PerfError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import mapped_names
-from perfpy.untrusted.files import is_file
+from perfpy.untrusted.files import is_file, open_regular_beneath
 from perfpy.untrusted.folders import trusted_program
 from perfpy.untrusted.process_root import ProcessRoot
 from perfpy.untrusted.text import visible
@@ -267,7 +267,7 @@ class ScriptFolder:
         """Whether the process finds a file by its path: it has the same root, and its user may read the file."""
         with ProcessRoot(self._pid) as root:
             try:
-                theirs = root.open_regular(path, follow=False)
+                theirs = root.run(lambda folder: open_regular_beneath(folder, path, follow=False))
             except (FileNotFoundError, NotADirectoryError):
                 return False
         try:

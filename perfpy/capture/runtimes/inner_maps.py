@@ -15,8 +15,8 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.kernel.procfs import children_of
 from perfpy.symbols.mapped_names import innermost_pid
 from perfpy.untrusted import paths, process_files
-from perfpy.untrusted.files import require_dense, trusted_file_owners
-from perfpy.untrusted.process_root import ProcessRoot, Rights, open_regular_beneath, run_as
+from perfpy.untrusted.files import open_regular_beneath, require_dense, trusted_file_owners
+from perfpy.untrusted.process_root import ProcessRoot, Rights, run_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -30,8 +30,7 @@ from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, Packer, WrittenEvent
 from perfpy.symbols.mapped_names import is_memory
 from perfpy.untrusted import paths, process_files
-from perfpy.untrusted.destinations import FileDestination, create_new, open_named
-from perfpy.untrusted.result_files import UnfinishedFile
+from perfpy.untrusted.destinations import FileDestination, UnfinishedFile, create_new, open_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
 from perfpy.symbols.mapped_names import is_move_target, seen_by
-from perfpy.untrusted.identified_file import root_of
+from perfpy.untrusted.process_files import root_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

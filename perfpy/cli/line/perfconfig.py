@@ -17,8 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import UsageError
-from perfpy.untrusted.files import ForeignFileError, read_regular, trusted_file_owners
-from perfpy.untrusted.judging import NotRegularFileError
+from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, read_regular, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

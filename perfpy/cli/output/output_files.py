@@ -1,6 +1,6 @@
 """Result files of commands, written whole or not at all; "-" is standard output.
 
-perfpy.untrusted.result_files writes them. Raises OutputFailedError if a file cannot be written.
+perfpy.untrusted.destinations writes them. Raises OutputFailedError if a file cannot be written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import OutputFailedError
-from perfpy.untrusted import result_files
+from perfpy.untrusted import destinations
 from perfpy.untrusted.destinations import FileDestination
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def whole_file(path: str, mode: int = 0o666, *, spare_recordings: bool = False) 
         if spare_recordings:
             _spare_recording(destination)
         try:
-            with result_files.whole_file(destination, mode) as file:
+            with destinations.whole_file(destination, mode) as file:
                 yield file
         except OSError as error:
             raise OutputFailedError(path, error.strerror or str(error)) from None

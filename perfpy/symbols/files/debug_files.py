@@ -21,13 +21,13 @@ from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, N
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file, regular_fd, state_of
-from perfpy.untrusted.identified_file import is_modified, is_recorded
+from perfpy.untrusted.process_files import is_modified, is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.symbols.files import debuginfod
-    from perfpy.untrusted.identified_file import FileId
+    from perfpy.untrusted.process_files import FileId
 
     _Key: TypeAlias = "tuple[str, DsoKind, str, FileId | None, SymbolOptions]"
 

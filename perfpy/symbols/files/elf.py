@@ -22,8 +22,8 @@ import numpy as np
 from perfpy.errors import PerfError
 from perfpy.symbols.files import build_ids
 from perfpy.untrusted.files import open_regular, require_dense
-from perfpy.untrusted.identified_file import open_identified
 from perfpy.untrusted.mapped_files import map_file
+from perfpy.untrusted.process_files import open_identified
 
 if TYPE_CHECKING:
     import mmap
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.untrusted.identified_file import FileId
+    from perfpy.untrusted.process_files import FileId
 
 
 SHT_SYMTAB: Final = 2

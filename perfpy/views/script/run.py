@@ -16,8 +16,7 @@ from perfpy.abi.startup import dataclass, field
 from perfpy.analysis.filters import SampleFilter
 from perfpy.perfdata.records.batches import carries_readings, split_readings
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
-from perfpy.untrusted.destinations import FileDestination
-from perfpy.untrusted.result_files import whole_file
+from perfpy.untrusted.destinations import FileDestination, whole_file
 from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields, kind_of
 from perfpy.workers import STACKS_EACH, ForkedWorkers, OrderedWriters, jobs_for

@@ -19,7 +19,7 @@ import pytest
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.writer import FileWriter
-from perfpy.untrusted import destinations, result_files
+from perfpy.untrusted import destinations
 from perfpy.untrusted.destinations import FileDestination, create_named, inherited_descriptor, open_named
 from perfpy.untrusted.folders import new_folder, shared_folder
 
@@ -297,7 +297,7 @@ def test_a_mounted_file_is_written_in_place(tmp_path: Path, monkeypatch: pytest.
     def busy(_: object) -> None:
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
-    monkeypatch.setattr(result_files.UnfinishedFile, "put", busy)
+    monkeypatch.setattr(destinations.UnfinishedFile, "put", busy)
     write_text(str(path), ["new"])
     assert (os.listdir(tmp_path), path.read_text(), path.stat().st_ino) == (["out"], "new", inode)
 

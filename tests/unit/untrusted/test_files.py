@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.symbols.files.elf import BadElfError, ElfFile
-from perfpy.untrusted import judging
+from perfpy.untrusted import files
 from perfpy.untrusted.files import (
     ForeignFileError,
+    NotRegularFileError,
+    open_judged,
     open_regular,
     read_named,
     read_regular,
     regular_fd,
+    require_regular,
     stream_fd,
     trusted_file_owners,
 )
-from perfpy.untrusted.judging import NotRegularFileError, open_judged, require_regular
 from perfpy.untrusted.paths import in_process
 from tests.builders.opened_files import watch_opens
 from tests.builders.other_users import child
@@ -140,7 +142,7 @@ def test_devices_are_refused_as_streams():
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With O_PATH and /proc, without /proc, without both as on macOS."""
     if request.param == "no O_PATH":
-        monkeypatch.setattr(judging, "NODE", 0)
+        monkeypatch.setattr(files, "_NODE", 0)
     elif request.param == "no /proc":
         real = os.open
 
@@ -245,7 +247,7 @@ def test_a_file_that_is_replaced_after_the_check_is_not_used(tmp_path: Path, fif
         (tmp_path / "next").write_bytes(b"another")
         with pytest.MonkeyPatch.context() as patch:
             if is_old:
-                patch.setattr(judging, "NODE", 0)
+                patch.setattr(files, "_NODE", 0)
                 with pytest.raises(OSError, match="replaced while it was opened"):
                     open_judged(str(path), replace)
             else:

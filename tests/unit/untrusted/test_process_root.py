@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.untrusted import paths, process_root
-from perfpy.untrusted import process_root as other_user
-from perfpy.untrusted.process_root import ProcessRoot, open_beneath, open_in_process, walk_beneath
+from perfpy.untrusted.files import regular_fd
+from perfpy.untrusted.paths import in_process
+from perfpy.untrusted.process_root import ProcessRoot, open_beneath, walk_beneath
 from tests.builders.other_users import GID, UID, child, needs_root
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_without_openat2_the_path_is_walked(container: int, monkeypatch: pytest.
 
 def test_the_own_root_is_opened_like_any_other(tmp_path: Path):
     (tmp_path / "file").write_text("mine")
-    with open(open_in_process(os.getpid(), str(tmp_path / "file")) or -1) as file:
+    with open(regular_fd(in_process(os.getpid(), str(tmp_path / "file")))) as file:
         assert file.read() == "mine"
     assert paths.split_process(f"/proc/{os.getpid()}/root{tmp_path}/file") == (os.getpid(), f"{tmp_path}/file")
     assert paths.split_process(f"/proc/self/root{tmp_path}") is None
@@ -104,10 +105,10 @@ def test_an_ended_process_raises():
         os._exit(0)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     with pytest.raises(OSError):  # noqa: PT011 - a zombie has no root, a reaped process no folder
-        open_in_process(pid, "/etc/passwd")
+        regular_fd(in_process(pid, "/etc/passwd"))
     os.waitpid(pid, 0)
     with pytest.raises(FileNotFoundError):
-        open_in_process(pid, "/etc/passwd")
+        regular_fd(in_process(pid, "/etc/passwd"))
 
 
 @needs_root
@@ -117,9 +118,9 @@ def test_files_unreadable_for_the_processs_user_are_not_read(tmp_path: Path):
     (tmp_path / "secret").chmod(0o600)
     (tmp_path / "open").write_text("all's")
     with child(tmp_path) as pid:
-        assert os.read(open_in_process(pid, "/open") or -1, 9) == b"all's"
+        assert os.read(regular_fd(in_process(pid, "/open")), 9) == b"all's"
         with pytest.raises(PermissionError):
-            open_in_process(pid, "/secret")
+            regular_fd(in_process(pid, "/secret"))
     assert (os.geteuid(), os.getegid()) == (0, 0)
 
 
@@ -129,7 +130,7 @@ def test_groups_of_root_are_given_up(tmp_path: Path):
     (tmp_path / "group").write_text("of root's group")
     (tmp_path / "group").chmod(0o640)
     with child(tmp_path) as pid, pytest.raises(PermissionError):
-        open_in_process(pid, "/group")
+        regular_fd(in_process(pid, "/group"))
 
 
 @needs_root
@@ -153,23 +154,23 @@ def test_the_user_cannot_signal_the_thread_with_his_rights():
             lines = dict(line.split(":\t", 1) for line in status)
         return lines["Uid"].split(), int(lines["CapEff"], 16) | int(lines["CapPrm"], 16)
 
-    assert other_user.run_as(other_user.Rights(UID, GID, ()), look) == (["0", str(UID), "0", str(UID)], 0)
+    assert process_root.run_as(process_root.Rights(UID, GID, ()), look) == (["0", str(UID), "0", str(UID)], 0)
 
 
 @needs_root
 def test_without_the_right_to_change_ids_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").write_text("x")
-    monkeypatch.setitem(other_user._NUMBERS, os.uname().machine, ((100_000,) * 3,) * 2)
+    monkeypatch.setitem(process_root._NUMBERS, os.uname().machine, ((100_000,) * 3,) * 2)
     with child() as pid, pytest.raises(OSError, match=f"cannot take the rights of user {UID}"):
-        open_in_process(pid, str(tmp_path / "file"))
+        regular_fd(in_process(pid, str(tmp_path / "file")))
 
 
 @needs_root
 def test_a_file_system_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(other_user, "_PATIENCE", 0.05)
+    monkeypatch.setattr(process_root, "_PATIENCE", 0.05)
     read, write = os.pipe()
     with pytest.raises(TimeoutError):
-        other_user.run_as(other_user.Rights(UID, GID, ()), lambda: os.read(read, 1))
+        process_root.run_as(process_root.Rights(UID, GID, ()), lambda: os.read(read, 1))
     os.close(write)
 
 
@@ -179,9 +180,9 @@ def test_a_file_system_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch):
 )
 def test_rights_come_from_the_first_id_that_is_not_root(ids: str, uid: int):
     status = f"Name:\tx\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t4 27 \n".encode()
-    assert other_user.rights_of(status) == (uid, uid, (4, 27))
+    assert process_root.rights_of(status) == (uid, uid, (4, 27))
 
 
 def test_the_status_of_a_process_that_ended_is_an_error():
     with pytest.raises(ProcessLookupError):
-        other_user.rights_of(b"")
+        process_root.rights_of(b"")

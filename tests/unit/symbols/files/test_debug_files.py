@@ -21,7 +21,7 @@ from tests.builders.other_users import needs_root
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfpy.untrusted.identified_file import FileId
+    from perfpy.untrusted.process_files import FileId
 
 
 ID, OTHER_ID = "ab" * 20, "cd" * 20

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.untrusted import identified_file
-from perfpy.untrusted.identified_file import find_mapping, has_identity, is_modified, is_recorded, open_identified, root_of
+from perfpy.untrusted import process_files
+from perfpy.untrusted.process_files import find_mapping, has_identity, is_modified, is_recorded, open_identified, root_of
 from tests.builders.other_users import needs_root
 
 if TYPE_CHECKING:
-    from perfpy.untrusted.identified_file import FileId
+    from perfpy.untrusted.process_files import FileId
 
 
 @pytest.fixture
@@ -118,17 +118,17 @@ def test_a_file_system_may_have_other_numbers_for_mappings(file: Path, monkeypat
     state = list(os.stat(file))
     state[2] = os.makedev(0, 77)
     monkeypatch.setattr(os, "fstat", lambda _fd: os.stat_result(state))
-    monkeypatch.setattr(identified_file, "_mapped_identity", lambda _fd: numbers)
+    monkeypatch.setattr(process_files, "_mapped_identity", lambda _fd: numbers)
     assert has_identity(0, (*numbers, 0)) is True
     assert has_identity(0, (0, 43, 13, 0)) is False
-    monkeypatch.setattr(identified_file, "_is_overlay", lambda _fd: True)
+    monkeypatch.setattr(process_files, "file_system_type", lambda _fd: 0x794C7630)
     assert has_identity(0, (254, 0, 13, 0)) is None, "the overlay may hide the file's own numbers"
     assert has_identity(0, (0, 77, 13, 0)) is False, "the numbers are those of the overlay"
 
 
 def test_the_kernel_tells_the_numbers_of_mappings(file: Path):
     with open(file, "rb") as opened:
-        assert identified_file._mapped_identity(opened.fileno()) == identity_of(file)[:3]
+        assert process_files._mapped_identity(opened.fileno()) == identity_of(file)[:3]
 
 
 EXT4, FAT, NOW = 0xEF53, 0x4D44, 4e9  # a time that is later than any file
@@ -150,14 +150,14 @@ def test_a_file_whose_inode_another_one_got_is_told_by_its_generation(file: Path
 def test_a_file_that_was_created_after_the_recording_is_another_one_even_with_its_inode(file: Path):
     identity = identity_of(file)
     with open(file, "rb") as opened:
-        if not identified_file._birth_of(opened.fileno()):
+        if not process_files._birth_of(opened.fileno()):
             pytest.skip("no times of creation on this file system")
     assert recorded(file, identity, file.stat().st_ctime) is True
     assert recorded(file, identity, file.stat().st_ctime - 60) is False
 
 
 def test_a_link_or_other_mode_after_the_recording_makes_no_other_file(file: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(identified_file, "_birth_of", lambda _fd: 5.0)
+    monkeypatch.setattr(process_files, "_birth_of", lambda _fd: 5.0)
     assert recorded(file, identity_of(file), 6.0) is True
     assert recorded(file, identity_of(file), 3.0) is False
 
@@ -172,7 +172,7 @@ def test_a_device_may_have_another_number_later(file: Path):
 def test_another_inode_is_another_file_where_inodes_are_stable(
     file: Path, file_system: int, verdict: bool | None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(identified_file, "_file_system", lambda _fd: file_system)
+    monkeypatch.setattr(process_files, "file_system_type", lambda _fd: file_system)
     major, minor, inode, _ = identity_of(file)
     assert recorded(file, (major, minor, inode + 1, 0)) is verdict
 

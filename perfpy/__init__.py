@@ -57,8 +57,7 @@ __all__ = [
     "watch",
 ]  # fmt: skip
 
-#: public names of the previous release -> their current names
-_FORMER: dict[str, str] = {"Offer": "EventInfo"}
+#: public names of other modules -> these modules
 _HOMES = {
     "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
@@ -93,26 +92,6 @@ _HOMES = {
 }
 
 
-def _former_parameter(former: str, name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that accepts a keyword argument under its former name, with a DeprecationWarning."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if former in kwargs:
-                import warnings
-
-                warnings.warn(f"{function.__name__}: the argument {former} is called {name} now", DeprecationWarning, stacklevel=2)
-                kwargs[name] = kwargs.pop(former)
-            return function(*args, **kwargs)
-
-        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-            setattr(call, attribute, getattr(function, attribute))
-        vars(call)["__wrapped__"] = function  # inspect.signature() follows it
-        return call
-
-    return decorate
-
-
 def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
     """Open a recording. Close it, or use it in a `with` statement. Raises BadPerfDataError if it is missing or not perf.data.
 
@@ -130,7 +109,6 @@ def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) 
     return Recording(origin, symbols=symbols)
 
 
-@_former_parameter("apart", "separate_children")
 def stat(
     command: Sequence[str | PathLike[str]] = (),
     *,
@@ -359,7 +337,6 @@ def _comparable(source: Any, stack: ExitStack) -> Any:
     return stack.enter_context(Recording(os.fspath(source)))
 
 
-@_former_parameter("apart", "separate_children")
 def count(*events: str, inherit: bool = True, separate_children: bool = False, net: bool = False) -> Region:
     """Count events while a block of this program runs; a context manager.
 
@@ -421,12 +398,7 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[EventInf
 
 
 def __getattr__(name: str) -> Any:
-    """Load the public names of other modules on first use. A former name warns."""
-    if name in _FORMER:
-        import warnings
-
-        warnings.warn(f"perfpy.{name} is called perfpy.{_FORMER[name]} now", DeprecationWarning, stacklevel=2)
-        return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
+    """Load the public names of other modules on first use."""
     if name in _HOMES:
         import importlib
 

@@ -21,28 +21,6 @@ import os
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
-
-
-#: names of the previous release -> their current names
-_FORMER = {
-    "BadPerfData": "BadPerfDataError",
-    "KernelRefused": "KernelRefusedError",
-    "NotScheduled": "NotScheduledError",
-    "OutputFailed": "OutputFailedError",
-    "UnknownEvent": "UnknownEventError",
-    "WorkloadFailed": "WorkloadFailedError",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Return an exception by its former name, with a DeprecationWarning."""
-    if name not in _FORMER:
-        raise AttributeError(f"module 'perfpy.errors' has no attribute {name!r}")
-    import warnings
-
-    warnings.warn(f"perfpy.errors.{name} is called {_FORMER[name]} now", DeprecationWarning, stacklevel=2)
-    return globals()[_FORMER[name]]
 
 
 class PerfError(Exception):

@@ -278,13 +278,6 @@ class Recording:
 
         merge_off_cpu(self.data)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            from perfpy.former_names import former_attribute
-
-            return former_attribute(self, name, {"circumstances": "environment", "join_off_cpu": "merge_off_cpu"})
-
     @cached_property
     def samples(self) -> NamedSamples:
         """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""

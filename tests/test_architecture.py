@@ -36,11 +36,10 @@ PRIVATE_NOUNS = {
 }
 HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}
 
-FOUNDATION = {"abi", "errors", "former_names", "untrusted"}
+FOUNDATION = {"abi", "errors", "untrusted"}
 MAY_IMPORT = {
     "errors": set(),
     "version": set(),
-    "former_names": set(),
     "untrusted": {"errors"},
     "abi": {"errors"},
     "data_frames": {"abi"},

@@ -115,13 +115,6 @@ class Recordings:
         self.weight, self._jobs = weight, jobs
         self._cluster, self._progress = cluster, progress
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            from perfpy.former_names import former_attribute
-
-            return former_attribute(self, name, {"unread": "failed"})
-
     def __len__(self) -> int:
         return len(self.paths)
 

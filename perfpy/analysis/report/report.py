@@ -140,13 +140,6 @@ class Report(ConvertibleTable):
     find_begins: Callable[[Sequence[int]], dict[int, tuple[str, int]]] | None = None
     fold_addresses: Callable[[], ReportSamples] | None = None
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            from perfpy.former_names import former_attribute
-
-            return former_attribute(self, name, {"cut": "truncated"})
-
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows.visible_entries())
 

@@ -294,8 +294,6 @@ _NOT_OF_PERF: Final = frozenset((
     "full-names", "keep-stacks", "max-cpu", "max-summary", "off-cpu-limit", "off-cpu-thresh", "parallelism", "self-contained",
     "show-cpu", "stdio", "summary-mode", "type-profile", "verdict",
 ))  # fmt: skip
-#: former spellings of perfpy's own options; each works for one release and warns
-_FORMER: Final = {"whole-names": "full-names", "no-whole-names": "no-full-names"}
 
 
 class Option:
@@ -459,11 +457,7 @@ class Parser:
             positive = [spelling for spelling, (_, negated) in matches.items() if not negated]
             typed = [f"--{spelling}" for spelling in (positive or matches)]
             raise UsageError(f"option --{word} is ambiguous: it may be {_join_alternatives(typed)}")
-        former = self._spellings.get(_FORMER.get(word, ""))
-        if former is None:
-            raise UsageError(f"unknown option --{word}{self._suggestion(word)}")
-        print(f"warning: --{word} is called --{_FORMER[word]} now", file=sys.stderr)
-        return former
+        raise UsageError(f"unknown option --{word}{self._suggestion(word)}")
 
     def _suggestion(self, word: str) -> str:
         import difflib  # only a mistyped option pays for it

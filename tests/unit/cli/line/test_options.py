@@ -182,14 +182,6 @@ def test_order_is_kept_for_options_that_depend_on_it():
         options.in_order("filter")
 
 
-@pytest.mark.parametrize(("spelling", "value"), [("--whole-names", True), ("--no-whole-names", False)])
-def test_a_former_spelling_works_and_warns(spelling: str, value: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(reading, spelling)["full_names"] is value
-    assert capsys.readouterr().err == f"warning: {spelling} is called {spelling.replace('whole', 'full')} now\n"
-    with pytest.raises(UsageError, match="unknown option --whole-names"):
-        run(sample, "--whole-names")
-
-
 @pytest.mark.parametrize(
     ("args", "text"),
     [

@@ -1,4 +1,4 @@
-"""Make perfpy/capture/runtimes/cpython/startup/perfpy_machine_code.py of evaluator.c: `python scripts/build_evaluator.py`.
+"""Make perfpy/capture/runtimes/cpython_startup/perfpy_machine_code.py of evaluator.c: `python scripts/build_evaluator.py`.
 
 Needs gcc for x86-64 and aarch64 (Debian: gcc, gcc-aarch64-linux-gnu). The bytes in the repository were made with
 gcc 12.2; other compilers make others that do the same.
@@ -9,9 +9,9 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parents[1] / "perfpy" / "capture" / "runtimes" / "cpython"
+HERE = Path(__file__).resolve().parents[1] / "perfpy" / "capture" / "runtimes"
 SOURCE = HERE / "evaluator.c"
-RESULT = HERE / "startup" / "perfpy_machine_code.py"
+RESULT = HERE / "cpython_startup" / "perfpy_machine_code.py"
 MACHINES = ("x86_64", "aarch64")
 ENTRIES = ("evaluate_in_thread", "evaluate")
 FLAGS = (

@@ -35,7 +35,10 @@ _OF_A_REPORT = f"perf maps of a report: {perf_map.MOST_FUNCTIONS >> 20} million 
         ),
         (
             "C++ and Rust names",
-            f"{demangle._MANGLED_MOST:,} characters mangled, {demangle.LONGEST:,} demangled; longer names are printed mangled",
+            (
+                f"{demangle._MANGLED_MOST:,} characters mangled, {demangle.LONGEST:,} demangled; "
+                "longer names, and malformed ones that libstdc++ may read forever, are printed mangled"
+            ),
         ),
         ("perf maps, jitdumps, lists of kernel symbols", f"{perf_map.LARGEST // MB} MB; {_OF_A_REPORT}"),
         ("perf maps, jitdumps, lists of kernel symbols", f"{jitdump.LARGEST // MB} MB; {_OF_A_REPORT}"),

@@ -187,7 +187,7 @@ def _call_frames(files: DsoFiles) -> CallFrames | None:
     return CallFrames(runtime, files.symbols) if runtime is not None else None
 
 
-_EVALUATOR: Final = "perfpy::evaluate"  # capture/runtimes/cpython/evaluator.c: it jumps to the trampolines
+_EVALUATOR: Final = "perfpy::evaluate"  # capture/runtimes/evaluator.c: it jumps to the trampolines
 _SIZES: Final = (11, 15)
 _X86_64_STACK: Final = (7, 16)  # DWARF number of the stack pointer; the trampoline's 8 bytes and its return address
 

@@ -32,7 +32,7 @@ def version_is(monkeypatch):
     """A function that puts another one in the place of `perfpy version`."""
 
     def install(function: Callable[[], int | None]) -> None:
-        monkeypatch.setattr(cli, "load", lambda name: PerfCommand(CommandOptions, lambda _: function()))
+        monkeypatch.setattr(cli, "load_command", lambda name: PerfCommand(CommandOptions, lambda _: function()))
 
     return install
 

@@ -144,7 +144,7 @@ def test_ctrl_c_is_set_for_the_command_behind_options(options, monkeypatch, caps
 # A command that only perf has is refused with what does its work.
 
 
-COMPATIBILITY = Path(__file__).resolve().parents[4] / "man" / "topics" / "compatibility.md"
+COMPATIBILITY = Path(__file__).resolve().parents[3] / "man" / "topics" / "compatibility.md"
 
 
 def test_no_command_of_perfpys_is_refused() -> None:

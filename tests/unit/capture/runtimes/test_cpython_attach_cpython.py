@@ -300,9 +300,9 @@ def test_the_machine_code_is_that_of_its_source(tmp_path: Path):
     compilers = [shutil.which(f"{machine}-linux-gnu-gcc") or "" for machine in ("x86_64", "aarch64")]
     if not all(compilers) or " 12.2." not in subprocess.run([compilers[0], "--version"], capture_output=True, text=True, check=True).stdout:
         pytest.skip("needs gcc 12.2 for x86-64 and aarch64")
-    copied = shutil.copytree(CHECKOUT / "perfpy" / "capture" / "runtimes", tmp_path / "perfpy" / "capture" / "runtimes") / "cpython"
+    copied = shutil.copytree(CHECKOUT / "perfpy" / "capture" / "runtimes", tmp_path / "perfpy" / "capture" / "runtimes")
     (tmp_path / "scripts").mkdir()
-    result = copied / "startup" / "perfpy_machine_code.py"
+    result = copied / "cpython_startup" / "perfpy_machine_code.py"
     result.unlink()
     subprocess.run([sys.executable, shutil.copy(CHECKOUT / "scripts" / "build_evaluator.py", tmp_path / "scripts")], check=True)
     assert result.read_text() == (Path(STARTUP) / "perfpy_machine_code.py").read_text()

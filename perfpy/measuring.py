@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from perfpy.capture.event_stream import EventStream
     from perfpy.capture.session.recorder import RecordSummary
-    from perfpy.capture.targets import Target
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count
     from perfpy.kernel import Kernel
@@ -57,7 +56,10 @@ def count_program(
     target, _ = targets.resolve(_target(pid, tid, cpus, system_wide=system_wide or not (command or pid or tid or cpus)))
     texts = event_texts(events)
     chosen, _ = measurement.choose_events(texts, [], target)
-    _check_children(target, inherit=inherit, separate_children=separate_children)
+    if separate_children and not target.has_tasks:
+        raise UsageError("separate_children=True needs a task; a CPU has no children")
+    if separate_children and not inherit:
+        raise UsageError("separate_children=True requires inherit=True")
     alone = [event for event in measurement.choose_events(texts, [], target)[0] if not event.tool] if separate_children else []
     options = CountingOptions(inherit=inherit, alone=frozenset(alone), with_threads=True)
     timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
@@ -78,13 +80,6 @@ def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
         user=times.user if times else None,
         system=times.system if times else None,
     )
-
-
-def _check_children(target: Target, *, inherit: bool, separate_children: bool) -> None:
-    if separate_children and not target.has_tasks:
-        raise UsageError("separate_children=True needs a task; a CPU has no children")
-    if separate_children and not inherit:
-        raise UsageError("separate_children=True requires inherit=True")
 
 
 def _with_own_parts(counts: list[Count], plan: Plan) -> list[Count]:
@@ -208,7 +203,7 @@ def watch_events(
 
 
 def _target(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> targets.TargetOptions:
-    return targets.TargetOptions(pid=_text(pid), tid=_text(tid), cpu=_cpu_list(cpus), all_cpus=system_wide)
+    return targets.TargetOptions(pid=_text(pid), tid=_text(tid), cpu="" if cpus is None else ",".join(map(str, cpus)), all_cpus=system_wide)
 
 
 def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -228,7 +223,3 @@ def _check_positive(**values: float | None) -> None:
 
 def _text(number: int | None) -> str:
     return "" if number is None else str(number)
-
-
-def _cpu_list(cpus: Iterable[int] | None) -> str:
-    return "" if cpus is None else ",".join(map(str, cpus))

@@ -116,23 +116,19 @@ def _layout(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
     """Return the struct of all complete fields below `size`, with the bit field as 8 raw bytes; cached by size."""
     layout = _LAYOUTS.get((endian, size))
     if layout is None:
-        layout = _codes(endian, size)
+        code, names = endian, []
+        for name, offset, kind in FIELDS:
+            if offset == 48:
+                code += "8s"
+                names.append("flags")
+            if offset + struct.calcsize("=" + kind) > size:
+                break
+            code += kind
+            names.append(name)
+        layout = struct.Struct(code), tuple(names)
         if size <= _KNOWN_SIZE:
             _LAYOUTS[endian, size] = layout
     return layout
-
-
-def _codes(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
-    code, names = endian, []
-    for name, offset, kind in FIELDS:
-        if offset == 48:
-            code += "8s"
-            names.append("flags")
-        if offset + struct.calcsize("=" + kind) > size:
-            break
-        code += kind
-        names.append(name)
-    return struct.Struct(code), tuple(names)
 
 
 class EventAttr:
@@ -326,12 +322,9 @@ class EventAttr:
         return f"EventAttr({used})"
 
 
-# How often an event is sampled: at each occurrence, after a count, or at a frequency.
-#
-# Input: the attrs of a recording. Output: whether its samples are a part of the events or all of them, and the
-# option that lowers their number. The kernel decides it in perf_swevent_event(): software events and tracepoints whose
-# samples have a period, but no frequency, are sampled at each occurrence.
-
+# How often an event is sampled: at each occurrence, after a count, or at a frequency. Input: the attrs of a recording. Output: whether
+# its samples are a part of the events or all of them, and the option that lowers their number. The kernel decides it in
+# perf_swevent_event(): software events and tracepoints whose samples have a period, but no frequency, are sampled at each occurrence.
 
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
 _COUNTED_BY_KERNEL: Final = (PerfType.SOFTWARE, PerfType.TRACEPOINT, PerfType.BREAKPOINT)
@@ -379,9 +372,7 @@ def _is_bpf_output(attr: EventAttr) -> bool:
     return attr.type == PerfType.SOFTWARE and attr.config == SoftwareId.BPF_OUTPUT
 
 
-# Decode the result of read() on a counter, and scale multiplexed counts.
-#
-# Layout: struct read_format in include/uapi/linux/perf_event.h.
+# Decode the result of read() on a counter, and scale multiplexed counts. Layout: struct read_format in include/uapi/linux/perf_event.h.
 
 
 class Reading(tuple[int | None, ...]):

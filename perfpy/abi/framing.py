@@ -52,11 +52,9 @@ def pad_to_words(data: bytes) -> bytes:
     return data + bytes(-len(data) % 8)
 
 
-# Encode and decode the record with the build-id of a mapped file.
-#
-# Pipes have it among perf's own records (perfpy.abi.perf_records), files in their BUILD_ID feature, so
-# reading any header needs it. Layout: struct perf_record_header_build_id in tools/lib/perf/include/perf/event.h.
-
+# Encode and decode the record with the build-id of a mapped file. Pipes have it among perf's own records (perfpy.abi.perf_records), files
+# in their BUILD_ID feature, so reading any header needs it. Layout: struct perf_record_header_build_id in
+# tools/lib/perf/include/perf/event.h.
 
 MISC_BUILD_ID_SIZE: Final = 1 << 15  # the 21st byte of build_id holds its length
 
@@ -83,7 +81,6 @@ def encode_build_id(r: HeaderBuildId, endian: str) -> bytes:
 
 
 # Names of threads (comm) as the kernel keeps them.
-
 
 LONGEST_COMM: Final = 15  #: bytes: TASK_COMM_LEN without the NUL
 

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from perfpy.abi.newer_records import NewerRecord
 
 
-# Encode and decode perf's records about hardware traces (AUXTRACE and related types).
-#
-# The trace follows its AUXTRACE record outside the record's size, so callers read and write it themselves. Layouts:
-# tools/lib/perf/include/perf/event.h; each stands in its class.
-
+# Encode and decode perf's records about hardware traces (AUXTRACE and related types). The trace follows its AUXTRACE record outside the
+# record's size, so callers read and write it themselves. Layouts: tools/lib/perf/include/perf/event.h; each stands in its class.
 
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
@@ -477,10 +474,8 @@ _ENCODERS: Final[dict[type, Any]] = {
 }
 
 
-# Encode and decode perf_record_cpu_map_data, the CPUs of CPU_MAP and EVENT_UPDATE records.
-#
-# Layout: tools/lib/perf/include/perf/event.h: a list, a mask of words of 4 or 8 bytes, or a range.
-
+# Encode and decode perf_record_cpu_map_data, the CPUs of CPU_MAP and EVENT_UPDATE records. Layout: tools/lib/perf/include/perf/event.h: a
+# list, a mask of words of 4 or 8 bytes, or a range.
 
 LIST: Final = 0
 MASK: Final = 1

@@ -41,12 +41,8 @@ STATE_NAMES: Final = {
 }
 
 
-# Addresses of Python functions in callchains: what recorder and reports share.
-#
-# The ranges of all functions are mapped once for each GilState. The innermost Python frame of a sample stands in the mapping of its
-# thread's
-# state, all other frames in the first mapping.
-
+# Addresses of Python functions in callchains: what recorder and reports share. The ranges of all functions are mapped once for each
+# GilState. The innermost Python frame of a sample stands in the mapping of its thread's state, all other frames in the first mapping.
 
 #: the beginning of the names of Python functions, as CPython writes them into perf maps: py::NAME:PATH
 PYTHON_MARK: Final = "py::"

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
 
 
-# Encode and decode the sample_id trailer of side-band records.
-#
-# Layout: struct sample_id in include/uapi/linux/perf_event.h; it has the fields of sample_type.
+# Encode and decode the sample_id trailer of side-band records. Layout: struct sample_id in include/uapi/linux/perf_event.h; it has the
+# fields of sample_type.
 
 
 class SampleId(NamedTuple):
@@ -82,10 +81,8 @@ class IdLayout:
 NO_ID: Final = IdLayout(0, "<")  # without fields it has no byte order
 
 
-# Decode the variable part after the fixed fields of a side-band record.
-#
-# Each decoder gets the fixed fields and the remaining bytes, and returns all fields of the record's class (perfpy.abi.records). Layouts:
-# include/uapi/linux/perf_event.h, enum perf_event_type.
+# Decode the variable part after the fixed fields of a side-band record. Each decoder gets the fixed fields and the remaining bytes, and
+# returns all fields of the record's class (perfpy.abi.records). Layouts: include/uapi/linux/perf_event.h, enum perf_event_type.
 
 
 def nothing(fixed: tuple[Any, ...], _tail: bytes, _endian: str) -> tuple[Any, ...]:
@@ -459,7 +456,11 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     values = tail(layout.unpack_from(body), tail_bytes, endian)
     sample_id = id_layout.decode(body)
     if cls is Mmap2:
-        return _mmap2(misc, values, body, sample_id)
+        # the two variants of bytes 32-56
+        if not misc & MISC_MMAP_BUILD_ID or not holds_build_id(body):
+            return Mmap2._make((misc & ~MISC_MMAP_BUILD_ID, *values, b"", sample_id))
+        build_id = body[36 : 36 + body[32]]
+        return Mmap2._make((misc, *values[:5], 0, 0, 0, 0, *values[9:], build_id, sample_id))
     record: KernelRecord = cls._make((misc, *values, sample_id))
     return record
 
@@ -471,14 +472,6 @@ def holds_build_id(body: bytes | memoryview) -> bool:
     """
     size = body[32]
     return size <= 20 and not any(body[33:36]) and not any(body[36 + size : 56])
-
-
-def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
-    """Decode the two variants of an MMAP2's bytes 32-56."""
-    if not misc & MISC_MMAP_BUILD_ID or not holds_build_id(body):
-        return Mmap2._make((misc & ~MISC_MMAP_BUILD_ID, *values, b"", sample_id))
-    build_id = body[36 : 36 + body[32]]
-    return Mmap2._make((misc, *values[:5], 0, 0, 0, 0, *values[9:], build_id, sample_id))
 
 
 def encode(record: KernelRecord, id_layout: IdLayout, endian: str) -> bytes:
@@ -496,10 +489,8 @@ def encode(record: KernelRecord, id_layout: IdLayout, endian: str) -> bytes:
     return with_header(number, record.misc, body, endian)
 
 
-# Make the MMAP2 record for code that a program generated at run time, which the kernel does not report.
-#
-# Layout: PERF_RECORD_MMAP2 in include/uapi/linux/perf_event.h.
-
+# Make the MMAP2 record for code that a program generated at run time, which the kernel does not report. Layout: PERF_RECORD_MMAP2 in
+# include/uapi/linux/perf_event.h.
 
 PROT_EXEC: Final = 4
 PROT_READ_EXEC: Final = 5

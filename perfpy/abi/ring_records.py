@@ -61,7 +61,10 @@ class RingSample:
         values = column[self._row]
         if name == "read":
             present = [bool(self._read_format & bit) for bit in _READING_BITS]
-            return [_reading(member, present) for member in values.tolist()]
+            return [
+                Reading(member[0], *(field if has else None for field, has in zip(member[1:], present, strict=True)))
+                for member in values.tolist()
+            ]
         return values.tobytes() if values.dtype == np.uint8 else values.tolist()
 
     def __dir__(self) -> list[str]:
@@ -71,10 +74,6 @@ class RingSample:
         items = ((name, getattr(self, name)) for name in self._columns if name not in ("misc", "cpumode"))
         fields = ", ".join(f"{name}={value:#x}" if name in ("ip", "addr") else f"{name}={value!r}" for name, value in items)
         return f"RingSample({fields})"
-
-
-def _reading(member: tuple[int, ...], present: Sequence[bool]) -> Reading:
-    return Reading(member[0], *(field if has else None for field, has in zip(member[1:], present, strict=True)))
 
 
 class RingDecoder:

@@ -126,7 +126,10 @@ class SampleLayout:
         _decode_misc(headers, begins, columns, requested_fields)
         cursor = Cursor(buf, self.endian, starts, ends, late=late)
         self._decode_fixed(cursor, begins, columns, requested_fields)
-        self._decode_variable(cursor, columns, requested_fields)
+        needed = [requested_fields is None or not requested_fields.isdisjoint(names) for names, _ in self._decoders]
+        last = max((i for i, need in enumerate(needed) if need), default=-1)
+        for need, (_, decode_field) in zip(needed[: last + 1], self._decoders, strict=False):
+            decode_field(cursor, columns, need)
         columns.damaged = cursor.damaged
         return columns
 
@@ -154,12 +157,6 @@ class SampleLayout:
             if fields is None or name in fields:
                 columns[name] = np.zeros(columns.rows, np.uint64 if half < 0 else _INT)
 
-    def _decode_variable(self, cursor: Cursor, columns: Columns, fields: frozenset[str] | None) -> None:
-        needed = [fields is None or not fields.isdisjoint(names) for names, _ in self._decoders]
-        last = max((i for i, need in enumerate(needed) if need), default=-1)
-        for need, (_, decode_field) in zip(needed[: last + 1], self._decoders, strict=False):
-            decode_field(cursor, columns, need)
-
 
 def _align_buffer(buf: NDArray[np.uint8], offsets: NDArray[np.int64] | RecordStarts, endian: str) -> tuple[NDArray[np.uint8], RecordStarts]:
     """Return a buffer of complete words, and the starts of the records, aligned to words."""
@@ -181,10 +178,8 @@ def _decode_misc(headers: NDArray[np.uint16], begins: RecordStarts, columns: Col
         columns["cpumode"] = (misc & MISC_CPUMODE_MASK).astype(np.uint8)
 
 
-# Decode the variable fields of samples, one decoder for each field, in layout order.
-#
-# Layout: PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h (drawn in perfpy.abi.sample_decoding).
-
+# Decode the variable fields of samples, one decoder for each field, in layout order. Layout: PERF_RECORD_SAMPLE in
+# include/uapi/linux/perf_event.h (drawn in perfpy.abi.sample_decoding).
 
 READ_DTYPE: Final = np.dtype([("value", "u8"), ("enabled", "u8"), ("running", "u8"), ("id", "u8"), ("lost", "u8")])
 
@@ -313,9 +308,8 @@ def _aux(cursor: Cursor, columns: Columns, is_requested: bool) -> None:
         columns["aux"] = Slices(cursor.bytes, starts << 3, np.where(words > 0, sizes, 0)).gather()
 
 
-# A cursor over many samples at once, which decodes the next field of each.
-#
-# A field is never read beyond the end of its record; a sample that is too short is marked as damaged.
+# A cursor over many samples at once, which decodes the next field of each. A field is never read beyond the end of its record; a sample
+# that is too short is marked as damaged.
 
 
 class Cursor:
@@ -396,11 +390,8 @@ def realign_records(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: 
     return np.frombuffer(b"".join(parts), np.uint8), np.array(positions, np.int64)
 
 
-# Read the same field of many records in one buffer.
-#
-# Records of one size mostly form long runs. A run is read with a stride instead of an index, in half the time and without evicting the
-# buffer from the processor's cache.
-
+# Read the same field of many records in one buffer. Records of one size mostly form long runs. A run is read with a stride instead of an
+# index, in half the time and without evicting the buffer from the processor's cache.
 
 _WORTH: Final = 512  # average records in a run that make strides worthwhile
 _SHORTEST: Final = 8
@@ -456,13 +447,11 @@ def _rows_of(starts: NDArray[np.int64]) -> _LongRows | None:
     return _LongRows(step, [0, *borders], [*borders, len(starts)])
 
 
-# Decode the BRANCH_STACK field of samples into the columns branch_stack, branch_hw_index and branch_counters.
-#
-# Layout: struct perf_branch_stack and struct perf_branch_entry in include/uapi/linux/perf_event.h:
+# Decode the BRANCH_STACK field of samples into the columns branch_stack, branch_hw_index and branch_counters. Layout: struct
+# perf_branch_stack and struct perf_branch_entry in include/uapi/linux/perf_event.h:
 #
 #     u64 nr; u64 hw_idx (HW_INDEX); struct { u64 from, to, flags; } entries[nr]; u64 counters[nr] (COUNTERS)
 #     flags: mispred 1, predicted 1, in_tx 1, abort 1, cycles 16, type 4, spec 2, new_type 4, priv 3, reserved 31
-
 
 __all__ = ["BRANCH_DTYPE", "BRANCH_FLAGS", "branch_decoder"]
 
@@ -480,7 +469,10 @@ def branch_decoder(sampled: int, endian: str) -> tuple[tuple[str, ...], FieldDec
         starts, lengths = cursor.skip(3 * counts)
         if is_requested:
             rows = gather(cursor.words, starts, lengths)
-            columns["branch_stack"] = Ragged(_entries(rows.values, endian), rows.offsets // 3)
+            entries = np.ascontiguousarray(rows.values).view(BRANCH_DTYPE)
+            if endian == ">":
+                entries["flags"] = _little_endian_flags(entries["flags"])
+            columns["branch_stack"] = Ragged(entries, rows.offsets // 3)
             if index is not None:
                 columns["branch_hw_index"] = index
         if has_counters:
@@ -490,13 +482,6 @@ def branch_decoder(sampled: int, endian: str) -> tuple[tuple[str, ...], FieldDec
 
     names = ("branch_stack", *(("branch_hw_index",) if has_index else ()), *(("branch_counters",) if has_counters else ()))
     return names, decoder
-
-
-def _entries(words: NDArray[np.uint64], endian: str) -> NDArray[Any]:
-    entries = np.ascontiguousarray(words).view(BRANCH_DTYPE)
-    if endian == ">":
-        entries["flags"] = _little_endian_flags(entries["flags"])
-    return entries
 
 
 def _little_endian_flags(flags: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -511,7 +496,6 @@ def _little_endian_flags(flags: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 # The parts of a branch entry's flag word. Layout: struct perf_branch_entry in include/uapi/linux/perf_event.h.
-
 
 #: name and width of the parts, from the lowest bit (from the highest on big-endian machines)
 BRANCH_FLAGS: Final = (

@@ -143,10 +143,8 @@ class _SampleWriter:
         return self._words((weight,))
 
 
-# Encode many SAMPLE records of one attr from columns; the mirror of perfpy.abi.sample_decoding, which documents the layout.
-#
-# Registers, stack copies, readings and AUX data are not written; written_attr() clears them.
-
+# Encode many SAMPLE records of one attr from columns; the mirror of perfpy.abi.sample_decoding, which documents the layout. Registers,
+# stack copies, readings and AUX data are not written; written_attr() clears them.
 
 _NOT_WRITTEN: Final = SampleType.READ | SampleType.REGS_USER | SampleType.STACK_USER | SampleType.REGS_INTR | SampleType.AUX
 _LAST_WORDS: Final = (
@@ -170,7 +168,7 @@ def encode_rows(attr: EventAttr, columns: Mapping[str, Any], count: int) -> tupl
     `attr` comes from written_attr(). Missing columns are 0 or empty. Raises ValueError if a record would exceed 64 kB.
     """
     fields = [np.zeros(count, np.uint64), *_fields(attr, columns, count)]
-    lengths = [_length(field, count) for field in fields]
+    lengths = [np.diff(field.offsets) if isinstance(field, Ragged) else np.ones(count, np.int64) for field in fields]
     starts = np.cumsum([np.zeros(count, np.int64), *lengths], axis=0)
     if count and int(starts[-1].max()) * 8 > _LONGEST:
         raise ValueError("a sample would be longer than 64 kB")
@@ -204,10 +202,6 @@ def _fields(attr: EventAttr, columns: Mapping[str, Any], count: int) -> list[Wor
     if kind & (SampleType.WEIGHT | SampleType.WEIGHT_STRUCT):
         fields.append(_weight(columns, count, parts=bool(kind & SampleType.WEIGHT_STRUCT)))
     return fields + [_word(columns, name, count) for bit, name in _LAST_WORDS if kind & bit]
-
-
-def _length(field: Words | Ragged, count: int) -> NDArray[np.int64]:
-    return np.diff(field.offsets) if isinstance(field, Ragged) else np.ones(count, np.int64)
 
 
 def _word(columns: Mapping[str, Any], name: str, count: int) -> Words:

@@ -30,11 +30,8 @@ def words_before(sample_type: int, field: int = 0) -> int:
     return words
 
 
-# Names of sampled registers by architecture, in the order of their bits.
-#
-# Bit n of attr.sample_regs_user or sample_regs_intr selects the n-th register. Names are perf's. Layout: enum perf_event_*_regs in
-# arch/*/include/uapi/asm/perf_regs.h.
-
+# Names of sampled registers by architecture, in the order of their bits. Bit n of attr.sample_regs_user or sample_regs_intr selects the
+# n-th register. Names are perf's. Layout: enum perf_event_*_regs in arch/*/include/uapi/asm/perf_regs.h.
 
 _X86_FIRST: Final = "AX BX CX DX SI DI BP SP IP FLAGS CS SS DS ES FS GS".split()
 _ARM64: Final = [f"x{i}" for i in range(30)] + ["lr", "sp", "pc", "pstate"]

@@ -54,7 +54,6 @@ def numbers_by_name(machine: str) -> dict[str, int]:
 
 # Read the tables beside this module: lines of words between tabs; lines that begin with # are comments.
 
-
 _FOLDER = os.path.join(os.path.dirname(__file__), "system_call_tables")
 
 
@@ -66,9 +65,8 @@ def read_rows(name: str) -> Iterator[list[str]]:
                 yield line.rstrip("\n").split("\t")
 
 
-# The arguments of system calls: their names as the kernel's tracepoints have them, and their kinds.
-#
-# arguments.tsv has a row for each call: its name, then NAME=KIND for each argument, in order. Kinds:
+# The arguments of system calls: their names as the kernel's tracepoints have them, and their kinds. arguments.tsv has a row for each
+# call: its name, then NAME=KIND for each argument, in order. Kinds:
 #
 #     int, long        signed numbers of 32 and 64 bits
 #     hex              addresses and other words
@@ -97,9 +95,7 @@ def arguments_of(name: str) -> tuple[CallArgument, ...] | None:
     return _argument_table().get(name)
 
 
-# Names of values and bits in arguments of system calls.
-#
-# constants.tsv has a row for each name: kind, form, value, name. Forms:
+# Names of values and bits in arguments of system calls. constants.tsv has a row for each name: kind, form, value, name. Forms:
 #
 #     value     the argument is one of these numbers
 #     bit       the argument is an OR of these bits, printed in the order of the rows
@@ -150,9 +146,8 @@ def constants_of(kind: str) -> Constants | None:
     return _constant_table().get(kind)
 
 
-# Error numbers of system calls: names and texts, as of all machines but alpha, mips, parisc and sparc.
-#
-# errors.tsv has the number, the name of include/uapi/asm-generic/errno.h and the text of strerror(3) in the C locale.
+# Error numbers of system calls: names and texts, as of all machines but alpha, mips, parisc and sparc. errors.tsv has the number, the
+# name of include/uapi/asm-generic/errno.h and the text of strerror(3) in the C locale.
 
 
 class ErrorName(NamedTuple):
@@ -172,11 +167,8 @@ def error_name(number: int) -> ErrorName:
     return _error_table().get(number) or ErrorName(str(number), f"Unknown error {number}")
 
 
-# Groups of system calls by name, for -e.
-#
-# "file" and "string" are perf's groups, the calls with strings in their arguments; "network", "process", "memory", "signal" and "ipc" are
-# what strace(1) calls %network and so on.
-
+# Groups of system calls by name, for -e. "file" and "string" are perf's groups, the calls with strings in their arguments; "network",
+# "process", "memory", "signal" and "ipc" are what strace(1) calls %network and so on.
 
 _FILE: Final = (
     "access chmod creat execve faccessat getcwd lstat mkdir open openat quotactl read readlink rename rmdir stat statfs symlink"
@@ -227,10 +219,7 @@ def calls_of_group(name: str) -> frozenset[str]:
 
 
 # Commands of ioctl(2): include/uapi/asm-generic/ioctl.h, and ioctls.tsv with the names of terminals, perf, KVM, vhost, DRM, sound and
-# USB.
-#
-# Layout of a command: number in bits 0 to 7, type in 8 to 15, size in 16 to 29, direction in 30 and 31.
-
+# USB. Layout of a command: number in bits 0 to 7, type in 8 to 15, size in 16 to 29, direction in 30 and 31.
 
 _DIRECTIONS = ("NONE", "WRITE", "READ", "READ|WRITE")
 
@@ -262,7 +251,6 @@ def _hex(number: int) -> str:
 
 
 # The flags of open(2), which differ between machines: include/uapi/asm-generic/fcntl.h and the asm/fcntl.h of arm64 and ppc64.
-
 
 _USUAL_FLAGS = {"DIRECT": 0x4000, "DIRECTORY": 0x10000, "LARGEFILE": 0x8000, "NOFOLLOW": 0x20000}
 _ARM = {"DIRECT": 0x10000, "DIRECTORY": 0x4000, "LARGEFILE": 0x20000, "NOFOLLOW": 0x8000}
@@ -315,7 +303,6 @@ def open_bits(machine: str) -> OpenBits:
 
 # The kinds of results of system calls.
 
-
 #: name -> hex, pid, timeout (0 is one) or fcntl_result; other calls return a number
 _KINDS: Final = {
     **dict.fromkeys(("brk", "mmap", "mmap2", "mremap"), "hex"),
@@ -331,11 +318,9 @@ def result_kind(name: str) -> str:
     return _KINDS.get(name, _USUAL)
 
 
-# The structures that arguments of system calls point to.
-#
-# structures.tsv has a row for each argument: the call, the argument, the structure, when its bytes are right (entry, return, or both),
-# and
-# for arrays where their number of elements is. Layouts are those of the kernel's headers in include/uapi, on machines of 64 bits:
+# The structures that arguments of system calls point to. structures.tsv has a row for each argument: the call, the argument, the
+# structure, when its bytes are right (entry, return, or both), and for arrays where their number of elements is. Layouts are those of the
+# kernel's headers in include/uapi, on machines of 64 bits:
 #
 #     timespec, timeval       s64 seconds; s64 nanoseconds or microseconds
 #     itimerspec, itimerval   the interval, then the value
@@ -355,7 +340,6 @@ def result_kind(name: str) -> str:
 #     fd_set                  u64s, bit n of descriptor n; the count of its elements is one of bits
 #     sigset_pointer          u64 address of a sigset; u64 its size
 #     siginfo                 s32 signo, errno, code; then by signal and code
-
 
 RESULT: Final = 6  #: the count is the result of the call
 ONE: Final = 7  #: the argument points to one structure

@@ -99,14 +99,11 @@ class AuxOutput:
         if size:
             padding = bytes(-size % _ALIGNMENT)
             self.index.append(AuxtraceIndexEntry(output.size, _RECORD_SIZE + size + len(padding)))
-            output.write(self._header(size + len(padding)), *slices, padding)
+            cpu, tid = self._counter.cpu & _UNSIGNED, self._counter.pid & _UNSIGNED
+            record = Auxtrace(0, size + len(padding), self._area.position, time.monotonic_ns(), self._ring_index, tid, cpu)
+            output.write(perf_records.encode(record, NATIVE_ENDIAN), *slices, padding)
             self._area.consume()
         return size
-
-    def _header(self, size: int) -> bytes:
-        cpu, tid = self._counter.cpu & _UNSIGNED, self._counter.pid & _UNSIGNED
-        record = Auxtrace(0, size, self._area.position, time.monotonic_ns(), self._ring_index, tid, cpu)
-        return perf_records.encode(record, NATIVE_ENDIAN)
 
     def go_on(self) -> None:
         """Re-enable the event, which the kernel stops if its area is full."""

@@ -148,7 +148,13 @@ class Counter:
         if self._is_ebb:
             self.verify()
             raise self.unread()
-        return self._own(self.read_group())
+        readings = self.read_group()
+        if not self.attr.read_format & ReadFormat.GROUP:
+            return readings[0]
+        if self.attr.read_format & ReadFormat.ID:
+            own = self.id
+            return next(reading for reading in readings if reading.id == own)
+        return readings[self._position]
 
     def verify(self) -> None:
         """Raise NotScheduledError if the counter can never be scheduled: a pinned one may be open and enabled without counting."""
@@ -170,15 +176,6 @@ class Counter:
         return UsageError(
             f"'{self.event}' branches to the program at overflows (EBB): its count is in the PMC, which only the program can read"
         )
-
-    def _own(self, readings: list[Reading]) -> Reading:
-        """Return this counter's part of its group's reading."""
-        if not self.attr.read_format & ReadFormat.GROUP:
-            return readings[0]
-        if self.attr.read_format & ReadFormat.ID:
-            own = self.id
-            return next(reading for reading in readings if reading.id == own)
-        return readings[self._position]
 
     def read_group(self) -> list[Reading]:
         """Return the counts of the whole group, the leader's first (with ReadFormat.GROUP; otherwise only this counter's)."""

@@ -98,19 +98,16 @@ class CounterGroup:
         self._events = list(events) or [""] * len(attrs)
         try:
             for event, attr in zip(self._events, attrs, strict=True):
-                self._add(attr, pid, cpu, event, kernel)
+                leader = self.counters[0] if self.counters else None
+                member = attr.copy(read_format=_READ_FORMAT, disabled=int(leader is None))
+                try:
+                    self.counters.append(open_with_less(member, pid, cpu, leader, event=event, kernel=kernel))
+                except KernelRefusedError as refused:
+                    if leader is not None and refused.errno == errno.EINVAL and _opens_alone(member, pid, cpu, event, kernel):
+                        raise self._too_many(refused) from None
+                    raise
         except BaseException:
             self.close()
-            raise
-
-    def _add(self, attr: EventAttr, pid: int, cpu: int, event: str, kernel: Kernel | None) -> None:
-        leader = self.counters[0] if self.counters else None
-        member = attr.copy(read_format=_READ_FORMAT, disabled=int(leader is None))
-        try:
-            self.counters.append(open_with_less(member, pid, cpu, leader, event=event, kernel=kernel))
-        except KernelRefusedError as refused:
-            if leader is not None and refused.errno == errno.EINVAL and _opens_alone(member, pid, cpu, event, kernel):
-                raise self._too_many(refused) from None
             raise
 
     def _too_many(self, refused: KernelRefusedError) -> KernelRefusedError:

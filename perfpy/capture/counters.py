@@ -214,10 +214,8 @@ class Opener:
         return True
 
 
-# Open events as counters over tasks and CPUs, enable, read and close them: the core of stat and count().
-#
-# The attr of a counting event (read_format, inherit, enable_on_exec ...) is decided here, as perf does.
-
+# Open events as counters over tasks and CPUs, enable, read and close them: the core of stat and count(). The attr of a counting event
+# (read_format, inherit, enable_on_exec ...) is decided here, as perf does.
 
 ANY: Final = -1
 _OTHER_FILES: Final = 40
@@ -310,7 +308,12 @@ class Counting:
         self.tids, self.missing = list(tids), set()
         for event in self.events:
             self._prepare(event)
-        self._make_room()
+        # Raise the limit of open files if needed and permitted; it is too late once none is left.
+        needed = len(self.events) * len(self._every_cpu()) * len(self.tids)
+        if needed + _OTHER_FILES > os.sysconf("SC_OPEN_MAX"):
+            from perfpy.kernel.procfs import raise_open_files_limit
+
+            raise_open_files_limit()
         try:
             self._open_everywhere(self.events)
             self._close_missing()
@@ -320,14 +323,6 @@ class Counting:
             self.close()
             raise
         return self
-
-    def _make_room(self) -> None:
-        """Raise the limit of open files if needed and permitted; it is too late once none is left."""
-        needed = len(self.events) * len(self._every_cpu()) * len(self.tids)
-        if needed + _OTHER_FILES > os.sysconf("SC_OPEN_MAX"):
-            from perfpy.kernel.procfs import raise_open_files_limit
-
-            raise_open_files_limit()
 
     def _every_cpu(self) -> list[int]:
         cpus = set(self.cpus)
@@ -366,12 +361,9 @@ class Counting:
         for cpu in self._every_cpu():
             for event in events:
                 if event.state.supported and not event.tool and cpu in self._cpus_of(event):
-                    tids = enumerate(self._tids_of(event))
+                    tids = enumerate(self.tids if event.cgroup is None else [self._cgroup_fds[event.cgroup]] * len(self.tids))
                     targets = [((cpu, thread), tid, cpu) for thread, tid in tids if thread not in self.missing]
                     self._opener.open(event, targets, flags=0 if event.cgroup is None else FLAG_PID_CGROUP)
-
-    def _tids_of(self, event: OpenEvent) -> list[int]:
-        return self.tids if event.cgroup is None else [self._cgroup_fds[event.cgroup]] * len(self.tids)
 
     # -- refusals (called by the opener) ---------------------------------------
 
@@ -466,20 +458,17 @@ class Counting:
                 nanoseconds = 1 if event.snapshot else max(value, 1)  # a time of 0 counts as measured
                 readings[event] = [CounterCell(0, 0, value, nanoseconds, nanoseconds)]
                 continue
-            readings[event] = self._read_event(event, groups)
+            cells = []
+            alone = event.leader.group_size == 1
+            for (cpu, thread), counter in event.counters.items():
+                try:
+                    reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
+                except (NotScheduledError, UsageError) as reason:  # UsageError: event-based branches, whose counts the program owns
+                    event.state = event.state._replace(failed=True, why_not=reason)
+                    continue
+                cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))
+            readings[event] = cells
         return readings
-
-    def _read_event(self, event: OpenEvent, groups: dict[tuple[OpenEvent, int, int], list[Reading]]) -> list[CounterCell]:
-        cells = []
-        alone = event.leader.group_size == 1
-        for (cpu, thread), counter in event.counters.items():
-            try:
-                reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
-            except (NotScheduledError, UsageError) as reason:  # UsageError comes from event-based branches, whose counts the program owns
-                event.state = event.state._replace(failed=True, why_not=reason)
-                continue
-            cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))
-        return cells
 
     def _read_member(
         self,

@@ -31,7 +31,6 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import ExitStack
-    from typing import Any
 
     from perfpy.abi.attr import EventAttr
     from perfpy.untrusted.process_files import FileId
@@ -234,11 +233,7 @@ class DsoHits:
         core = self.dsos.get((KERNEL_NAME, ()))
         if _mark(modules, sorted(self._kernel_pages)) and core:
             core.hit = True
-        self._mark_user_pages()
-        return (dso for dso in self.dsos.values() if dso.hit or dso.name == _VDSO)
-
-    def _mark_user_pages(self) -> None:
-        """Mark the files of user pages: of the process itself, for the other pages those of its parent, and so on."""
+        # Mark the files of user pages: of the process itself, for the other pages those of its parent, and so on.
         keys, visited = self._pages, set(self._pages)
         while keys:
             unmapped: set[int] = set()
@@ -249,6 +244,7 @@ class DsoHits:
                     unmapped.update(parent | page for page in others)
             keys = unmapped - visited
             visited |= keys
+        return (dso for dso in self.dsos.values() if dso.hit or dso.name == _VDSO)
 
     def file_of(self, pid: int, address: int) -> HitDso | None:
         """Return the last file that a process, or one that it was forked from, had mapped at an address; None if there was none."""
@@ -295,7 +291,6 @@ def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, int, bool]:
 
 
 # Runs of samples of one size, read together. numpy is not used, because its import takes as long as many thousands of samples.
-
 
 _HEADER: Final = struct.Struct("=IHH")
 _LEAST: Final = 128
@@ -367,7 +362,6 @@ def _is_sample(record: bytes | memoryview, size: int) -> bool:
 
 
 # Build-ids of the recorded files: the table for perf.data, and the files' copies in the BuildIdCache of perfpy.symbols.
-
 
 _PID: Final = -1  # the host
 _SHOWN: Final = 3
@@ -508,17 +502,18 @@ def build_ids_in_mappings(data: memoryview, build_ids: Mapping[tuple[bytes, tupl
         offset += size
 
 
-# Decompress the records of perfpy's own complete files without numpy, some megabytes at a time.
-#
-# perfpy.perfdata.writer writes them.
-
+# Decompress the records of perfpy's own complete files without numpy, some megabytes at a time. perfpy.perfdata.writer writes them.
 
 _UNPACKED_PIECE: Final = 4 << 20
 
 
 def unpack_records(data: memoryview) -> Iterator[memoryview]:
     """Yield pieces of whole records."""
-    stream = _decompressor()
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdDecompressor
+    else:
+        from backports.zstd import ZstdDecompressor
+    stream = ZstdDecompressor()
     buffer = bytearray()
     offset = 0
     while offset + 8 <= len(data):
@@ -546,11 +541,3 @@ def _whole(records: bytearray) -> int:
             break
         offset += size
     return offset
-
-
-def _decompressor() -> Any:
-    if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdDecompressor
-    else:
-        from backports.zstd import ZstdDecompressor
-    return ZstdDecompressor()

@@ -172,7 +172,13 @@ class EventStream:
         self._number += 1  # keeps the order of records with equal times
         if isinstance(record, RingSample):
             name = self._names.get(record.identifier, "")
-            live = LiveSample(name, self._comm(record.tid), record, self._readers.get(name))
+            comm = self._comms.get(record.tid)
+            if comm is None:
+                if len(self._comms) >= _MOST_NAMES:
+                    self._comms.clear()
+                status = self._procfs.status(record.tid)
+                comm = self._comms[record.tid] = status.comm if status else f":{record.tid}"
+            live = LiveSample(name, comm, record, self._readers.get(name))
             self._held.append((live.time, self._number, live))
             return
         self._follow(record)
@@ -191,15 +197,6 @@ class EventStream:
             self._comms.pop(record.tid, None)
         elif isinstance(record, (records.Lost, records.LostSamples)):
             self.lost += record.lost
-
-    def _comm(self, tid: int) -> str:
-        comm = self._comms.get(tid)
-        if comm is None:
-            if len(self._comms) >= _MOST_NAMES:
-                self._comms.clear()
-            status = self._procfs.status(tid)
-            comm = self._comms[tid] = status.comm if status else f":{tid}"
-        return comm
 
 
 def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOptions, *, kernel: Kernel | None = None) -> EventStream:
@@ -239,7 +236,6 @@ def _nothing(_text: str) -> None:
 
 
 # LiveSample: one sample of a running event, with the fields of tracepoints in tracefs's format.
-
 
 _LETTERS: Final = {1: "bB", 2: "hH", 4: "iI", 8: "qQ"}
 _ORDER: Final = "little" if sys.byteorder == "little" else "big"

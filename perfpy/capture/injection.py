@@ -235,7 +235,8 @@ def inject(
     writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path, fd)
     features = features_of(data, build_ids) | _changed_events(data, converter)
     try:
-        writer.begin(_events(data, converter), features)
+        attrs = [event.attr if converter is None else converter.attr(event.attr) for event in data.events]
+        writer.begin([WrittenEvent(attr, tuple(event.ids)) for attr, event in zip(attrs, data.events, strict=True)], features)
         build_id_entries = build_ids if build_ids is not None else data.features.get(key_of(Feature.BUILD_ID), ())
         for entry in build_id_entries if build_ids is not None or path == STANDARD_OUTPUT else ():
             writer.write(encode(entry, data.endian))
@@ -244,7 +245,10 @@ def inject(
         if converter is None:
             _copy_records(data, writer, jit, mapper)
         else:
-            _convert_records(data, writer, converter)
+            for stream in data.records.chunks():
+                for ordered in stream:
+                    for part in converter.convert(ordered):
+                        writer.write(part)
         writer.finish(features)
     finally:
         writer.close()
@@ -266,18 +270,6 @@ def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None,
                     writer.write(record)
 
 
-def _convert_records(data: PerfData, writer: RecordWriter, converter: CallchainConverter) -> None:
-    for stream in data.records.chunks():
-        for ordered in stream:
-            for part in converter.convert(ordered):
-                writer.write(part)
-
-
-def _events(data: PerfData, converter: CallchainConverter | None) -> list[WrittenEvent]:
-    attrs = [event.attr if converter is None else converter.attr(event.attr) for event in data.events]
-    return [WrittenEvent(attr, tuple(event.ids)) for attr, event in zip(attrs, data.events, strict=True)]
-
-
 def _changed_events(data: PerfData, converter: CallchainConverter | None) -> dict[int, bytes]:
     """Return the feature that describes events, if their attrs change."""
     described = data.features.get(key_of(Feature.EVENT_DESC))
@@ -287,9 +279,8 @@ def _changed_events(data: PerfData, converter: CallchainConverter | None) -> dic
     return {Feature.EVENT_DESC: encode_feature(Feature.EVENT_DESC, changed, data.endian)}
 
 
-# perf inject --convert-callchain: replace the stack copies in a recording by callchains.
-#
-# The samples become as if the kernel had walked the user's frames; nothing else changes. The binaries must be on this machine.
+# perf inject --convert-callchain: replace the stack copies in a recording by callchains. The samples become as if the kernel had walked
+# the user's frames; nothing else changes. The binaries must be on this machine.
 
 
 class CallchainConverter:
@@ -316,14 +307,10 @@ class CallchainConverter:
         for number in self._unwound:
             indexes = np.flatnonzero(ordered.events == number)
             if len(indexes):
-                self._convert(ordered, number, indexes, rewriting)
+                event, samples, rows = self._data.events[number], ordered.samples.rows(indexes), ordered.rows[indexes]
+                fields = {*self._callchains.fields, "ip", "cpumode"}
+                columns = self._data.records.table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
+                extended = self._callchains.extend(columns, np.full(len(indexes), number, np.int32), ordered.keys[rows])
+                chains = recordable(extended["callchain"].gather(), columns["ip"], columns["cpumode"] == MISC_USER)
+                rewriting.replace(rows, parts_of(event.attr, samples), chains)
         return rewriting.written()
-
-    def _convert(self, ordered: OrderedChunk, number: int, indexes: np.ndarray, rewriting: Rewriting) -> None:
-        """Convert the samples of one event; mine has their indexes in the chunk."""
-        event, samples, rows = self._data.events[number], ordered.samples.rows(indexes), ordered.rows[indexes]
-        fields = {*self._callchains.fields, "ip", "cpumode"}
-        columns = self._data.records.table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
-        extended = self._callchains.extend(columns, np.full(len(indexes), number, np.int32), ordered.keys[rows])
-        chains = recordable(extended["callchain"].gather(), columns["ip"], columns["cpumode"] == MISC_USER)
-        rewriting.replace(rows, parts_of(event.attr, samples), chains)

@@ -130,7 +130,10 @@ class Measurement:
             if readings is None:
                 return outcome
             rows = self._rows(readings)
-            self._remember(number, rows)
+            if self._plan.grouping.mode is Aggregation.GLOBAL:
+                for event, (row,) in rows.items():
+                    self._values[event].append(row.value)
+                self._hooks.run_ended(number, self._elapsed[-1], {event: row for event, (row,) in rows.items()})
             if plan.repeat == 0 and not plan.interval:
                 self._hooks.show(self._result(rows, self._elapsed[-1:]))
             number += 1
@@ -186,7 +189,17 @@ class Measurement:
             self._started = time.monotonic_ns()
         self._wait(counting, workload)
         if workload:
-            self._finish(workload, outcome)
+            ended_here = bool(self._plan.timeout) and workload.poll() is None
+            if ended_here:
+                workload.kill()
+            ended = workload.wait()
+            self._rusage = ended
+            outcome.killed_by = ended.signal
+            outcome.exit_code = 0 if ended_here else ended.exit_code  # perfpy ended it as requested, which is no failure
+            outcome.runs += 1
+            outcome.failed_runs += outcome.exit_code != 0
+            if ended.signal:
+                self._hooks.on_kill(self._plan.command[0], ended.signal)
         if plan.target.kind != "command":
             counting.disable()
         elapsed = time.monotonic_ns() - self._started
@@ -200,19 +213,6 @@ class Measurement:
             counting.enable_ebb()
         else:
             counting.enable()
-
-    def _finish(self, workload: Workload, outcome: Outcome) -> None:
-        ended_here = bool(self._plan.timeout) and workload.poll() is None
-        if ended_here:
-            workload.kill()
-        ended = workload.wait()
-        self._rusage = ended
-        outcome.killed_by = ended.signal
-        outcome.exit_code = 0 if ended_here else ended.exit_code  # perfpy ended it as requested, which is no failure
-        outcome.runs += 1
-        outcome.failed_runs += outcome.exit_code != 0
-        if ended.signal:
-            self._hooks.on_kill(self._plan.command[0], ended.signal)
 
     def _tool_times(self, elapsed: int) -> dict[str, int]:
         names = [event.tool for event in self._plan.events if event.tool]
@@ -288,12 +288,6 @@ class Measurement:
             own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
             rows[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
         return rows
-
-    def _remember(self, number: int, rows: Mapping[CountedEvent, Sequence[CountRow]]) -> None:
-        if self._plan.grouping.mode is Aggregation.GLOBAL:
-            for event, (row,) in rows.items():
-                self._values[event].append(row.value)
-            self._hooks.run_ended(number, self._elapsed[-1], {event: row for event, (row,) in rows.items()})
 
     def _result(self, rows: dict[CountedEvent, list[CountRow]], elapsed: Sequence[int]) -> Tally:
         plan = self._plan
@@ -417,10 +411,8 @@ class Plan(NamedTuple):
         return self.options._replace(on_exec=kind == "command" and not self.delay, skip_missing=kind in ("pid", "user", "threads"))
 
 
-# Resolve a request of the command line or of the API to the parts of a Plan: events, threads' names, topology.
-#
-# Raises UsageError for options that exclude each other.
-
+# Resolve a request of the command line or of the API to the parts of a Plan: events, threads' names, topology. Raises UsageError for
+# options that exclude each other.
 
 _FRONTEND: Final = "stalled-cycles-frontend"
 _BACKEND: Final = "stalled-cycles-backend"
@@ -515,7 +507,11 @@ def widen_target(target: Target, events: Sequence[Event]) -> Target:
 def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
     """Return how counts are added. Raises UsageError if the target does not fit."""
     if mode is Aggregation.THREAD:
-        return _by_thread(target)
+        from perfpy.capture.targets import comms
+
+        if target.kind in ("command", "cpu", "system"):
+            raise UsageError("--per-thread requires running threads; give -p or -t")
+        return Grouping.by_thread(comms(target.tids))
     if mode is Aggregation.GLOBAL:
         return Grouping.everything()
     if target.has_tasks:
@@ -533,14 +529,6 @@ def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
     return Topology().socket
 
 
-def _by_thread(target: Target) -> Grouping:
-    from perfpy.capture.targets import comms
-
-    if target.kind in ("command", "cpu", "system"):
-        raise UsageError("--per-thread requires running threads; give -p or -t")
-    return Grouping.by_thread(comms(target.tids))
-
-
 def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None = None) -> Grouping:
     """Return the grouping of CPUs by a part of this machine."""
     if mode is Aggregation.NONE:
@@ -552,7 +540,6 @@ def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None 
 
 
 # Watch for the end of a command, or of the last of several tasks, in a poll loop.
-
 
 #: How often to check for ended tasks if the kernel has no descriptor for them.
 _LOOK_AGAIN_MS: Final = 100
@@ -600,9 +587,8 @@ class Watch:
             os.close(fd)
 
 
-# Values of events without a counter: times that perfpy measures, facts about the machine (perf 7.3's tool PMU), and sensors (its
-# hwmon PMUs).
-
+# Values of events without a counter: times that perfpy measures, facts about the machine (perf 7.3's tool PMU), and sensors (its hwmon
+# PMUs).
 
 _CPUS: Final = "/sys/devices/system/cpu"
 _PERSISTENT_MEMORY: Final = "/sys/firmware/acpi/tables/NFIT"

@@ -344,9 +344,8 @@ def _write_cache(path: str, key: str, end: int) -> None:
         os.rename(temporary, name, src_dir_fd=ours.fd, dst_dir_fd=ours.fd)
 
 
-# Records about the recording itself, which perf writes before the samples: TIME_CONV, ID_INDEX, EVENT_UPDATE, THREAD_MAP, CPU_MAP;
-# and LOST_SAMPLES after them.
-
+# Records about the recording itself, which perf writes before the samples: TIME_CONV, ID_INDEX, EVENT_UPDATE, THREAD_MAP, CPU_MAP; and
+# LOST_SAMPLES after them.
 
 _IDS_PER_RECORD: Final = 2000  # an entry has 32 bytes, a record at most 65535
 _UNSIGNED: Final = (1 << 64) - 1
@@ -410,7 +409,6 @@ def lost_samples(counters: SampleCounters, layout: IdLayout) -> Iterator[tuple[i
 
 # The formats of recorded tracepoints, from tracefs, for the file's TRACING_DATA section.
 
-
 _VERSION: Final = "0.6"
 _FTRACE: Final = "ftrace"  # its formats are separate from the other systems'
 
@@ -446,7 +444,6 @@ def _file(path: str) -> bytes:
 
 
 # The header's feature sections of one recording, the same as perf's.
-
 
 _ANONYMOUS_GROUP = "{anon_group}"
 _COMPRESSION_VERSION = 1
@@ -523,7 +520,6 @@ def event_groups(events: Sequence[OpenEvent]) -> tuple[EventGroup, ...]:
 
 
 # Describe this machine in the values of the header's feature sections, from /proc, /sys and uname. Unknown values are omitted.
-
 
 _CPU: Final = "devices/system/cpu"
 _NODE: Final = "devices/system/node"

@@ -108,21 +108,18 @@ class _Search:
             for neighbour in neighbours:
                 if time.monotonic() > self._deadline:
                     return
-                file = self._open(neighbour)
+                identity = neighbour.major, neighbour.minor, neighbour.inode
+                if identity not in self._files:
+                    opened = open_identified(neighbour.path, (*identity, 0), (self._pid,))
+                    if opened:
+                        self._stack.callback(os.close, opened[0])
+                    self._files[identity] = _File(opened[0], load_segments(opened[0])) if opened else None
+                file = self._files[identity]
                 for text, bias in texts_over(memory, neighbour, file.segments if file else ()):
                     candidate = neighbour.inode, text, bias
                     if file and candidate not in visited:
                         visited.add(candidate)
                         yield from self._compare(memory, neighbour, file.fd, text, bias)
-
-    def _open(self, mapping: ProcMapping) -> _File | None:
-        identity = mapping.major, mapping.minor, mapping.inode
-        if identity not in self._files:
-            opened = open_identified(mapping.path, (*identity, 0), (self._pid,))
-            if opened:
-                self._stack.callback(os.close, opened[0])
-            self._files[identity] = _File(opened[0], load_segments(opened[0])) if opened else None
-        return self._files[identity]
 
     def _compare(self, memory: ProcMapping, neighbour: ProcMapping, fd: int, text: Segment, bias: int) -> Iterator[ProcMapping]:
         """Yield the parts of some memory that are equal to a text segment of a file."""

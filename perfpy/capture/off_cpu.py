@@ -218,13 +218,10 @@ def _field(system: str, name: str, field: str) -> RawField | None:
     return next((RawField(int(offset), int(size)) for candidate, offset, size in _FIELD.findall(text) if candidate == field), None)
 
 
-# Limit the stacks per second of context switches.
-#
-# Recording a stack at each switch takes a microsecond or more, and so does writing it. A program that switches 200,000 times a
-# second would be disturbed more than it runs. Events that sample stacks and wakeups are therefore disabled while they exceed the
-# limit, with one warning. SWITCH records continue, so that the time off the CPU stays complete, and in the right thread; part of
-# it has no stack.
-
+# Limit the stacks per second of context switches. Recording a stack at each switch takes a microsecond or more, and so does writing it. A
+# program that switches 200,000 times a second would be disturbed more than it runs. Events that sample stacks and wakeups are therefore
+# disabled while they exceed the limit, with one warning. SWITCH records continue, so that the time off the CPU stays complete, and in the
+# right thread; part of it has no stack.
 
 _LOOK: Final = 0.05  # seconds between two checks
 _LONGEST_REST: Final = 1.0  # seconds
@@ -267,27 +264,21 @@ class SwitchLimit:
             if now >= self._resume:
                 self._switch(now, resume=0.0)
         elif now - self._looked >= _LOOK:
-            self._look(now)
-
-    def _look(self, now: float) -> None:
-        assert self._sampled is not None
-        total = self._counters.count(self._sampled)
-        switches, self._last_total = total - self._last_total, total
-        passed, self._looked = now - self._looked, now
-        too_long = switches / self._most - passed
-        if too_long > 0:
-            self._warn(switches / passed)
-            self._switch(now, resume=now + min(too_long, _LONGEST_REST))
+            assert self._sampled is not None
+            total = self._counters.count(self._sampled)
+            switches, self._last_total = total - self._last_total, total
+            passed, self._looked = now - self._looked, now
+            too_long = switches / self._most - passed
+            if too_long > 0:
+                if not self._has_warned:
+                    self._has_warned = True
+                    self._tell(
+                        f"warning: {switches / passed:,.0f} context switches a second would disturb the target;"
+                        f" recording stacks of {self._most:,} a second from here on (--off-cpu-limit)"
+                    )
+                self._switch(now, resume=now + min(too_long, _LONGEST_REST))
 
     def _switch(self, now: float, *, resume: float) -> None:
         for event in self._limited:
             self._counters.switch(event, not resume)
         self._resume, self._looked = resume, now
-
-    def _warn(self, rate: float) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            self._tell(
-                f"warning: {rate:,.0f} context switches a second would disturb the target;"
-                f" recording stacks of {self._most:,} a second from here on (--off-cpu-limit)"
-            )

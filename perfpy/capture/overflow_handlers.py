@@ -74,7 +74,13 @@ class OverflowThread:
             raise UsageError(f"signum={int(signum)} {reason}; use a real-time signal, {numbers}")
         watched = _Watched(counter, handler, signum, refresh)
         with self._lock:
-            thread = self._running()
+            if self._thread is None:
+                self._file.listen(())
+                blocked = threading.Event()
+                self._thread = threading.Thread(target=self._run, args=(blocked,), name="perfpy overflows", daemon=True)
+                self._thread.start()
+                blocked.wait()
+            thread = self._thread
             self._replace(counter.fd, watched)
             for earlier in self._used[counter.fd]:
                 watched.stale.add(earlier)
@@ -105,15 +111,6 @@ class OverflowThread:
         """Release the thread's resources in a forked child; the parent's counters stay unchanged."""
         self._file.close()
 
-    def _running(self) -> threading.Thread:
-        if self._thread is None:
-            self._file.listen(())
-            blocked = threading.Event()
-            self._thread = threading.Thread(target=self._run, args=(blocked,), name="perfpy overflows", daemon=True)
-            self._thread.start()
-            blocked.wait()
-        return self._thread
-
     def _run(self, blocked: threading.Event) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other signals go to other threads, too
         blocked.set()
@@ -124,15 +121,12 @@ class OverflowThread:
                 self._handle_full_queue()
             with self._lock:
                 if not self._watched:
-                    self._end()
+                    # Reset the state; signals still pending for this thread are dropped with it.
+                    self._thread = None
+                    self._used.clear()
+                    self._marks.clear()
+                    self._file.close()
                     return
-
-    def _end(self) -> None:
-        """Reset the state; signals still pending for this thread are dropped with it."""
-        self._thread = None
-        self._used.clear()
-        self._marks.clear()
-        self._file.close()
 
     def _handle(self, received: FdSignal) -> None:
         with self._lock:

@@ -281,10 +281,8 @@ class RecordOptions(NamedTuple):
         return self.delay != 0
 
 
-# Parse texts of record's options: sizes, times, callchains, clocks, registers, branch filters. The forms are perf-record(1)'s.
-#
-# Raises UsageError that names the option.
-
+# Parse texts of record's options: sizes, times, callchains, clocks, registers, branch filters. The forms are perf-record(1)'s. Raises
+# UsageError that names the option.
 
 DEFAULT_STACK_SIZE: Final = 8192
 LONGEST_DELAY: Final = (1 << 31) - 1  # the limit of poll(2)
@@ -487,11 +485,8 @@ def parse_switch_output(text: str) -> SwitchOutput:
     return SwitchOutput(size=parse_size(text, "--switch-output"))
 
 
-# The defaults of `record --python`: clock, callchains and sampling frequency.
-#
-# Python frames require callchains that are unwound during the recording, and sample times that other processes can compare with their
-# own.
-
+# The defaults of `record --python`: clock, callchains and sampling frequency. Python frames require callchains that are unwound during
+# the recording, and sample times that other processes can compare with their own.
 
 _STACK_SIZE: Final = 16384
 _FREQUENCY: Final = 199  # Hz: after five seconds, a share of 10 % is accurate to 2 points

@@ -133,7 +133,6 @@ class _Clock:
 
 # Functions that count events in their calls (perfpy.counted).
 
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

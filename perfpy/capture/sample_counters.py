@@ -102,7 +102,9 @@ class SampleCounters:
         try:
             for event in self.events:
                 if is_aux(event):
-                    _prepare_aux(event)
+                    from perfpy.capture.aux_area import write_user_events  # few machines have one
+
+                    write_user_events(event.event)
                 targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
                 self._opener.open(event, targets, flags=FLAG_PID_CGROUP if event.event in self._cgroups else 0)
                 event.set_filter()
@@ -277,16 +279,8 @@ class SampleCounters:
         self._cgroups.clear()
 
 
-def _prepare_aux(event: OpenEvent) -> None:
-    from perfpy.capture.aux_area import write_user_events  # few machines have one
-
-    write_user_events(event.event)
-
-
-# Complete every event's attr for sampling: sample_type, read_format, period, side-band and enabling bits, by the options.
-#
-# If perf has one, a dummy event for the side-band is added. The rules are those of perf-record(1) 6.12.
-
+# Complete every event's attr for sampling: sample_type, read_format, period, side-band and enabling bits, by the options. If perf has
+# one, a dummy event for the side-band is added. The rules are those of perf-record(1) 6.12.
 
 _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
@@ -305,7 +299,7 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     result = _in_order(events, options)
     tracking = result[0]
     if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
-        tracking = _dummy()
+        tracking = Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
         result.append(tracking)
     groups = {event.leader for event in result if not event.is_leader}
     attrs = {event: sampling_attr(event, options, target, tracks=event is tracking, in_group=event.leader in groups) for event in result}
@@ -355,10 +349,6 @@ def is_dummy(event: Event | OpenEvent) -> bool:
 def _starts_late(options: RecordOptions, target: Target) -> bool:
     """Whether events are enabled later than the side-band begins."""
     return options.starts_disabled or not target.has_tasks
-
-
-def _dummy() -> Event:
-    return Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
 
 
 def _software(config: int, **fields: int) -> EventAttr:
@@ -422,7 +412,7 @@ class _Draft:
 
     def _set_period(self) -> None:
         draft, options = self.draft, self.options
-        if self.event.tracepoint or _is_bpf_output(self.event):
+        if self.event.tracepoint or (self.event.attr.type == PerfType.SOFTWARE and self.event.attr.config == SoftwareId.BPF_OUTPUT):
             self.sample |= _TRACE_FIELDS
             draft.sample_period = draft.sample_period or 1
         elif draft.type == PerfType.BREAKPOINT:
@@ -452,7 +442,10 @@ class _Draft:
             (options.sampling.sample_mem_info, SampleType.DATA_SRC),
             (options.sampling.transaction, SampleType.TRANSACTION),
             (options.sampling.phys_data, SampleType.PHYS_ADDR),
-            (options.sampling.weight, _weight_field()),
+            (
+                options.sampling.weight,
+                SampleType.WEIGHT_STRUCT if os.uname().machine in ("x86_64", "i686", "ppc64le", "ppc64") else SampleType.WEIGHT,
+            ),
             (options.side_band.all_cgroups, SampleType.CGROUP),
             (options.sampling.data_page_size, SampleType.DATA_PAGE_SIZE),
             (options.sampling.code_page_size, SampleType.CODE_PAGE_SIZE),
@@ -573,14 +566,6 @@ class _Draft:
         self._set_callchain(chain._replace(stack_size=copied) if copied else chain)
 
 
-def _weight_field() -> int:
-    return SampleType.WEIGHT_STRUCT if os.uname().machine in ("x86_64", "i686", "ppc64le", "ppc64") else SampleType.WEIGHT
-
-
-def _is_bpf_output(event: Event) -> bool:
-    return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.BPF_OUTPUT
-
-
 def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
     """Return the attr of a :S group's member: the leader samples, and the member is only read, but has the leader's sample_type."""
     attr = attrs[event]
@@ -614,7 +599,6 @@ def _knows_identifier(kernel: Kernel) -> bool:
 
 # Apply the kernel's limit of sampling frequencies to -F, whose value "max" is that limit.
 
-
 #: the setting with the limit
 MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
 
@@ -638,7 +622,6 @@ def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str
 
 
 # The sizes of ring buffers: as large as the events need, within what the user may lock.
-
 
 _MLOCK_SETTING: Final = "kernel.perf_event_mlock_kb"
 _DEFAULT_MLOCK_KB: Final = 516
@@ -691,7 +674,6 @@ def _fills_ring_quickly(attr: EventAttr) -> bool:
 
 
 # --affinity: the CPUs on which the recorder reads a ring buffer, so that a CPU's records are read near it.
-
 
 _NODES = "/sys/devices/system/node"
 

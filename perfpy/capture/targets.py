@@ -223,10 +223,8 @@ def _procfs() -> ProcFs:
     return ProcFs()
 
 
-# The command to measure: forked at once, held at a pipe until its counters are open, then executed.
-#
-# The program keeps its own standard streams, signals and exit status.
-
+# The command to measure: forked at once, held at a pipe until its counters are open, then executed. The program keeps its own standard
+# streams, signals and exit status.
 
 _SHELL = "/bin/sh"
 _ERRNO_BYTES = 4

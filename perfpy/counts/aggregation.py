@@ -288,9 +288,8 @@ def one_cell_a_package(cells: Iterable[CounterCell], package_of: Callable[[int],
     return first_cells
 
 
-# The ratios beside counts: CPUs utilized, GHz, insn per cycle, miss rates, events per second.
-#
-# The pairs of events and the number formats are perf's.
+# The ratios beside counts: CPUs utilized, GHz, insn per cycle, miss rates, events per second. The pairs of events and the number formats
+# are perf's.
 
 
 class Ratio:
@@ -460,9 +459,7 @@ def _with_prefix(value: float) -> tuple[float, str]:
     return value, "G"
 
 
-# Statistics of repeated runs: mean, deviation, standard error, outliers.
-#
-# Imports no numpy, because stat must start at once.
+# Statistics of repeated runs: mean, deviation, standard error, outliers. Imports no numpy, because stat must start at once.
 
 
 def mean(values: Sequence[float]) -> float:

@@ -186,12 +186,10 @@ def outliers(values: Sequence[float]) -> list[int]:
     return fences(values).outside(values) if len(values) >= _RUNS_FOR_FENCES else []
 
 
-# Tell whether B differs from A: the Mann-Whitney test and its confidence interval.
-#
-# Times and counts of programs are skewed and have outliers, because a disturbance only ever adds. A test on means assumes a normal
-# distribution: it reports differences that do not exist and misses some that do. Ranks are robust. The Hodges-Lehmann interval comes from
-# the same test, so it excludes zero exactly when the test calls the change significant.
-
+# Tell whether B differs from A: the Mann-Whitney test and its confidence interval. Times and counts of programs are skewed and have
+# outliers, because a disturbance only ever adds. A test on means assumes a normal distribution: it reports differences that do not exist
+# and misses some that do. Ranks are robust. The Hodges-Lehmann interval comes from the same test, so it excludes zero exactly when the
+# test calls the change significant.
 
 #: with at most this many pairs of runs, the exact distribution is computed
 _EXACT_PAIRS: Final = 900

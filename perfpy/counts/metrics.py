@@ -68,16 +68,14 @@ def of_counterparts(metrics: Mapping[Any, Sequence[Metric]], counterparts: Mappi
     return {counterparts[event]: [metric.of(counterparts) for metric in its] for event, its in metrics.items() if event in counterparts}
 
 
-# Formulas of metrics: parse an expression of a metric file, and compute its value from counts.
-#
-# The language is that of "MetricExpr" in perf's pmu-events, weakest binding first:
+# Formulas of metrics: parse an expression of a metric file, and compute its value from counts. The language is that of "MetricExpr" in
+# perf's pmu-events, weakest binding first:
 #
 #     a if c else b     a | b    a ^ b    a & b    a < b, a > b    a + b, a - b
 #     a * b, a / b, a % b    -a, !a    (a)    1.5e9
 #     min(a, b)  max(a, b)  d_ratio(a, b)  source_count(x)  has_event(x)
 #     #name             a fact about the machine, such as #num_cpus
 #     name              an event; @ stands for /, and \\ protects - , = and blanks
-
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![\w.:@])"

@@ -167,10 +167,8 @@ def combine_filters(filter_expression: str, further: str) -> str:
     return f"({filter_expression}) && ({further})" if filter_expression else further
 
 
-# Names that every kernel has: generic hardware, software and cache events, and perf's tool events.
-#
-# Numbers: include/uapi/linux/perf_event.h; names and aliases: perf-list(1).
-
+# Names that every kernel has: generic hardware, software and cache events, and perf's tool events. Numbers:
+# include/uapi/linux/perf_event.h; names and aliases: perf-list(1).
 
 #: (name, alias or "", config); perf prints `cycles`, so it is the alias of cpu-cycles
 HARDWARE: Final[tuple[tuple[str, str, int], ...]] = (
@@ -208,8 +206,8 @@ MACHINE_VALUES: Final = (
     "num_cpus", "num_cpus_online", "num_cores", "num_dies", "num_packages", "smt_on", "core_wide", "has_pmem", "target_cpu",
 )  # fmt: skip
 
-# Names of each cache, operation and result. perf prints the first one. An operation's second name is
-# its plural, used without a result: L1-dcache-loads.
+# Names of each cache, operation and result. perf prints the first one. An operation's second name is its plural, used without a result:
+# L1-dcache-loads.
 _CACHES: Final[dict[int, tuple[str, ...]]] = {
     CacheId.L1D: ("L1-dcache", "l1-d", "l1d", "L1-data"),
     CacheId.L1I: ("L1-icache", "l1-i", "l1i", "L1-instruction"),

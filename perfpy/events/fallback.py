@@ -207,10 +207,8 @@ def _without_missing(attempt: Attempt) -> Attempt:
     return attempt._replace(attr=attr, flags=flags)
 
 
-# Convert attrs to names and events to texts, the reverse of the event language.
-#
-# `attr_name` returns perf's name of an event without a text; `event_text` returns a text for -e that means exactly the same event here.
-
+# Convert attrs to names and events to texts, the reverse of the event language. `attr_name` returns perf's name of an event without a
+# text; `event_text` returns a text for -e that means exactly the same event here.
 
 _LOW_HALF = 0xFFFFFFFF  # the high half of a generic event's config has the core PMU
 _ACCESS = ((1, "r"), (2, "w"), (4, "x"))
@@ -253,7 +251,13 @@ def _base_name(attr: EventAttr) -> str:
 def event_text(event: Event) -> str:
     """Return a text for -e that resolves to the same attr and terms on the same machine, without groups and filters."""
     attr = event.attr
-    letters = _exact_modifiers(event)
+    # all modifiers that the event needs; none for the default, which excludes only guests
+    letters = modifiers_of(attr).rstrip("GH")
+    letters += "I" * attr.exclude_idle + "D" * attr.pinned + "e" * attr.exclusive
+    letters += "P" * event.precise_max + "S" * event.sample_read
+    if letters or attr.exclude_host or not attr.exclude_guest:
+        letters += "" if attr.exclude_host else "H"
+        letters += "" if attr.exclude_guest else "G"
     terms = _term_texts(event)
     if event.tool:
         return f"{event.tool}:{letters}" if letters else event.tool
@@ -266,18 +270,6 @@ def event_text(event: Event) -> str:
     if attr.type == PerfType.BREAKPOINT and terms:
         return f"{name}/{','.join(terms)}/{letters}"
     return name + (f"/{','.join(terms)}/" if terms else "") + (f":{letters}" if letters else "")
-
-
-def _exact_modifiers(event: Event) -> str:
-    """Return all letters that the event needs; none for the default, which excludes only guests."""
-    attr = event.attr
-    letters = modifiers_of(attr).rstrip("GH")
-    letters += "I" * attr.exclude_idle + "D" * attr.pinned + "e" * attr.exclusive
-    letters += "P" * event.precise_max + "S" * event.sample_read
-    if letters or attr.exclude_host or not attr.exclude_guest:
-        letters += "" if attr.exclude_host else "H"
-        letters += "" if attr.exclude_guest else "G"
-    return letters
 
 
 def _term_texts(event: Event) -> list[str]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Final
 
-    from perfpy.events.event import Event
     from perfpy.events.machine import Machine
     from perfpy.events.vendor import MetricDefinition
     from perfpy.kernel import Kernel
@@ -264,11 +263,9 @@ class _TracepointEncoding:
         return "" if number is None else f"tracepoint/config={number:#x}/"
 
 
-# Select events by the words of `perfpy list`: hw, sw, cache, tracepoint, pmu, sdt, metric, metricgroup, system:event, or any text.
-#
-# The result is in perf list's order. A forgiving search handles texts that perf's rule finds nothing for.
-# Raises KernelRefusedError if tracefs is unreadable.
-
+# Select events by the words of `perfpy list`: hw, sw, cache, tracepoint, pmu, sdt, metric, metricgroup, system:event, or any text. The
+# result is in perf list's order. A forgiving search handles texts that perf's rule finds nothing for. Raises KernelRefusedError if
+# tracefs is unreadable.
 
 _SECTIONS: Final = {
     "hw": "hw",
@@ -456,10 +453,8 @@ def _one_letter_off(word: str, part: str) -> bool:
     return remainder[1:] in (other[1:], other) or remainder == other[1:] or (remainder[:2] == other[1::-1] and remainder[2:] == other[2:])
 
 
-# Tell whether an event can be opened here, and why not.
-#
-# `known_reason` decides without the kernel. `Checker` opens the event, disabled, on the calling process or on its CPU.
-
+# Tell whether an event can be opened here, and why not. `known_reason` decides without the kernel. `Checker` opens the event, disabled,
+# on the calling process or on its CPU.
 
 _NEEDS_PMU: Final = ("Hardware event", "Hardware cache event")
 _PATTERNS: Final = ("Raw event descriptor", "Hardware breakpoint", "Tool event", "SDT event")
@@ -504,27 +499,21 @@ class Checker:
         try:
             events = parse_events(info.alias if "/" in info.alias else info.name, machine=self._machine)
             for event in events:
-                self._open_one(event)
+                pid, cpu = (0, -1) if event.cpus is None else (-1, event.cpus[0])
+                attr = event.attr.copy(disabled=1)
+                try:
+                    fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
+                except PerfError:
+                    attr.exclude_guest = 0  # many PMUs cannot exclude guests
+                    fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
+                self._kernel.close(fd)
         except PerfError as error:
             return getattr(error, "cause", "") or str(error)
         return ""
 
-    def _open_one(self, event: Event) -> None:
-        pid, cpu = (0, -1) if event.cpus is None else (-1, event.cpus[0])
-        attr = event.attr.copy(disabled=1)
-        try:
-            fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
-        except PerfError:
-            attr.exclude_guest = 0  # many PMUs cannot exclude guests
-            fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
-        self._kernel.close(fd)
 
-
-# List the markers (SDT) of programs in perf's build-id cache: sdt_PROVIDER:NAME.
-#
-# Layout: the cache's .build-id/XX/YYYY links, and beside each ELF file a text `probes` with one line `%provider:name=...` for each
-# marker.
-
+# List the markers (SDT) of programs in perf's build-id cache: sdt_PROVIDER:NAME. Layout: the cache's .build-id/XX/YYYY links, and beside
+# each ELF file a text `probes` with one line `%provider:name=...` for each marker.
 
 _LARGEST = 64 << 20  # bytes of one program's list
 

@@ -95,10 +95,8 @@ def reasons(rows: Mapping[CountedEvent, Sequence[CountRow]]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-# Check the events of a HiSilicon PMCU before they are opened.
-#
-# An error names the term, the limit and a remedy. perfpy/auxtrace/pmcu.py describes the PMU's files.
-
+# Check the events of a HiSilicon PMCU before they are opened. An error names the term, the limit and a remedy. perfpy/auxtrace/pmcu.py
+# describes the PMU's files.
 
 #: the file with the counted events, which stay until it is written again
 USER_EVENTS: Final = "user_events"

@@ -135,22 +135,19 @@ def parse_events(
         if counting and draft.terms.percore:
             raise UsageError(f"{draft.name}: the term percore is not supported; --per-core sums all events by core")
     for count, expression in filters:
-        _apply_filter([draft for draft in drafts if draft.option == count - 1], expression, machine)
+        events = [draft for draft in drafts if draft.option == count - 1]
+        if not events:
+            raise UsageError(f"--filter '{expression}' needs an -e before it")
+        for event in events:
+            pmu = machine.sysfs.pmu(event.pmu) if event.pmu else None
+            if event.tracepoint is None and not (pmu and pmu.address_filters):
+                raise UsageError(f"--filter needs a tracepoint or a hardware tracer, and '{event.name}' is neither")
+            event.narrow(expression)
     if machine.is_hybrid:
         _name_core_pmus(drafts, machine)
     for draft in drafts:
         draft.ebb = draft.attr.type == PerfType.RAW and bool(draft.attr.config >> 63) and machine.has_ebb
     return EventList(finish_drafts(drafts), warnings)
-
-
-def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:
-    if not events:
-        raise UsageError(f"--filter '{expression}' needs an -e before it")
-    for event in events:
-        pmu = machine.sysfs.pmu(event.pmu) if event.pmu else None
-        if event.tracepoint is None and not (pmu and pmu.address_filters):
-            raise UsageError(f"--filter needs a tracepoint or a hardware tracer, and '{event.name}' is neither")
-        event.narrow(expression)
 
 
 def _name_core_pmus(events: list[EventDraft], machine: Machine) -> None:
@@ -342,11 +339,8 @@ def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:
     return event
 
 
-# Set the leaders of groups, and split the groups that span several PMUs.
-#
-# The kernel schedules a group as a whole on one PMU; software events may join any group. The rules for splitting and ordering are perf
-# 6.12's.
-
+# Set the leaders of groups, and split the groups that span several PMUs. The kernel schedules a group as a whole on one PMU; software
+# events may join any group. The rules for splitting and ordering are perf 6.12's.
 
 #: PMUs of hardware tracers, whose groups may hold events of other PMUs
 _TRACERS: Final = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt", "hisi_pmcu", "s390_cpum_sf")
@@ -428,10 +422,8 @@ def _topdown_rank(event: EventDraft) -> int:
     return 1 if "topdown-" in name else 2
 
 
-# Find the tracepoints of system:event, with wildcards, in the kernel's order as in perf.
-#
-# Raises UnknownEventError with near matches if there is none, KernelRefusedError if tracefs is missing or unreadable.
-
+# Find the tracepoints of system:event, with wildcards, in the kernel's order as in perf. Raises UnknownEventError with near matches if
+# there is none, KernelRefusedError if tracefs is missing or unreadable.
 
 # ftrace's own records have ids and formats, but cannot be opened as events
 _NOT_EVENTS = ("ftrace",)
@@ -482,11 +474,9 @@ def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEventError:
     return UnknownEventError(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events{probe}")
 
 
-# kprobe/func=NAME/ and uprobe/path="FILE",offset=N/: probes that exist as long as their event.
-#
-# config1 is an address in this process, from which the kernel copies the string when the event is opened, so the event keeps the string
-# alive. Layout: the union of config1 and config2 in struct perf_event_attr.
-
+# kprobe/func=NAME/ and uprobe/path="FILE",offset=N/: probes that exist as long as their event. config1 is an address in this process,
+# from which the kernel copies the string when the event is opened, so the event keeps the string alive. Layout: the union of config1 and
+# config2 in struct perf_event_attr.
 
 #: PMU -> terms: the string for config1, the number instead of it, the number for config2
 _POSITION_TERMS: Final = {"kprobe": ("func", "addr", "offset"), "uprobe": ("path", "", "offset")}
@@ -500,7 +490,11 @@ def position_probe(event: EventDraft, pmu: str, terms: tuple[Term, ...], text: s
     others = []
     for term in terms:
         if term.name == string_term:
-            target = ctypes.create_string_buffer(_string(term, text).encode())
+            if not isinstance(term.value, str) or not term.value:
+                raise EventSyntaxError(
+                    text, term.value_column, f"'{term.name}' takes a name", expected="a string, in quotes when it has '/'"
+                )
+            target = ctypes.create_string_buffer(term.value.encode())
             event.keepalive = target
             event.attr.config1 = ctypes.addressof(target)
         elif address_term and term.name == address_term:
@@ -512,22 +506,14 @@ def position_probe(event: EventDraft, pmu: str, terms: tuple[Term, ...], text: s
     return tuple(others)
 
 
-def _string(term: Term, text: str) -> str:
-    if not isinstance(term.value, str) or not term.value:
-        raise EventSyntaxError(text, term.value_column, f"'{term.name}' takes a name", expected="a string, in quotes when it has '/'")
-    return term.value
-
-
 def _number(term: Term, text: str) -> int:
     if not isinstance(term.value, int):
         raise EventSyntaxError(text, term.value_column, f"'{term.name}' takes a number", expected="a number")
     return term.value
 
 
-# Terms that every event accepts, whatever its PMU: config*, name, period, call-graph ...
-#
-# Names and values: perf-record(1) and perf-list(1).
-
+# Terms that every event accepts, whatever its PMU: config*, name, period, call-graph ... Names and values: perf-record(1) and
+# perf-list(1).
 
 #: terms that are fields of the attr
 CONFIG_FIELDS: Final = ("config", "config1", "config2", "config3")
@@ -656,10 +642,8 @@ def _word(term: Term, text: str) -> str:
     return term.literal or str(term.value)
 
 
-# Set the config words of an attr from the terms of a PMU's event, by the PMU's description in sysfs.
-#
-# A named event also sets unit, scale and marks of the EventDraft. Raises EventSyntaxError with the term's column. Bit fields: the PMU's
-# format/.
+# Set the config words of an attr from the terms of a PMU's event, by the PMU's description in sysfs. A named event also sets unit, scale
+# and marks of the EventDraft. Raises EventSyntaxError with the term's column. Bit fields: the PMU's format/.
 
 
 class TermContext(NamedTuple):

@@ -276,11 +276,8 @@ def _metric(entry: dict[str, str]) -> MetricDefinition:
     )
 
 
-# Events and metrics that CPU vendors publish: tables of names, codes, scales and formulas.
-#
-# The user's own table of a CPU (made by `list --update-events`) precedes the package's. A table is read when an event is requested that
-# the
-# kernel does not name.
+# Events and metrics that CPU vendors publish: tables of names, codes, scales and formulas. The user's own table of a CPU (made by `list
+# --update-events`) precedes the package's. A table is read when an event is requested that the kernel does not name.
 #
 #     tables/MAKER/index.tsv      pattern of identities \t name of the table; the first match counts
 #     tables/MAKER/NAME.z         a table, compressed by zlib
@@ -290,7 +287,6 @@ def _metric(entry: dict[str, str]) -> MetricDefinition:
 #     M \t name \t expression \t scale and unit \t groups, separated by ; \t threshold
 #
 # Rows are sorted; trailing empty fields are omitted.
-
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "tables")
 _MAKERS: Final = ("intel",)
@@ -385,9 +381,7 @@ def _packaged_table(identity: str) -> VendorTable | None:
     return None
 
 
-# Make the event table of one CPU from a vendor's event files (`list --update-events`).
-#
-# The source is a folder or a URL that has one of
+# Make the event table of one CPU from a vendor's event files (`list --update-events`). The source is a folder or a URL that has one of
 #
 #     mapfile.csv, and the files it names          as Intel's perfmon repository
 #     arch/ARCH/mapfile.csv, and folders           as the kernel's tools/perf/pmu-events (arch/ and ARCH/ are optional),
@@ -395,7 +389,6 @@ def _packaged_table(identity: str) -> VendorTable | None:
 #
 # In both layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`. The first matching row of the kernel's mapfile is
 # complete. Table format: perfpy.events.vendor. Raises UsageError if there is nothing to read, or nothing for the CPU.
-
 
 _LARGEST_DOWNLOAD: Final = 64 << 20  # bytes of one file
 _SECONDS: Final = 60  # of one file

@@ -144,10 +144,8 @@ class BpfCode:
         return encoded
 
 
-# Load BPF programs and create their maps by bpf(2).
-#
-# Layout: union bpf_attr, struct bpf_insn and the layout of BPF_MAP_TYPE_RINGBUF in include/uapi/linux/bpf.h.
-
+# Load BPF programs and create their maps by bpf(2). Layout: union bpf_attr, struct bpf_insn and the layout of BPF_MAP_TYPE_RINGBUF in
+# include/uapi/linux/bpf.h.
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 _SYSCALL_NUMBERS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "ppc64le": 361, "ppc64": 361, "s390x": 351}

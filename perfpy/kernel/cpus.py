@@ -99,9 +99,8 @@ def _read(path: str) -> str:
         return ""
 
 
-# The position of a CPU: socket, die, cluster, core, NUMA node, caches.
-#
-# A number that the machine does not publish is 0. Layout: Documentation/admin-guide/cputopology.rst, /sys/devices/system/node.
+# The position of a CPU: socket, die, cluster, core, NUMA node, caches. A number that the machine does not publish is 0. Layout:
+# Documentation/admin-guide/cputopology.rst, /sys/devices/system/node.
 
 
 class Topology:

@@ -68,7 +68,17 @@ class FunctionTracer:
 
     def __enter__(self) -> Self:
         if self._tracer == FUNCTION:
-            self._make_instance()
+            path = f"{self._root}/instances/perfpy_{os.getpid()}"
+            if _UNUSED_BUFFER.match(self.read(_BUFFER)):
+                self._save(_BUFFER)
+            self._start_guard()
+            try:
+                os.mkdir(path)
+            except OSError as error:
+                self.restore()
+                raise _refusal(error, path) from None
+            self.folder = path
+            os.write(self._guard_pipe, _packed("", path))
         else:
             active = self.read("current_tracer").strip()
             if active != _NO_TRACER:
@@ -77,19 +87,6 @@ class FunctionTracer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.restore()
-
-    def _make_instance(self) -> None:
-        path = f"{self._root}/instances/perfpy_{os.getpid()}"
-        if _UNUSED_BUFFER.match(self.read(_BUFFER)):
-            self._save(_BUFFER)
-        self._start_guard()
-        try:
-            os.mkdir(path)
-        except OSError as error:
-            self.restore()
-            raise _refusal(error, path) from None
-        self.folder = path
-        os.write(self._guard_pipe, _packed("", path))
 
     def read(self, name: str) -> str:
         """Return the text of a file. Raises KernelRefusedError."""

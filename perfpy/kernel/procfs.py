@@ -284,11 +284,9 @@ def raise_open_files_limit() -> bool:
     return True
 
 
-# What threads do at this moment, from /proc: their state, the system call in which they wait, and their times on and off the run queue.
-#
-# A user may read this of his own processes, unless a security module forbids it. Layouts: proc(5): /proc/PID/task/TID/stat, syscall,
+# What threads do at this moment, from /proc: their state, the system call in which they wait, and their times on and off the run queue. A
+# user may read this of his own processes, unless a security module forbids it. Layouts: proc(5): /proc/PID/task/TID/stat, syscall,
 # schedstat and children.
-
 
 _SIZE: Final = 4096
 _OUTSIDE: Final = -1  # of syscall: the thread waits, but in no system call

@@ -105,19 +105,16 @@ class Ring:
     def __iter__(self) -> Iterator[KernelRecord | RingSample]:
         """Yield the available records. A loop that breaks leaves its remaining records for the next one."""
         if not self._pending_records:
-            self._take()
+            data = b"".join(self.pending())
+            self.consume()
+            if data:
+                from perfpy.abi.ring_records import RingDecoder  # numpy, only for users who want decoded records
+
+                if self._writers is None:
+                    raise UsageError("this ring has no attrs for its records; iterate over the result of Counter.ring()")
+                self._pending_records.extend(RingDecoder(self._writers(), "<" if sys.byteorder == "little" else ">").decode(data))
         while self._pending_records:
             yield self._pending_records.popleft()
-
-    def _take(self) -> None:
-        data = b"".join(self.pending())
-        self.consume()
-        if data:
-            from perfpy.abi.ring_records import RingDecoder  # numpy, only for users who want decoded records
-
-            if self._writers is None:
-                raise UsageError("this ring has no attrs for its records; iterate over the result of Counter.ring()")
-            self._pending_records.extend(RingDecoder(self._writers(), "<" if sys.byteorder == "little" else ">").decode(data))
 
     def set_writers(self, writers: Callable[[], Mapping[int, EventAttr]]) -> None:
         """Set the function that returns the attrs of the counters writing here, by id."""
@@ -166,15 +163,13 @@ class Ring:
         limit = min((self._last_head - head) & 0xFFFFFFFFFFFFFFFF, self.size)
         end = 0
         while end < limit:
-            size = self._u16((head + end + _RECORD_SIZE_AT) & self._mask)
+            offset = (head + end + _RECORD_SIZE_AT) & self._mask
+            size = int.from_bytes(self._data[offset : offset + 2], sys.byteorder)
             if not size or end + size > limit:  # never written, or partly overwritten
                 break
             end += size
         self._last_head = head
         return _slices(self._data, head, head + end) if end else ()
-
-    def _u16(self, offset: int) -> int:
-        return int.from_bytes(self._data[offset : offset + 2], sys.byteorder)
 
     def clock(self) -> Clock:
         """Return the time conversion in the control page."""

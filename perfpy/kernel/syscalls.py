@@ -74,14 +74,6 @@ _PR_TASK_PERF_EVENTS_ENABLE: Final = 32
 _ENDIAN: Final = "<" if sys.byteorder == "little" else ">"
 
 
-def _syscall_number() -> int:
-    machine = os.uname().machine
-    number = _SYSCALL_NUMBERS.get(machine, (0, 0))[sys.maxsize < 2**32]
-    if not number:
-        raise KernelRefusedError("perf_event_open", 0, cause=f"perfpy does not know its system call number on {machine}")
-    return number
-
-
 def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = FLAG_FD_CLOEXEC, *, event: str = "") -> int:
     """Open one counter, and return its file descriptor.
 
@@ -100,10 +92,14 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
     if pid == -1 and cpu == -1:
         raise UsageError("a counter for all tasks needs a CPU: pid -1 with cpu -1 is not valid")
     size = attr.size
+    machine = os.uname().machine
+    number = _SYSCALL_NUMBERS.get(machine, (0, 0))[sys.maxsize < 2**32]
+    if not number:
+        raise KernelRefusedError("perf_event_open", 0, cause=f"perfpy does not know its system call number on {machine}")
     while True:
         buffer = bytearray(attr.pack(_ENDIAN, size).ljust(ATTR_SIZE_VER0, b"\0"))
         try:
-            fd = system_call(_syscall_number(), buffer, pid, cpu, group_fd, flags)
+            fd = system_call(number, buffer, pid, cpu, group_fd, flags)
         except OSError as refusal:
             error = refusal.errno or 0
         else:
@@ -293,10 +289,8 @@ def is_perf_event(fd: int) -> bool:
         return False
 
 
-# Explain why the kernel refused a call: find one cause and a remedy.
-#
-# The causes come from the errno, the request, /proc/sys/kernel/perf_event_*, /proc/self/status and the limits.
-
+# Explain why the kernel refused a call: find one cause and a remedy. The causes come from the errno, the request,
+# /proc/sys/kernel/perf_event_*, /proc/self/status and the limits.
 
 _CAP_SYS_PTRACE: Final = 19
 _CAP_SYS_ADMIN: Final = 21

@@ -230,11 +230,8 @@ def split_number(name: str) -> tuple[str, int]:
     return name, -1
 
 
-# Sensors of hardware monitors: temperatures, fans, voltages and others in /sys/class/hwmon.
-#
-# Units: Documentation/hwmon/sysfs-interface.rst (millidegrees, millivolts, milliamperes, microwatts, microjoules, thousandths of a
-# percent).
-
+# Sensors of hardware monitors: temperatures, fans, voltages and others in /sys/class/hwmon. Units:
+# Documentation/hwmon/sysfs-interface.rst (millidegrees, millivolts, milliamperes, microwatts, microjoules, thousandths of a percent).
 
 _MONITORS: Final = "class/hwmon"
 _MILLI: Final = 1e-3
@@ -315,18 +312,16 @@ def _of_monitor(monitors: str, folder: str) -> Iterator[Sensor]:
         name = file.removesuffix(_INPUT)
         kind = _KINDS.get(name.rstrip("0123456789"))
         if kind and name != file and name[-1].isdigit():
-            yield _sensor(path, name, chip, kind)
-
-
-def _sensor(path: str, name: str, chip: str, kind: tuple[str, str, float]) -> Sensor:
-    quantity, unit, scale = kind
-    label = read_text(os.path.join(path, f"{name}_label")) or ""
-    alias = f"{name.rstrip('0123456789')}_{_as_name(label)}" if label else ""
-    bounds = [
-        f"{bound}={value * scale:g}{unit}" for bound in _BOUNDS if (value := _number(os.path.join(path, f"{name}_{bound}"))) is not None
-    ]
-    text = f"{quantity} in unit {chip} named {one_line(label or name)}."
-    return Sensor(os.path.basename(path), name, chip, alias, " ".join([text, *bounds]), unit, scale)
+            quantity, unit, scale = kind
+            label = read_text(os.path.join(path, f"{name}_label")) or ""
+            alias = f"{name.rstrip('0123456789')}_{_as_name(label)}" if label else ""
+            bounds = [
+                f"{bound}={value * scale:g}{unit}"
+                for bound in _BOUNDS
+                if (value := _number(os.path.join(path, f"{name}_{bound}"))) is not None
+            ]
+            text = f"{quantity} in unit {chip} named {one_line(label or name)}."
+            yield Sensor(os.path.basename(path), name, chip, alias, " ".join([text, *bounds]), unit, scale)
 
 
 def _as_name(text: str) -> str:

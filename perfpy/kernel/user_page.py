@@ -203,13 +203,9 @@ def _leave_all() -> None:
 os.register_at_fork(after_in_child=_leave_all)
 
 
-# Machine code that reads a counter of the calling thread from its mapped page, which pure Python cannot do.
-#
-# To the interpreter it is a builtin function without arguments, which returns count and times as bytes, as read(2) does. The code follows
-# the
-# protocol of struct perf_event_mmap_page in include/uapi/linux/perf_event.h. Its source is in tests/builders/user_code, where a test
-# assembles it again.
-
+# Machine code that reads a counter of the calling thread from its mapped page, which pure Python cannot do. To the interpreter it is a
+# builtin function without arguments, which returns count and times as bytes, as read(2) does. The code follows the protocol of struct
+# perf_event_mmap_page in include/uapi/linux/perf_event.h. Its source is in tests/builders/user_code, where a test assembles it again.
 
 _PAGE_ADDRESS: Final = b"\x11" * 8
 _FOUND_ADDRESS: Final = b"\x22" * 8

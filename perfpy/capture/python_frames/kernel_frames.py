@@ -255,17 +255,12 @@ def entry_of(python: PythonProcess, tid: int) -> ThreadEntry | None:
     )
 
 
-# The BPF program that copies a thread's Python frames at the moment of its sample.
-#
-# The kernel runs it in the sample's interrupt, while the thread stands still. It looks up the thread in a map that the reader fills,
-# follows
-# the frames from the innermost one outwards, and puts four words of each into a ring: its address, its code object, its instruction and
-# the word with its owner. It changes nothing in the thread, cannot fault and ends after MOST_FRAMES frames; the kernel verifies that.
-#
-# Layout of a map value (THREAD): addresses and offsets, u64 each, in the order of ThreadEntry. Layout of a record: HEAD, then FRAME for
-# each
-# frame. A record of a thread that is not in the map is a head without frames; it wakes the reader.
-
+# The BPF program that copies a thread's Python frames at the moment of its sample. The kernel runs it in the sample's interrupt, while
+# the thread stands still. It looks up the thread in a map that the reader fills, follows the frames from the innermost one outwards, and
+# puts four words of each into a ring: its address, its code object, its instruction and the word with its owner. It changes nothing in
+# the thread, cannot fault and ends after MOST_FRAMES frames; the kernel verifies that. Layout of a map value (THREAD): addresses and
+# offsets, u64 each, in the order of ThreadEntry. Layout of a record: HEAD, then FRAME for each frame. A record of a thread that is not in
+# the map is a head without frames; it wakes the reader.
 
 #: time (CLOCK_MONOTONIC, ns), tid, pid, number of frames, holder of the GIL, whether it is locked, native id, stack pointer, next frame (0:
 #: complete), code of the holder's innermost frame

@@ -70,17 +70,14 @@ class RuntimeLocator:
         except OSError:
             return None
         for mapping, version in _candidates(mappings, program):
-            in_file = self._in_file(pid, mapping)
+            key = (mapping.major, mapping.minor, mapping.inode)
+            if key not in self._files:
+                self._files[key] = _find_in_file(pid, mapping)
+            in_file = self._files[key]
             if in_file is not None:
                 shift = mapping.start - in_file.first
                 return LocatedRuntime(in_file.runtime + shift, version, [(begin + shift, end + shift) for begin, end in in_file.loops])
         return None
-
-    def _in_file(self, pid: int, mapping: ProcMapping) -> _RuntimeInFile | None:
-        key = (mapping.major, mapping.minor, mapping.inode)
-        if key not in self._files:
-            self._files[key] = _find_in_file(pid, mapping)
-        return self._files[key]
 
 
 def loaded_files(mappings: Iterable[ProcMapping]) -> list[ProcMapping]:

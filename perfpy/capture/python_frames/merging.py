@@ -102,7 +102,10 @@ def of_old_versions(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame]
             loop_frames.append([])
             grade = PARTIAL if any(loops) else UNKNOWN
     if is_cut and loops:
-        beyond = _frames_beyond(loops, read)
+        # the frames outside the outermost loop, if the frame of that loop was read
+        last = loops[-1]
+        rows = [row for row, frame in enumerate(read) if last and frame[0] in last.frames and frame[1] == last.code]
+        beyond = read[rows[-1] + 1 :] if rows else ()
         loop_frames[-1] += [(code, offset) for _, code, offset, _ in beyond]
     return MergedFrames(loop_frames, grade)
 
@@ -127,13 +130,6 @@ def of_copied_frames(loops: int, read: Sequence[ReadFrame]) -> MergedFrames:
         return MergedFrames([*segments[: loops - 1], outer], EXACT)
     # a loop that begins or ends has no frame
     return MergedFrames([*([[]] * missing), *segments], EXACT if segments else UNKNOWN)
-
-
-def _frames_beyond(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame]) -> Sequence[ReadFrame]:
-    """Return the frames outside the outermost loop, if the frame of that loop was read."""
-    last = loops[-1]
-    rows = [row for row, frame in enumerate(read) if last and frame[0] in last.frames and frame[1] == last.code]
-    return read[rows[-1] + 1 :] if rows else ()
 
 
 class _ReadOrLeft(NamedTuple):
@@ -237,13 +233,10 @@ def _grade(frames: list[Frame]) -> int:
     return OPEN_LINES if any(offset is None for _, offset in frames) else SEEN
 
 
-# The Python frame and instruction that an evaluation loop's native frame refers to.
-#
-# The registers and stack words of the native frame date from the sample; code objects and Python frames were read from memory a moment
-# later. The register or slot of each variable depends on the build and on the instruction. Values are therefore identified by their
-# target:
-# the instructions of a code object, or a frame. The instruction pointer points past the current instruction.
-
+# The Python frame and instruction that an evaluation loop's native frame refers to. The registers and stack words of the native frame
+# date from the sample; code objects and Python frames were read from memory a moment later. The register or slot of each variable depends
+# on the build and on the instruction. Values are therefore identified by their target: the instructions of a code object, or a frame. The
+# instruction pointer points past the current instruction.
 
 _STACK_POINTER: Final = 7
 _UNIT: Final = 2
@@ -362,12 +355,9 @@ def _select_code(offsets: dict[int, int], read: set[int], values: Sequence[int],
     return candidates[0] if len(candidates) == 1 else None
 
 
-# The stack slot in which a build's evaluation loop saves its instruction pointer during calls.
-#
-# Compilers give a variable one home on the stack; other words hold stale values. The home is learnt from samples: it has more distinct
-# values
-# than any other word, and agrees more often with the frames in memory.
-
+# The stack slot in which a build's evaluation loop saves its instruction pointer during calls. Compilers give a variable one home on the
+# stack; other words hold stale values. The home is learnt from samples: it has more distinct values than any other word, and agrees more
+# often with the frames in memory.
 
 _MOST_VALUES: Final = 1 << 12  # counted for each word
 _MARGIN: Final = 2  # a home's score is at least this multiple of any other word's
@@ -408,12 +398,9 @@ class HomeSlots:
         return self._home
 
 
-# The registers of each frame of a callchain, as far as call frame information tells where callees saved them.
-#
-# The stepper of perfpy.unwind follows only the registers that locate frames, for all samples together. The evaluation loop keeps its
-# frame
-# and its instruction pointer in other registers; this module follows them up to the loop's frames.
-
+# The registers of each frame of a callchain, as far as call frame information tells where callees saved them. The stepper of
+# perfpy.unwind follows only the registers that locate frames, for all samples together. The evaluation loop keeps its frame and its
+# instruction pointer in other registers; this module follows them up to the loop's frames.
 
 STACK_POINTER: Final = 7  #: by DWARF's numbers of x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8 ... r15
 #: perf's register numbers (perf_regs.h: ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8 ... r15) -> DWARF's
@@ -474,13 +461,9 @@ def frame_states(registers: dict[int, int], stack: StackCopy, rules: Sequence[Fr
         registers = callers
 
 
-# Callers of a frame from earlier and later readings of the same thread.
-#
-# A frame's address on the data stack is the sum of the sizes of its callers' frames, so a function at an address nearly always has one
-# caller. With two callers, neither is accepted, unless one is rare enough to be an error of the reading. Frames are kept for two batches
-# of
-# samples, because programs move on to other work.
-
+# Callers of a frame from earlier and later readings of the same thread. A frame's address on the data stack is the sum of the sizes of
+# its callers' frames, so a function at an address nearly always has one caller. With two callers, neither is accepted, unless one is rare
+# enough to be an error of the reading. Frames are kept for two batches of samples, because programs move on to other work.
 
 _MOST_FRAMES: Final = 1 << 14  # of a thread and batch
 _MOST_CALLS: Final = 256  # callers of a function

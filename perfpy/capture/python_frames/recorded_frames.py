@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.columns import Columns
-    from perfpy.capture.python_frames.answers import Answer
     from perfpy.capture.python_frames.merging import FrameState
     from perfpy.perfdata.events import FileEvent
     from perfpy.unwind.callchains import UserCallchains
@@ -192,7 +191,20 @@ class PythonFrames:
             self._is_open = bool(data)
             self._incoming.add(data)
         for answer in self._incoming.answers():
-            self._handle(answer)
+            if isinstance(answer, FoundChain):
+                self._add_chain(answer)
+            elif isinstance(answer, FoundCode):
+                self._add_code(answer)
+            elif isinstance(answer, FoundName):
+                self._names.add(*answer)
+            elif isinstance(answer, ReadUpTo):
+                self._read_up_to = max(self._read_up_to, answer.time)
+            elif isinstance(answer, FoundProcess):
+                self._drop_process(answer.pid)
+                build = (answer.version, *(end - begin for begin, end in answer.loops))
+                self._processes[answer.pid] = _Process(answer, self._slots.setdefault(build, HomeSlots()), self._read_up_to)
+            elif len(self._refused) < _MOST_REFUSED:
+                self._refused[answer.pid] = answer.reason
 
     def wait(self, moment: int) -> None:
         """Wait until the reader has reached the samples of a time (ns), or the patience ends."""
@@ -201,22 +213,6 @@ class PythonFrames:
         while self._is_open and self._read_up_to < moment and (remaining := end - time.monotonic()) > 0:
             select.select([self._answers], [], [], remaining)
             self.receive()
-
-    def _handle(self, answer: Answer) -> None:
-        if isinstance(answer, FoundChain):
-            self._add_chain(answer)
-        elif isinstance(answer, FoundCode):
-            self._add_code(answer)
-        elif isinstance(answer, FoundName):
-            self._names.add(*answer)
-        elif isinstance(answer, ReadUpTo):
-            self._read_up_to = max(self._read_up_to, answer.time)
-        elif isinstance(answer, FoundProcess):
-            self._drop_process(answer.pid)
-            build = (answer.version, *(end - begin for begin, end in answer.loops))
-            self._processes[answer.pid] = _Process(answer, self._slots.setdefault(build, HomeSlots()), self._read_up_to)
-        elif len(self._refused) < _MOST_REFUSED:
-            self._refused[answer.pid] = answer.reason
 
     def _process_of(self, pid: int) -> _Process | None:
         """Return a process, which is then the last used one; None if it was dropped."""
@@ -348,20 +344,18 @@ class PythonFrames:
         rows = np.flatnonzero(owner.are_loops(native))[:_MOST_LOOPS].tolist()
         states = dict(zip(range(rows[-1] + 1), frame_states(*batch.registers_and_stack(row), rules), strict=False))
         states_of_loops = [states.get(number) for number in rows]
-        callers = self._callers_of(owner, batch.key(row)[0])
+        tid = batch.key(row)[0]
+        if tid not in owner.callers:
+            if len(owner.callers) >= _MOST_THREADS:
+                owner.callers.clear()
+            owner.callers[tid] = SeenCallers(owner.calls)
+        callers = owner.callers[tid]
         if chain:
             callers.add(self._batch, read)
         for state in states_of_loops:
             if state:
                 note_slots(state, owner.ranges, frames, owner.slots)
         return _Loops(owner, chain, native, rows, states_of_loops, frames, callers, callers.before, is_cut)
-
-    def _callers_of(self, process: _Process, tid: int) -> SeenCallers:
-        if tid not in process.callers:
-            if len(process.callers) >= _MOST_THREADS:
-                process.callers.clear()
-            process.callers[tid] = SeenCallers(process.calls)
-        return process.callers[tid]
 
     def _chain(self, batch: _Batch, row: int, loops: _Loops) -> list[int] | None:
         """Return the callchain of a sample; None without Python frames."""
@@ -572,12 +566,8 @@ def _replace_rows(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
     return Ragged(np.concatenate(rows), offsets)
 
 
-# Python functions as code at addresses, and the ELF image with their symbols and lines.
-#
-# A function that several processes run has one range of addresses (see perfpy.capture.python_frames). The image contains no code: its
-# .text
-# has only zeros.
-
+# Python functions as code at addresses, and the ELF image with their symbols and lines. A function that several processes run has one
+# range of addresses (see perfpy.capture.python_frames). The image contains no code: its .text has only zeros.
 
 IMAGE_OFFSET: Final = 0x1000  #: the file offset of FIRST_ADDRESS in the image
 _ALIGNMENT: Final = 16
@@ -646,7 +636,9 @@ class PythonFunctions:
         if size == _LARGEST_IMAGE:
             functions = [one for one in functions if one.begin + one.size <= FIRST_ADDRESS + size]
             self.missing = f"more than {_LARGEST_IMAGE >> 20} MB of code; the later functions have no names"
-        symbols = [(_name(one.code), one.begin + shift, one.size) for one in functions]
+        symbols = [
+            (f"{PYTHON_MARK}{_one_line(one.code.name)}:{_one_line(one.code.filename)}", one.begin + shift, one.size) for one in functions
+        ]
         lines = self._all_lines(functions, shift)
         sections = [Section(b".text", 1, 6, bytes(size), align=16)]
         sections += [Section(name, 1, 0, data) for name, data in debug_sections(lines, IMAGE_OFFSET, size).items()]
@@ -673,11 +665,6 @@ def lock_holder(tid: int, code: FoundCode | None) -> FoundCode:
     thread = f"thread {tid}" if tid else "another thread"
     name = f"[GIL held by {code.name}, {thread}]" if code else f"[GIL held by {thread}]"
     return FoundCode(0, -1, 0, 0, 2, name, code.filename if code else "<GIL>", code.first_line if code else 0, b"", 0)
-
-
-def _name(code: FoundCode) -> str:
-    """Return the function's name in the form of CPython's perf maps."""
-    return f"{PYTHON_MARK}{_one_line(code.name)}:{_one_line(code.filename)}"
 
 
 def _one_line(text: str) -> str:

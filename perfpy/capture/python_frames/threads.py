@@ -101,18 +101,13 @@ class PendingNames:
             if (pid, tid) in self._names:
                 first[pid, tid] = min(first.get((pid, tid), moment), moment)
         for (pid, tid), moment in first.items():
-            name = _truncated(self._names.pop((pid, tid)))
+            # without what a COMM record cannot hold: characters beyond its length, and NUL
+            data = self._names.pop((pid, tid)).replace("\0", "").encode("utf-8", "replace")[:LONGEST_NAME]
+            name = data.decode("utf-8", "ignore")
             yield Comm(0, pid, tid, name, sample_id=SampleId(pid, tid, moment, identity, 0, 0, identity))
 
 
-def _truncated(name: str) -> str:
-    """Return a name without what a COMM record cannot hold: characters beyond its length, and NUL."""
-    data = name.replace("\0", "").encode("utf-8", "replace")[:LONGEST_NAME]
-    return data.decode("utf-8", "ignore")
-
-
 # Turns of event loops that run callbacks for so long that the loop serves nobody: their mark in callchains, and the longest of them.
-
 
 #: ns; asyncio's own limit (loop.slow_callback_duration)
 LONG: Final = 100_000_000

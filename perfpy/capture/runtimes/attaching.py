@@ -82,12 +82,10 @@ def _of_process(pid: int, name: str) -> bytes:
         return b""
 
 
-# Request the perf map of a running JVM by HotSpot's attach protocol, like `jcmd PID Compiler.perfmap`.
-#
-# The JVM has written /tmp/perf-PID.map when it answers. The protocol (OpenJDK, attachListener_posix.cpp): a file
-# /tmp/.attach_pidN and SIGQUIT make the JVM open the socket /tmp/.java_pidN; it reads a version, a command and three arguments,
-# each ended by NUL, and answers with a number (0: success) and text. N and /tmp are those of the JVM's namespaces.
-
+# Request the perf map of a running JVM by HotSpot's attach protocol, like `jcmd PID Compiler.perfmap`. The JVM has written
+# /tmp/perf-PID.map when it answers. The protocol (OpenJDK, attachListener_posix.cpp): a file /tmp/.attach_pidN and SIGQUIT make the JVM
+# open the socket /tmp/.java_pidN; it reads a version, a command and three arguments, each ended by NUL, and answers with a number (0:
+# success) and text. N and /tmp are those of the JVM's namespaces.
 
 _REQUEST: Final = b"1\0jcmd\0Compiler.perfmap\0\0\0"
 _LIBRARY: Final = b"/libjvm.so"
@@ -117,7 +115,10 @@ def write_perf_map(pid: int) -> None:
         if not _has(folder, name):
             _wake(pid, root, folder, inner)
         with root.run(lambda _: _connect(folder, name, process_files.trusted_owners(pid))) as connection:
-            answer = _answer(connection)
+            connection.sendall(_REQUEST)
+            answer, end = b"", time.monotonic() + _LONGEST_TIME
+            while len(answer) < _LONGEST_ANSWER and time.monotonic() < end and (piece := connection.recv(4096)):
+                answer += piece
     code, _, text = answer.partition(b"\n")
     if code.strip() != b"0":
         raise OSError(errno.EPROTO, text.decode("utf-8", "replace").strip().partition("\n")[0] or "it has no perf map (older than 17)")
@@ -157,15 +158,6 @@ def _connect(folder: int, name: str, owners: Collection[int]) -> socket.socket:
         return connection
     finally:
         os.close(node)
-
-
-def _answer(connection: socket.socket) -> bytes:
-    """Send the request; return the answer, limited in length and time."""
-    connection.sendall(_REQUEST)
-    answer, end = b"", time.monotonic() + _LONGEST_TIME
-    while len(answer) < _LONGEST_ANSWER and time.monotonic() < end and (piece := connection.recv(4096)):
-        answer += piece
-    return answer
 
 
 def _wake(pid: int, root: ProcessRoot, folder: int, inner: int) -> None:

@@ -223,12 +223,9 @@ def _program(pid: int, interpreter: RunningPython) -> str:
         ) from error
 
 
-# The folder that passes lines of code to a running Python, and its answers back.
-#
-# The process may belong to another user. The folder and its contents belong to perfpy's user. Others may enter the folder, read the
-# lines, whose names they cannot list, and write to the FIFO of an answer. So no name in it can lead elsewhere, and no user gets
-# a file from perfpy.
-
+# The folder that passes lines of code to a running Python, and its answers back. The process may belong to another user. The folder and
+# its contents belong to perfpy's user. Others may enter the folder, read the lines, whose names they cannot list, and write to the FIFO
+# of an answer. So no name in it can lead elsewhere, and no user gets a file from perfpy.
 
 _LONGEST_ANSWER: Final = 1000  # bytes
 _END: Final = b"\0"
@@ -327,18 +324,11 @@ class ScriptAnswer:
         return text.partition(_END)[0][:_LONGEST_ANSWER].decode("utf-8", "replace")
 
 
-# Names of Python functions in CPython, for started commands and running processes.
-#
-# CPython 3.8 to 3.11 with STARTUP first on PYTHONPATH runs `startup/sitecustomize.py`, and its children inherit that, as they
-# inherit PYTHONPERFSUPPORT of 3.12; other versions ignore it. Function names then are in /tmp/perf-PID.map, where 3.12 and later
-# write theirs. `startup/` runs in other interpreters: it is not imported here, and imports nothing of perfpy.
-#
-# Modules:
-#
-# attach              running processes
-# script_folder       the folder for code that a running process executes
-# startup             sitecustomize for 3.8 to 3.11
-
+# Names of Python functions in CPython, for started commands and running processes. CPython 3.8 to 3.11 with STARTUP first on PYTHONPATH
+# runs `startup/sitecustomize.py`, and its children inherit that, as they inherit PYTHONPERFSUPPORT of 3.12; other versions ignore it.
+# Function names then are in /tmp/perf-PID.map, where 3.12 and later write theirs. `startup/` runs in other interpreters: it is not
+# imported here, and imports nothing of perfpy. Modules: attach              running processes script_folder       the folder for code
+# that a running process executes startup             sitecustomize for 3.8 to 3.11
 
 #: The folder to put first on PYTHONPATH of profiled programs.
 STARTUP: Final = f"{os.path.dirname(os.path.abspath(__file__))}/cpython_startup"

@@ -5,7 +5,7 @@
  * instructions lies on the stack while the function runs, and /tmp/perf-PID.map says whose it is: what CPython 3.12
  * and later do themselves with -X perf.
  *
- * This file becomes startup/perfpy_machine_code.py (by scripts/build_evaluator.py): one piece of position-independent code without
+ * This file becomes cpython_startup/perfpy_machine_code.py (by scripts/build_evaluator.py): one piece of position-independent code without
  * relocations and without a C library, 64 KiB long, with the state in the memory after it. startup/perfpy_trampolines.py
  * puts both into a process and fills in what is known of the interpreter. No Python code is run from here, so nothing
  * here can be traced, interrupted, or called by an interpreter that is going away; the caller holds the GIL always.

@@ -142,7 +142,8 @@ class JavaFrames:
                 if not any(begin <= method.begin < end for begin, end in self._mapped.setdefault(pid, [])):
                     begin, end = self._memory_around(pid, method.begin, method.end)
                     self._mapped[pid].append((begin, end))
-                    mappings += self._record(pid, begin, end, moment)
+                    record = code_mapping((pid, pid), (begin, end - begin, begin), _ANONYMOUS, moment, self._identity)
+                    mappings += records.encode(record, self._layout, NATIVE_ENDIAN)
             if methods:
                 names[pid] = "".join(f"{one.begin:x} {one.end - one.begin:x} {one.name}\n" for one in methods)
         return mappings, names
@@ -177,10 +178,6 @@ class JavaFrames:
         except OSError:
             pass
         return first & -_PAGE, (last + _PAGE - 1) & -_PAGE
-
-    def _record(self, pid: int, begin: int, end: int, moment: int) -> bytes:
-        record = code_mapping((pid, pid), (begin, end - begin, begin), _ANONYMOUS, moment, self._identity)
-        return records.encode(record, self._layout, NATIVE_ENDIAN)
 
 
 def _stack_pointers(columns: Columns, attr: EventAttr, rows: NDArray[np.intp]) -> Iterable[int]:
@@ -221,12 +218,9 @@ def _leaves(chains: Ragged, changed: dict[int, list[int]], ip: NDArray[np.uint64
     return leaves
 
 
-# One running JVM: convert addresses of callchains to addresses of bytecodes.
-#
-# An interpreted frame, and a compiled one with its inlined methods, become one address of a bytecode for each method; other frames
-# are unchanged. Layout of an interpreter's frame (frame_x86.hpp), relative to the address in %rbp: 0 the caller's %rbp, +8 the
-# return address, -24 the method, -64 the bytecode.
-
+# One running JVM: convert addresses of callchains to addresses of bytecodes. An interpreted frame, and a compiled one with its inlined
+# methods, become one address of a bytecode for each method; other frames are unchanged. Layout of an interpreter's frame (frame_x86.hpp),
+# relative to the address in %rbp: 0 the caller's %rbp, +8 the return address, -24 the method, -64 the bytecode.
 
 LIBRARY: Final = "/libjvm.so"
 _WORD: Final = 8
@@ -387,12 +381,10 @@ def _name_offsets(strings: bytes) -> list[int]:
     return offsets
 
 
-# Unwind rules of HotSpot's code, in the form of call frame information.
-#
-# HotSpot's compilers use %rbp as any register unless -XX:+PreserveFramePointer is set, but each blob has the size of its frames
-# (frame_x86.cpp): the return address is the last word, and the caller's %rbp the one before it. The interpreter has a frame
-# pointer; the end of its caller's stack, before the arguments were moved, is stored below it.
-
+# Unwind rules of HotSpot's code, in the form of call frame information. HotSpot's compilers use %rbp as any register unless
+# -XX:+PreserveFramePointer is set, but each blob has the size of its frames (frame_x86.cpp): the return address is the last word, and the
+# caller's %rbp the one before it. The interpreter has a frame pointer; the end of its caller's stack, before the arguments were moved, is
+# stored below it.
 
 _RBP, _RSP, _RETURN = 6, 7, 16  # of x86-64 in DWARF
 _LARGEST: Final = 1 << 16  # words
@@ -425,10 +417,8 @@ def rules_at(blob: CodeBlob, address: int, memory: ProcessMemory) -> FrameRules 
     return FrameRules((_RSP, blob.frame_size * _WORD), (_SAVED, _RETURNS), _RETURN)
 
 
-# Java methods: a pointer to HotSpot's Method -> its name and bytecodes.
-#
-# The address of a bytecode represents a frame without machine code of its own: it is unique to the method, and has the position.
-
+# Java methods: a pointer to HotSpot's Method -> its name and bytecodes. The address of a bytecode represents a frame without machine code
+# of its own: it is unique to the method, and has the position.
 
 _MOST_METHODS: Final = 1 << 20
 _LONGEST: Final = 4096  # characters of a name

@@ -159,7 +159,11 @@ class CompiledCode:
         if new_blob is None or not new_blob.start <= address < new_blob.end:
             self._nowhere.add(address)
             return None
-        self._know(new_blob)
+        first = bisect.bisect_left(self._starts, new_blob.start)
+        while first < len(self._starts) and self._starts[first] < new_blob.end:
+            self._forget(self._blobs[self._starts[first]])
+        bisect.insort(self._starts, new_blob.start)
+        self._blobs[new_blob.start] = new_blob
         return new_blob
 
     def forget_changed(self) -> None:
@@ -168,13 +172,6 @@ class CompiledCode:
         for blob in [*self._blobs.values()]:
             if blob.method and not self._layout.is_still(self._memory, blob):
                 self._forget(blob)
-
-    def _know(self, blob: CodeBlob) -> None:
-        first = bisect.bisect_left(self._starts, blob.start)
-        while first < len(self._starts) and self._starts[first] < blob.end:
-            self._forget(self._blobs[self._starts[first]])
-        bisect.insort(self._starts, blob.start)
-        self._blobs[blob.start] = blob
 
     def _forget(self, blob: CodeBlob) -> None:
         del self._blobs[blob.start]
@@ -305,11 +302,9 @@ def _between(memory: ProcessMemory, base: int, first: int, end: int) -> bytes:
     return memory.read(base + first, end - first) if end > first else b""
 
 
-# The tables of HotSpot's data structures, which libjvm.so exports for tools: offsets, sizes, addresses.
-#
-# Layout: OpenJDK, vmStructs.cpp: gHotSpotVMStructs is an array of entries, ended by one without a type name; further variables
-# have the size of an entry and the offsets in it.
-
+# The tables of HotSpot's data structures, which libjvm.so exports for tools: offsets, sizes, addresses. Layout: OpenJDK, vmStructs.cpp:
+# gHotSpotVMStructs is an array of entries, ended by one without a type name; further variables have the size of an entry and the offsets
+# in it.
 
 VARIABLES: Final = "gHotSpotVM"
 _MOST_ENTRIES: Final = 1 << 14

@@ -68,7 +68,15 @@ class InnerMaps:
         seen = set(_descendants(self._recorded))
         self._others &= seen
         for pid in self._processes.keys() | seen - self._others:
-            self._see(pid)
+            before, began = self._processes.get(pid), process_files.began(pid)
+            if before is not None and began != before.began:
+                self._keep_map(pid, before)
+                self._forget(pid)
+            inner = innermost_pid(pid) if began is not None else 0
+            if inner in (0, pid) and pid not in self._processes:
+                self._others.add(pid)
+            elif inner and len(self._processes) < _MOST:
+                self._hold(pid, inner, began or 0.0)
 
     def read(self, pid: int) -> bytes:
         """Return the map of an ended process, empty without one."""
@@ -90,17 +98,6 @@ class InnerMaps:
             os.close(fd)
         self._maps.clear()
         self._texts.clear()
-
-    def _see(self, pid: int) -> None:
-        before, began = self._processes.get(pid), process_files.began(pid)
-        if before is not None and began != before.began:
-            self._keep_map(pid, before)
-            self._forget(pid)
-        inner = innermost_pid(pid) if began is not None else 0
-        if inner in (0, pid) and pid not in self._processes:
-            self._others.add(pid)
-        elif inner and len(self._processes) < _MOST:
-            self._hold(pid, inner, began or 0.0)
 
     def _hold(self, pid: int, inner: int, began: float) -> None:
         """Hold the /tmp that a process has now."""

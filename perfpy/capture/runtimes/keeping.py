@@ -155,7 +155,8 @@ class PerfMaps:
             path, written = self._read(pid)
             lines = self._known_lines.get(pid, b"")
             if path and written and lines:
-                _append(path, lines)
+                with contextlib.suppress(OSError):  # for perf, which does not read them from the recording
+                    append_to_ours(path, lines)
             if written or lines:
                 yield paths.perf_map(pid), written + lines
 
@@ -177,9 +178,3 @@ class PerfMaps:
         """Return when a process began; 0 if it has ended and ran before the recording."""
         began = process_files.began(pid)
         return began if began is not None else 0.0 if pid in self._older else self._began
-
-
-def _append(path: str, lines: bytes) -> None:
-    """Append lines to a map that was written for perfpy, for perf, which does not read them from the recording."""
-    with contextlib.suppress(OSError):
-        append_to_ours(path, lines)

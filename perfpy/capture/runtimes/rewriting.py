@@ -56,20 +56,17 @@ def append_section(path: str, data: PerfData, section: bytes) -> None:
             if not data.is_file(file.fileno()):
                 raise OSError(errno.ESTALE, "another file has its name now")
             end = file.seek(0, os.SEEK_END)
-            _append_records(file.fileno(), section, end)
+            fd = file.fileno()
+            view = memoryview(section)
+            try:
+                while view:
+                    view = view[os.write(fd, view) :]
+            except OSError:
+                os.ftruncate(fd, end)
+                raise
             os.pwrite(file.fileno(), struct.pack("=2Q", end, len(section)), entry)
     except OSError as error:
         raise OutputFailedError(path, error.strerror or str(error)) from None
-
-
-def _append_records(fd: int, data: bytes, end: int) -> None:
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[os.write(fd, view) :]
-    except OSError:
-        os.ftruncate(fd, end)
-        raise
 
 
 def rewrite(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
@@ -129,7 +126,9 @@ class _Copy:
             if chunk.types[row] == RecordType.FINISHED_ROUND:
                 self._latest = max(self._latest, int(ordered.times[next_row : row + 1].max()))
                 next_row = row + 1
-                due = self._due()
+                due = []
+                while self._pending and self._pending[0][0] <= self._latest:
+                    due.append(self._pending.popleft()[1])
                 if due:
                     self._put(_rows(chunk, begin, row))
                     self._put(due)
@@ -143,12 +142,6 @@ class _Copy:
     def finish(self) -> None:
         """Write the records later than everything in the recording."""
         self._put([record for _, record in self._pending])
-
-    def _due(self) -> list[bytes]:
-        due = []
-        while self._pending and self._pending[0][0] <= self._latest:
-            due.append(self._pending.popleft()[1])
-        return due
 
     def _is_dropped(self, record: bytes, time: int) -> bool:
         kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(record)
@@ -180,12 +173,10 @@ def _rows(chunk: Chunk, begin: int, end: int) -> list[bytes]:
     return [chunk.data[first:after].tobytes() for first, after in zip(cuts, [*cuts[1:], last], strict=True)]
 
 
-# The code of jitdumps for a finished recording: images, and the records that map them.
-#
-# Mappings that would hide these records are detected: memory that the process allocated, or made executable, later. The images are
-# named after a new folder below ~/.debug/jit, as `inject -j` writes them, and also written there for perf, which does not read
-# them from the recording, unless the user wants no copies of programs (record -N).
-
+# The code of jitdumps for a finished recording: images, and the records that map them. Mappings that would hide these records are
+# detected: memory that the process allocated, or made executable, later. The images are named after a new folder below ~/.debug/jit, as
+# `inject -j` writes them, and also written there for perf, which does not read them from the recording, unless the user wants no copies
+# of programs (record -N).
 
 _MOST_LOGS: Final = 16  # isolates of a process
 

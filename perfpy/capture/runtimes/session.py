@@ -136,11 +136,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-# The environment in which runtimes publish the names of the code they generate.
-#
-# Children inherit the variables. The user's own values are kept: perfpy's are added to them, or dropped if a variable has room for
-# one value only.
-
+# The environment in which runtimes publish the names of the code they generate. Children inherit the variables. The user's own values are
+# kept: perfpy's are added to them, or dropped if a variable has room for one value only.
 
 _DUMPS: Final = "PYTHON_PERF_JIT_SUPPORT"
 _SECONDS: Final = 5  # the limit for a runtime to print its version

@@ -156,10 +156,8 @@ RUNTIMES: Final = (
 )
 
 
-# Find the runtime of a command by the name of its program, or of the interpreter in its first line.
-#
-# A command that starts others (sh, make, env) has none, but its children inherit the environment.
-
+# Find the runtime of a command by the name of its program, or of the interpreter in its first line. A command that starts others (sh,
+# make, env) has none, but its children inherit the environment.
 
 _VERSION: Final = re.compile(r"[-.\d]*(?:t|d|m)?(?:\.exe)?$")  # of python3.13t, ruby3.1, php8.2
 _LONGEST_LINE: Final = 256  # the kernel reads no more of a script (BINPRM_BUF_SIZE)
@@ -201,10 +199,8 @@ def _interpreter(path: str) -> list[str]:
     return words[:1]
 
 
-# Choose the options that the user of `record --jit` left open: the clock, the callchains, the frequency.
-#
-# jitdumps have times of CLOCK_MONOTONIC, and names of functions are of little use without callers.
-
+# Choose the options that the user of `record --jit` left open: the clock, the callchains, the frequency. jitdumps have times of
+# CLOCK_MONOTONIC, and names of functions are of little use without callers.
 
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
 _DWARF_FREQUENCY: Final = 999  # Hz; stacks of that size are 32 MB a second for each CPU, which have to be copied at least
@@ -233,19 +229,15 @@ def complete_options(
     excluded = (
         unwound_later or options.sampling.user_regs or options.buffers.overwrite or options.side_band.tail_synthesize
     )  # see RecordOptions.check
-    callchain = Callchain("dwarf", _stack_size(options))
+    # a small stack copy where samples come as fast as the events themselves
+    period = options.sampling.period
+    callchain = Callchain("dwarf", DEFAULT_STACK_SIZE if period is not None and period < _PACED else _STACK_SIZE)
     options = options._replace(sampling=options.sampling._replace(callchain=callchain, unwind=options.sampling.unwind or not excluded))
     return (
         options._replace(sampling=options.sampling._replace(freq=_DWARF_FREQUENCY))
         if options.sampling.freq is None and options.sampling.period is None
         else options
     )
-
-
-def _stack_size(options: RecordOptions) -> int:
-    """Return the size of stack copies, in bytes: a small one where samples come as fast as the events themselves."""
-    period = options.sampling.period
-    return DEFAULT_STACK_SIZE if period is not None and period < _PACED else _STACK_SIZE
 
 
 def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:

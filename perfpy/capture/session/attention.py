@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Protocol
 
-    from perfpy.capture.control import Command, Control
+    from perfpy.capture.control import Control
     from perfpy.capture.counters import OpenEvent
     from perfpy.capture.record_options import SwitchOutput
     from perfpy.capture.targets import Workload
@@ -224,7 +224,12 @@ class Attention:
 
     def _see(self, fd: int, events: int) -> None:
         if fd == self._signals.fileno():
-            self._take_signals()
+            for number in self._signals.read():
+                if number in STOPPING:
+                    self.signal = number
+                    self.stopping = True
+                elif number == signal.SIGUSR2:
+                    self._output_switch.ask()
         elif self._answers and fd == self._answers.fileno():
             if not self._answers.take():
                 self._poller.unregister(fd)
@@ -238,14 +243,6 @@ class Attention:
         elif events & _GONE:
             self._poller.unregister(fd)
             self._alive.discard(fd)
-
-    def _take_signals(self) -> None:
-        for number in self._signals.read():
-            if number in STOPPING:
-                self.signal = number
-                self.stopping = True
-            elif number == signal.SIGUSR2:
-                self._output_switch.ask()
 
     def _follow_timetable(self) -> None:
         for switch in self._timetable.due(time.monotonic()):
@@ -269,15 +266,11 @@ class Attention:
     def _obey(self, control: Control) -> None:
         """Carry out the commands of --control."""
         for command in control.commands():
-            self._obey_one(command)
+            if command.verb == "stop":
+                self.stopping = True
+            else:
+                command.obey(self)
             control.acknowledge(command)
-
-    def _obey_one(self, command: Command) -> None:
-        """Carry out a command. A snapshot is one of an AUX trace; as in perf, it is acknowledged and ignored."""
-        if command.verb == "stop":
-            self.stopping = True
-        else:
-            command.obey(self)
 
     def wait_for_workload(self) -> None:
         """Wait until the workload has ended, after it was signalled. A further signal kills it."""
@@ -361,10 +354,7 @@ class Wakeups:
         return numbers & set(self._signals)
 
 
-# --switch-output-event: start a new file whenever an event happens.
-#
-# The events are counted on every CPU; their records are discarded.
-
+# --switch-output-event: start a new file whenever an event happens. The events are counted on every CPU; their records are discarded.
 
 _PAGES = 1
 

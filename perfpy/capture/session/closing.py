@@ -68,24 +68,18 @@ def judgement(file: DataFile, options: RecordOptions, ring: int, procfs: ProcFs 
     if samples < _FEW:
         yield from busy_children(options, procfs or ProcFs())
     if not (options.brief and samples):
-        yield from _accuracy(file, options)
-
-
-def _accuracy(file: DataFile, options: RecordOptions) -> Iterator[str]:
-    """Yield a note on the number of samples; a report has it, too."""
-    samples = file.samples
-    if not samples:
-        yield "note: no samples; nothing ran on the target, or the events did not occur (-a records the whole machine)"
-    elif are_sampled_each_time(file.attrs):
-        if not (file.lost or file.hint):
-            yield f"note: {samples} {plural(samples, 'sample')}, none lost: every event has its sample"
-    elif samples < _FEW:
-        period, freq = options.sampling.period, options.sampling.freq or DEFAULT_FREQ
-        more = f"lower -c ({period})" if period else f"raise -F ({freq} Hz)"
-        few = f"{samples} {plural(samples, 'sample is', 'samples are')} few"
-        yield f"note: {few}: {_exactness(samples)}; record for longer, or {more}"
-    elif not (file.lost or file.hint):
-        yield f"note: a good recording: {samples} samples, none lost; {_exactness(samples)}"
+        if not samples:
+            yield "note: no samples; nothing ran on the target, or the events did not occur (-a records the whole machine)"
+        elif are_sampled_each_time(file.attrs):
+            if not (file.lost or file.hint):
+                yield f"note: {samples} {plural(samples, 'sample')}, none lost: every event has its sample"
+        elif samples < _FEW:
+            period, freq = options.sampling.period, options.sampling.freq or DEFAULT_FREQ
+            more = f"lower -c ({period})" if period else f"raise -F ({freq} Hz)"
+            few = f"{samples} {plural(samples, 'sample is', 'samples are')} few"
+            yield f"note: {few}: {_exactness(samples)}; record for longer, or {more}"
+        elif not (file.lost or file.hint):
+            yield f"note: a good recording: {samples} samples, none lost; {_exactness(samples)}"
 
 
 def runs_python(file: DataFile, options: RecordOptions) -> bool:
@@ -151,16 +145,12 @@ def _exactness(samples: int) -> str:
     return f"a share of 10 % is accurate to {100 * _SURE * (0.1 * 0.9 / samples) ** 0.5:.1f} points"
 
 
-# Detect whether a recording feeds itself: most samples come from the recorder's own system calls.
-#
-# A recorder that records its own write() causes the next sample by writing the last one. If samples are large (a user stack of
-# 64 KiB), that alone fills the ring buffers faster than they are read, other samples find no room, and the file grows until the
-# disk is full. Neither waiting nor larger buffers help; perf has no remedy but --exclude-perf.
-#
-# The ring buffers are therefore inspected once in several megabytes. If most records are the recorder's own, several times in a
-# row, its samples are filtered out from then on. Otherwise the recorder is recorded, as in perf. Events other than tracepoints
-# have no filters, and need none: clocks and counters of the CPU do not run faster because of a write.
-
+# Detect whether a recording feeds itself: most samples come from the recorder's own system calls. A recorder that records its own write()
+# causes the next sample by writing the last one. If samples are large (a user stack of 64 KiB), that alone fills the ring buffers faster
+# than they are read, other samples find no room, and the file grows until the disk is full. Neither waiting nor larger buffers help; perf
+# has no remedy but --exclude-perf. The ring buffers are therefore inspected once in several megabytes. If most records are the recorder's
+# own, several times in a row, its samples are filtered out from then on. Otherwise the recorder is recorded, as in perf. Events other
+# than tracepoints have no filters, and need none: clocks and counters of the CPU do not run faster because of a write.
 
 _HEADER: Final = struct.Struct("=IHH")
 _TID: Final = struct.Struct("=I")
@@ -247,10 +237,8 @@ def _without(filter_expression: str, tids: Sequence[int]) -> str:
     return filter_expression
 
 
-# The progress of a recording, as one line on a terminal: time, samples, losses, the file's size, and the rate of each event.
-#
-# Samples are estimated from the bytes of the ring buffers and the size of one record in some thousands.
-
+# The progress of a recording, as one line on a terminal: time, samples, losses, the file's size, and the rate of each event. Samples are
+# estimated from the bytes of the ring buffers and the size of one record in some thousands.
 
 _EVERY_LINE: Final = 1.0  # seconds
 _LOOKED_AT: Final = 64  # records of a ring buffer
@@ -373,9 +361,7 @@ def _short(number: float) -> str:
     return f"{number:.0f}"
 
 
-# Inputs and periodic actions of a recording, by its options: reading ring buffers, the progress line, --max-cpu,
-# --switch-output-event.
-
+# Inputs and periodic actions of a recording, by its options: reading ring buffers, the progress line, --max-cpu, --switch-output-event.
 
 _LARGE_RING: Final = 2 << 20
 _OFTEN: Final = 0.2  # seconds

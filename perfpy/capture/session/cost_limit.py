@@ -75,18 +75,15 @@ class CostLimit:
                 self._resume = 0.0
                 self._switch(True)
         elif now - self._looked >= _LOOK:
-            self._look(now)
-
-    def _look(self, now: float) -> None:
-        spent = self._cpu_time()
-        passed, used = now - self._looked, spent - self._spent
-        self._looked, self._spent = now, spent
-        self._debt = max(self._debt + used - self._most * passed, 0.0)
-        share = used / passed
-        if share <= self._most * _SLACK:
-            self._was_lowered = False
-        elif self._rests or self._was_lowered or not self._lower(share):
-            self._rest(now, share)
+            spent = self._cpu_time()
+            passed, used = now - self._looked, spent - self._spent
+            self._looked, self._spent = now, spent
+            self._debt = max(self._debt + used - self._most * passed, 0.0)
+            share = used / passed
+            if share <= self._most * _SLACK:
+                self._was_lowered = False
+            elif self._rests or self._was_lowered or not self._lower(share):
+                self._rest(now, share)
 
     def _lower(self, share: float) -> bool:
         self._rarer *= share / (self._most * _MARGIN)

@@ -276,10 +276,8 @@ def _remove_folder(destination: FileDestination, name: str) -> None:
     os.rmdir(name, dir_fd=destination.folder)
 
 
-# One perf.data of a recording: the header and records before the samples, and the features after them.
-#
-# The features include the build-ids of the files that samples hit.
-
+# One perf.data of a recording: the header and records before the samples, and the features after them. The features include the build-ids
+# of the files that samples hit.
 
 _MISC: Final = struct.Struct("=H")
 _MISC_AT: Final = 4  # in a record's header
@@ -470,7 +468,7 @@ class DataFile:
             programs=self._programs,
             program_types=self._program_types,
             packer=self._packer,
-            mmap_len=self._longest_piece(),
+            mmap_len=max((ring.size for ring in self._counters.rings), default=0),
         )
 
     def _scan(self) -> DsoHits | None:
@@ -541,9 +539,6 @@ class DataFile:
                         for offset, piece in build_ids_in_mappings(data, others):
                             os.pwrite(part.fd, piece, part.begin + offset)
 
-    def _longest_piece(self) -> int:
-        return max((ring.size for ring in self._counters.rings), default=0)
-
 
 def looks_at_chains(options: RecordOptions, attrs: Sequence[EventAttr]) -> bool:
     """Return whether callchains are checked: all events have some, the kernel walked them, and messages are printed."""
@@ -583,11 +578,10 @@ def truncate_attr(attr: EventAttr) -> EventAttr:
     return attr.copy(size=min(attr.size, ATTR_SIZE_VER7))
 
 
-# Copy the ring buffers to the output as slices, without decoding, and end each pass that found data with FINISHED_ROUND.
-#
-# A pass is bounded, whatever the kernel writes meanwhile: each ring buffer is read up to its head at the start of its turn, and
-# `stop` is checked between two. The last pass, rest(), reads all heads first and goes no further, so that the end of a recording
-# costs no more than the ring buffers' contents.
+# Copy the ring buffers to the output as slices, without decoding, and end each pass that found data with FINISHED_ROUND. A pass is
+# bounded, whatever the kernel writes meanwhile: each ring buffer is read up to its head at the start of its turn, and `stop` is checked
+# between two. The last pass, rest(), reads all heads first and goes no further, so that the end of a recording costs no more than the
+# ring buffers' contents.
 
 
 class Drain:
@@ -682,12 +676,9 @@ class Drain:
         return total
 
 
-# A hint for `record -g` of programs without frame pointers: whether the callchains are complete enough.
-#
-# Some hundreds of samples from all parts of the file are read, without numpy, which takes a few milliseconds whatever the file's
-# size. A chain ends with its first frame if the next address lies in no code: without frame pointers the kernel takes any value
-# in that register for a frame.
-
+# A hint for `record -g` of programs without frame pointers: whether the callchains are complete enough. Some hundreds of samples from all
+# parts of the file are read, without numpy, which takes a few milliseconds whatever the file's size. A chain ends with its first frame if
+# the next address lies in no code: without frame pointers the kernel takes any value in that register for a frame.
 
 _HEADER: Final = struct.Struct("=IHH")
 _WORD: Final = struct.Struct("=Q")

@@ -152,7 +152,8 @@ class Recorder:
             self._warn_of_hidden_addresses()
             if self._names:
                 self._names.begin(stack.callback)
-            self._file = self._open_file()
+            workload = self._workload.pid if self._workload else 0
+            self._file = open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
             self._file.begin()
             self._output.start(self._attention.signal_fd)
             signals.add(signal.SIGCHLD)  # only now: programs that switch on names of functions are children, too, and end
@@ -162,7 +163,11 @@ class Recorder:
             self._end()
         if self._failure:
             raise self._failure
-        return self._summary()
+        code = self._workload.wait().exit_code if self._workload else 0
+        if self._attention.signal:
+            code = _KILLED + self._attention.signal
+        file, pid = self._file, self._workload.pid if self._workload else 0
+        return RecordSummary(code, self.options.output.path, self._size, file.samples, file.lost, self._attention.wakeups, pid)
 
     def prepare(self) -> tuple[Target, list[Event]]:
         """Return the target and the events, before anything is opened or written. Raises PerfError for invalid ones."""
@@ -185,10 +190,6 @@ class Recorder:
         tell = (lambda _text: None) if options.brief else self._note  # the report has its own note
         events, self._waits = add_wait_events(events, options, target, self._kernel, tell)
         return target, events
-
-    def _open_file(self) -> DataFile:
-        workload = self._workload.pid if self._workload else 0
-        return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
 
     def _tell(self, text: str) -> None:
         if self._progress:
@@ -421,13 +422,6 @@ class Recorder:
         self._tell(closing.captured_line(name, self._size, self._file.samples, self._packer))
         for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
             self._tell(line)
-
-    def _summary(self) -> RecordSummary:
-        code = self._workload.wait().exit_code if self._workload else 0
-        if self._attention.signal:
-            code = _KILLED + self._attention.signal
-        file, pid = self._file, self._workload.pid if self._workload else 0
-        return RecordSummary(code, self.options.output.path, self._size, file.samples, file.lost, self._attention.wakeups, pid)
 
 
 def _wrap(text: str) -> str:

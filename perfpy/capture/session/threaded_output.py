@@ -41,11 +41,8 @@ if TYPE_CHECKING:
     from perfpy.untrusted.destinations import FileDestination
 
 
-# Copy ring buffers to the files of their CPUs in threads (record --threads).
-#
-# Each thread waits for its own ring buffers, on the CPUs of its mask. The GIL is only held between system calls: copying and
-# waiting, which take the time, run on all CPUs at once.
-
+# Copy ring buffers to the files of their CPUs in threads (record --threads). Each thread waits for its own ring buffers, on the CPUs of
+# its mask. The GIL is only held between system calls: copying and waiting, which take the time, run on all CPUs at once.
 
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
@@ -206,7 +203,6 @@ class _Thread(threading.Thread):
 
 
 # A recording as a folder: the file `data`, and further files of options. An existing folder is renamed to PATH.old.
-
 
 MAIN_FILE: Final = "data"
 

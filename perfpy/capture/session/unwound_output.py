@@ -244,13 +244,10 @@ class UnwoundOutput(RecordOutput):
             if part is None:
                 super().end_round()
                 self._has_rounds = True
-                self._tell_written()
+                if isinstance(self.writer, FileWriter):
+                    self._process.ask(process.WRITTEN, [Extent(os.fstat(self.writer.fd).st_ino, 0, self.writer.size)])
             else:
                 super().write_ring([part])
-
-    def _tell_written(self) -> None:
-        if isinstance(self.writer, FileWriter):
-            self._process.ask(process.WRITTEN, [Extent(os.fstat(self.writer.fd).st_ino, 0, self.writer.size)])
 
     @property
     def _is_full(self) -> bool:
@@ -345,10 +342,8 @@ def _is_readable(fd: int) -> bool:
     return bool(poller.poll(0))
 
 
-# The file of raw stacks beside a recording with --unwind, as `--call-graph dwarf` would write it.
-#
-# With --keep-stacks it begins with the recording. If unwinding fails it begins in the middle, with the tasks and mappings known by
-# then before the first sample.
+# The file of raw stacks beside a recording with --unwind, as `--call-graph dwarf` would write it. With --keep-stacks it begins with the
+# recording. If unwinding fails it begins in the middle, with the tasks and mappings known by then before the first sample.
 
 
 class StackFile:
@@ -378,10 +373,8 @@ class StackFile:
         self._data_file.end()
 
 
-# A copy of all side-band records, for a second file that begins in the middle of the recording.
-#
-# It is a nameless file, because a recording may be long.
-
+# A copy of all side-band records, for a second file that begins in the middle of the recording. It is a nameless file, because a
+# recording may be long.
 
 _LOG_PIECE: Final = 1 << 20
 

@@ -146,11 +146,8 @@ def _drop_inherited(fds: set[int], name: str) -> None:
         comm.write(name)
 
 
-# The messages between the recorder and the unwinding process, over two pipes.
-#
-# request { u32 kind, extents; { u64 store, offset, size; } [extents] }
-# answer  { u32 kind, reserved; u64 size; char data[size] }
-
+# The messages between the recorder and the unwinding process, over two pipes. request { u32 kind, extents; { u64 store, offset, size; }
+# [extents] } answer  { u32 kind, reserved; u64 size; char data[size] }
 
 #: Requests: the events, as HEADER_ATTR records; records that are in the file already; records to unwind; end of records;
 #: the file's features; the oldest piece is in the file (one extent: inode, 0, end).
@@ -249,11 +246,9 @@ class Incoming:
             yield kind, data
 
 
-# Pieces that wait to be unwound: in memory shared by two processes, and beyond its size in a nameless file.
-#
-# A piece is a list of extents that the other process reads. The recorder, which reads the ring buffers, must never wait: if the
-# memory is full the rest goes to disk, at the cost of a recording of raw stacks. Memory is released in order and reused as a ring.
-
+# Pieces that wait to be unwound: in memory shared by two processes, and beyond its size in a nameless file. A piece is a list of extents
+# that the other process reads. The recorder, which reads the ring buffers, must never wait: if the memory is full the rest goes to disk,
+# at the cost of a recording of raw stacks. Memory is released in order and reused as a ring.
 
 MEMORY: Final = 0
 DISK: Final = 1
@@ -364,16 +359,13 @@ class Spool:
             self._end_of_disk = offset + written
             self.most_on_disk = max(self.most_on_disk, self._end_of_disk)
         extent = Extent(store, offset, written)
-        self._extend(extent)
-        self.size += written
-        return extent
-
-    def _extend(self, extent: Extent) -> None:
         last = self._open[-1] if self._open else None
         if last and last.store == extent.store and last.offset + last.size == extent.offset:
             self._open[-1] = last._replace(size=last.size + extent.size)
         else:
             self._open.append(extent)
+        self.size += written
+        return extent
 
     def _room(self) -> tuple[int, int]:
         """Return the store of the next bytes, and its contiguous room."""
@@ -439,7 +431,6 @@ def nameless_file(folder: str) -> int:
 
 
 # The attr in the file for samples whose stack copy was unwound: with a callchain instead of registers and stack.
-
 
 #: The fields of samples that unwinding consumes.
 USED_UP: Final = SampleType.REGS_USER | SampleType.STACK_USER

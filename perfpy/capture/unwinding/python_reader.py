@@ -191,19 +191,17 @@ class FrameReader:
         ):
             self._forget(pid)
         elif kind == RecordType.EXIT:
-            self._forget_thread(pid, _IDS.unpack_from(body, 8)[0])
+            tid = _IDS.unpack_from(body, 8)[0]
+            self._ended.append(tid)
+            if self._sampled:
+                self._sampled.forget_thread(tid)
+            if process := self._processes.get(pid):
+                process.names.forget(tid)
+                process.prompt_tids.discard(tid)
         elif kind in (RecordType.MMAP, RecordType.MMAP2) and pid not in self._processes and b"python" in bytes(body[24:512]):
             self._retries.pop(pid, None)
             if self._sampled:
                 self._sampled.forget(pid)
-
-    def _forget_thread(self, pid: int, tid: int) -> None:
-        self._ended.append(tid)
-        if self._sampled:
-            self._sampled.forget_thread(tid)
-        if process := self._processes.get(pid):
-            process.names.forget(tid)
-            process.prompt_tids.discard(tid)
 
     def _forget(self, pid: int) -> None:
         self._ended.append(pid)
@@ -220,26 +218,23 @@ class FrameReader:
         first_reads: dict[int, ThreadFrames | None] = {}
         for pid, tid, copied in self._sampled.take():
             try:
-                self._take_copy(pid, tid, copied, first_reads)
+                gil = (GilState.UNKNOWN, 0, -1)
+                if copied.words is None:
+                    if tid not in first_reads:
+                        first_reads[tid] = self._read_first(pid, tid, copied)
+                    frames, lag = first_reads[tid], time.monotonic_ns() - copied.time
+                else:
+                    frames, lag = self._decode(pid, tid, copied), 0
+                    gil = self._gil_of(pid, tid, copied)
+                if frames is not None:
+                    process = self._processes.get(pid)
+                    is_exact = copied.words is not None
+                    began, awaiting = _loop_of(process, tid, frames, copied.time, is_exact=is_exact) if process else (0, [])
+                    if began and process and process.python.awaiting_tasks.is_known:
+                        self._be_prompt(process, tid)
+                    self._samples.put(tid, SampleInTime(copied.time, frames, lag, is_exact, gil, began, awaiting))
             except _DAMAGE as error:
                 self._refuse(pid, error)
-
-    def _take_copy(self, pid: int, tid: int, copied: CopiedFrames, first_reads: dict[int, ThreadFrames | None]) -> None:
-        gil = (GilState.UNKNOWN, 0, -1)
-        if copied.words is None:
-            if tid not in first_reads:
-                first_reads[tid] = self._read_first(pid, tid, copied)
-            frames, lag = first_reads[tid], time.monotonic_ns() - copied.time
-        else:
-            frames, lag = self._decode(pid, tid, copied), 0
-            gil = self._gil_of(pid, tid, copied)
-        if frames is not None:
-            process = self._processes.get(pid)
-            is_exact = copied.words is not None
-            began, awaiting = _loop_of(process, tid, frames, copied.time, is_exact=is_exact) if process else (0, [])
-            if began and process and process.python.awaiting_tasks.is_known:
-                self._be_prompt(process, tid)
-            self._samples.put(tid, SampleInTime(copied.time, frames, lag, is_exact, gil, began, awaiting))
 
     def _be_prompt(self, process: _KnownProcess, tid: int) -> None:
         """Let each sample of a thread with an event loop wake this process: its tasks are soon gone."""
@@ -467,7 +462,6 @@ class _Sender:
 
 
 # The section in which the module _asyncio of a process describes its tasks, since CPython 3.14.
-
 
 _SECTION: Final = ".AsyncioDebug"
 _MODULE: Final = re.compile(r"_asyncio\..*|(?:lib)?python3.*")  # or the interpreter, if the module is built in

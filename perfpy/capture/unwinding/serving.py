@@ -101,7 +101,12 @@ class _Service:
             if kind == process.EVENTS:
                 self._unwinder = self._new_unwinder(events_of(self._stores.bytes_of(extents)))
             elif kind == process.END:
-                yield from self._last(self._get_unwinder())
+                unwinder = self._get_unwinder()
+                yield from self._encode_piece(unwinder.rest())
+                yield process.answer(process.HITS, unwinder.hits())
+                yield from (process.answer(process.IMAGE, os.fsencode(name) + b"\0" + image) for name, image in unwinder.images())
+                yield from (process.answer(process.NOTE, note.encode()) for note in unwinder.notes())
+                yield process.answer(process.FINISHED)
                 return
             else:
                 yield from self._answer(kind, extents)
@@ -123,13 +128,6 @@ class _Service:
         elif self._rescue and kind == process.WRITTEN:
             ((file, _, end),) = extents
             self._rescue.written(file, end)
-
-    def _last(self, unwinder: PieceUnwinder) -> Iterator[bytes]:
-        yield from self._encode_piece(unwinder.rest())
-        yield process.answer(process.HITS, unwinder.hits())
-        yield from (process.answer(process.IMAGE, os.fsencode(name) + b"\0" + image) for name, image in unwinder.images())
-        yield from (process.answer(process.NOTE, note.encode()) for note in unwinder.notes())
-        yield process.answer(process.FINISHED)
 
     def _encode_piece(self, piece: UnwoundPiece | None) -> Iterator[bytes]:
         if piece is None:
@@ -166,10 +164,9 @@ def chunk_of(data: NDArray[np.uint8]) -> Chunk:
     return Chunk(data, walk(data, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
 
 
-# Complete the file in the unwinding process if the recorder is killed, with everything read from the ring buffers.
-#
-# The recorder marks the file's size after each round, and reports that the piece is in it. Until then pieces are kept here, so
-# that data after the last mark can be written again.
+# Complete the file in the unwinding process if the recorder is killed, with everything read from the ring buffers. The recorder marks the
+# file's size after each round, and reports that the piece is in it. Until then pieces are kept here, so that data after the last mark can
+# be written again.
 
 
 class Rescue:

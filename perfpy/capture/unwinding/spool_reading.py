@@ -30,7 +30,9 @@ class SpoolReader:
         """Return the bytes of extents; valid until the piece is released."""
         if len(extents) == 1 and extents[0].store == MEMORY:
             _, offset, size = extents[0]
-            return self._map_store(offset + size)[offset : offset + size]
+            if len(self._memory) < offset + size:
+                self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], 0, prot=mmap.PROT_READ), np.uint8)
+            return self._memory[offset : offset + size]
         data = np.empty(sum(extent.size for extent in extents), np.uint8)
         end = 0
         for store, offset, size in extents:
@@ -47,8 +49,3 @@ class SpoolReader:
     def open_piece(self) -> list[Extent]:
         """Return the piece that the recorder had not sent when it ended."""
         return self._open_piece.extents()
-
-    def _map_store(self, needed: int) -> NDArray[np.uint8]:
-        if len(self._memory) < needed:
-            self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], 0, prot=mmap.PROT_READ), np.uint8)
-        return self._memory

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -145,7 +145,14 @@ class PieceUnwinder:
         held, self._held = self._held, self._see(chunk)
         if self._python:
             self._python.receive()
-        self._look(self._held)
+        # Read runtimes' data about samples at once: the processes may end before the samples are unwound.
+        for number in self._unwound_events if self._java else ():
+            indexes = np.flatnonzero(self._held.events == number)
+            if self._java and len(indexes):
+                columns = self._table.layouts[number].decode(
+                    self._held.chunk.data, self._held.samples.starts[indexes], LOOKED_AT, late=True
+                )
+                self._java.look(columns, self._attrs[number])
         self._get_ready(0 if held is None or not len(held.keys) else int(held.keys.min()))
         piece = None if held is None else self._unwound(held)
         if self._python and held is not None:
@@ -160,14 +167,6 @@ class PieceUnwinder:
             return piece
         self._scan(memoryview(waits))
         return UnwoundPiece([*(piece.parts if piece else ()), waits], *(piece[1:] if piece else (b"", {})))
-
-    def _look(self, held: _Held) -> None:
-        """Read runtimes' data about samples at once: the processes may end before the samples are unwound."""
-        for number in self._unwound_events if self._java else ():
-            indexes = np.flatnonzero(held.events == number)
-            if self._java and len(indexes):
-                columns = self._table.layouts[number].decode(held.chunk.data, held.samples.starts[indexes], LOOKED_AT, late=True)
-                self._java.look(columns, self._attrs[number])
 
     def _see(self, chunk: Chunk) -> _Held:
         """Learn from the side-band of a piece."""
@@ -199,7 +198,9 @@ class PieceUnwinder:
                     rewriting.replace(held.rows[indexes], parts_of(self._attrs[number], samples), chains)
                     if leaves is not None and (word := self._table.layouts[number].word_of("ip")) is not None:
                         rewriting.put(held.rows[indexes], word, leaves)
-        rewriting.kept_records[held.rows[self._is_own(held)]] = False
+        layout = self._table.layouts[0]
+        pids = layout.decode(held.samples.data, held.samples.starts, ["pid"]).get("pid") if len(held.rows) else None
+        rewriting.kept_records[held.rows[np.zeros(len(held.rows), bool) if pids is None else pids == self._own]] = False
         rewriting.kept_records[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
         mappings, names = self._java.take_new_methods() if self._java else (b"", {})
@@ -212,7 +213,9 @@ class PieceUnwinder:
             self._scan(memoryview(part))
         if not self._is_live and (build_ids := self._replay.elsewhere()):
             parts = [with_build_ids(part, build_ids) for part in parts]
-        side_band = _bytes_of(held.chunk, others[rewriting.kept_records[others]])
+        words = held.chunk.data[: len(held.chunk.data) & ~7].view(np.uint64)
+        chosen = held.chunk.rows(others[rewriting.kept_records[others]])
+        side_band = words[slices_index(chosen.starts >> 3, chosen.sizes.astype(np.int64) >> 3)[0]].tobytes()
         return UnwoundPiece(parts, mappings + side_band, names)
 
     def _scan(self, records: memoryview) -> None:
@@ -232,14 +235,6 @@ class PieceUnwinder:
         newest, oldest = (int(timed.max()), int(timed.min())) if len(timed) else (0, 0)
         side_times = held.times[others]
         return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, side_times, switches, newest, oldest)
-
-    def _is_own(self, held: _Held) -> NDArray[np.bool_]:
-        pids = self._column(held, "pid")
-        return np.zeros(len(held.rows), bool) if pids is None else pids == self._own
-
-    def _column(self, held: _Held, name: str) -> Any:
-        layout = self._table.layouts[0]
-        return layout.decode(held.samples.data, held.samples.starts, [name]).get(name) if len(held.rows) else None
 
     def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> tuple[Ragged, NDArray[np.uint64] | None]:
         """Return complete callchains of one event's samples; and the sampled addresses if they change."""
@@ -371,16 +366,8 @@ def _ends(held: _Held) -> list[tuple[int, int]]:
     return [(one, moment) for one, thread, moment in zip(pid, tid, held.times[rows].tolist(), strict=True) if one == thread]
 
 
-def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:
-    words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
-    chosen = chunk.rows(rows)
-    return words[slices_index(chosen.starts >> 3, chosen.sizes.astype(np.int64) >> 3)[0]].tobytes()
-
-
-# Replace stack copies by callchains in all records of a piece.
-#
-# Registers and stacks are removed; all other fields and records stay as the kernel wrote them. Layout: perfpy.abi.sample_decoding.
-
+# Replace stack copies by callchains in all records of a piece. Registers and stacks are removed; all other fields and records stay as the
+# kernel wrote them. Layout: perfpy.abi.sample_decoding.
 
 _MOST: Final = 0xFFF8 >> 3  # words of a record
 _SIZE: Final = 3  # index of the size among the four u16 of a header
@@ -485,11 +472,9 @@ def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
     return Ragged(chains.values[index], offsets)
 
 
-# Tasks and mappings while they are recorded: a Symbolizer over all mappings so far, with their files.
-#
-# The replay is built anew after changes. Mappings of ended processes are dropped after a while, so that a recording of days does
-# not grow. Files are opened as soon as they are mapped, because they may be deleted before their samples are unwound.
-
+# Tasks and mappings while they are recorded: a Symbolizer over all mappings so far, with their files. The replay is built anew after
+# changes. Mappings of ended processes are dropped after a while, so that a recording of days does not grow. Files are opened as soon as
+# they are mapped, because they may be deleted before their samples are unwound.
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _MOST_UNUSED: Final = 64  # files of a live view that stay open although the last samples did not hit their processes

@@ -16,8 +16,8 @@ if (3, 8) <= sys.version_info[:2] <= (3, 11) and sys.implementation.name == "cpy
         pass
     sys.modules.pop("perfpy_trampolines", None)
 
-# From here on this folder has no effect: the next sitecustomize on sys.path is the user's. If there is none, site gets the same
-# error as without this folder, and ignores it.
+# From here on this folder has no effect: the next sitecustomize on sys.path is the user's. If there is none, site gets the same error as
+# without this folder, and ignores it.
 while _folder in sys.path:
     sys.path.remove(_folder)
 sys.path_importer_cache.pop(_folder, None)

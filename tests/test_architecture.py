@@ -325,6 +325,16 @@ def test_the_rooms_have_no_circle():
         rooms_above = {name: below for name, below in rooms_above.items() if name not in bottom}
 
 
+def test_the_guide_lists_the_rooms_from_top_to_bottom():
+    table = (PACKAGE / "README.md").read_text().partition("| room | contents |")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)
+    line_of = {name.removesuffix(".py"): line for line, cell in enumerate(cells) for name in re.findall(r"`(.+?)`", cell)}
+    line_of["perfpy"] = line_of.pop("__init__")
+    assert line_of.keys() == MAY_IMPORT.keys()
+    wrong = [f"{above}: {below}" for above in MAY_IMPORT for below in MAY_IMPORT[above] if line_of[above] > line_of[below]]
+    assert_none(wrong, "rooms that the guide lists above one that imports them:")
+
+
 def assigned_fields(module: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of every target of an assignment."""
     for node in nodes_of(MODULES[module]):

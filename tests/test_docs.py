@@ -257,6 +257,21 @@ def test_modules_named_by_pages_exist(page: str, least: int) -> None:
     assert [path for path in paths if not any((place / path).exists() or (place / f"{path}.py").exists() for place in places)] == []
 
 
+def changes() -> list[tuple[str, list[str], list[str]]]:
+    """Return the rows of the table "To change X, open Y": X, the paths, and the names that they define."""
+    table = GUIDE.partition("\n## To change X, open Y\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)[1:]
+    return [(wish, named_paths(cell), re.findall(r"`(\w+)`", cell)) for wish, cell in rows if set(wish) != {"-"}]
+
+
+@pytest.mark.parametrize(("paths", "names"), [pytest.param(paths, names, id=wish) for wish, paths, names in changes()])
+def test_the_modules_to_change_define_the_names_beside_them(paths: list[str], names: list[str]) -> None:
+    assert paths
+    text = "\n".join((CHECKOUT / "perfpy" / path).read_text() for path in paths if path.endswith(".py"))
+    defined = {name for name in names if re.search(rf"^\s*(?:(?:def|class) {name}\b|{name}\b[^=(]*=)", text, re.MULTILINE)}
+    assert defined == set(names)
+
+
 @pytest.mark.parametrize("room", sorted(path.name for path in (CHECKOUT / "perfpy").iterdir() if (path / "__init__.py").exists()))
 def test_the_guide_has_every_room(room: str) -> None:
     assert f"| `{room}` |" in GUIDE

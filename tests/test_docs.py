@@ -242,6 +242,7 @@ def test_everything_public_has_an_example():
 
 GUIDE = (CHECKOUT / "perfpy" / "README.md").read_text()
 CONTRIBUTING = (CHECKOUT / ".github" / "CONTRIBUTING.md").read_text()
+SECURITY = (CHECKOUT / ".github" / "SECURITY.md").read_text()
 
 
 def named_paths(text: str) -> list[str]:
@@ -249,7 +250,7 @@ def named_paths(text: str) -> list[str]:
     return re.findall(r"`((?:[\w.]+/)+(?:[\w.]+)?|[\w]+\.py)`", text)
 
 
-@pytest.mark.parametrize(("page", "least"), [(GUIDE, 20), (CONTRIBUTING, 20)], ids=["guide", "contributing"])
+@pytest.mark.parametrize(("page", "least"), [(GUIDE, 20), (CONTRIBUTING, 20), (SECURITY, 5)], ids=["guide", "contributing", "security"])
 def test_modules_named_by_pages_exist(page: str, least: int) -> None:
     paths = sorted(set(named_paths(page)))
     assert len(paths) >= least

@@ -148,7 +148,7 @@ _perfpy_value()
     "sched -k" | "sched --vmlinux" | "sched =--vmlinux" | "sched --kallsyms" | "sched =--kallsyms" | "sched -o" | "sched --output" | "sched =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "sched --symfs" | "sched =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "lock -i" | "lock --input" | "lock =--input") _perfpy_recordings ;;
-    "lock --output" | "lock =--output" | "lock --vmlinux" | "lock =--vmlinux" | "lock --kallsyms" | "lock =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "lock --vmlinux" | "lock =--vmlinux" | "lock --kallsyms" | "lock =--kallsyms" | "lock --output" | "lock =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "lock -k" | "lock --key" | "lock =--key" | "lock -F" | "lock --field" | "lock =--field" | "lock -E" | "lock --entries" | "lock =--entries" | "lock --max-stack" | "lock =--max-stack" | "lock --stack-skip" | "lock =--stack-skip" | "lock -Y" | "lock --type-filter" | "lock =--type-filter" | "lock -L" | "lock --lock-filter" | "lock =--lock-filter" | "lock -S" | "lock --callstack-filter" | "lock =--callstack-filter" | "lock -x" | "lock --field-separator" | "lock =--field-separator") : ;;
     "kwork -k" | "kwork --kwork" | "kwork =--kwork" | "kwork -C" | "kwork --cpu" | "kwork =--cpu" | "kwork -n" | "kwork --name" | "kwork =--name" | "kwork --time" | "kwork =--time" | "kwork --max-stack" | "kwork =--max-stack") : ;;
     "kwork -i" | "kwork --input" | "kwork =--input") _perfpy_recordings ;;
@@ -156,9 +156,9 @@ _perfpy_value()
     "kwork --symfs" | "kwork =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "kwork -s" | "kwork --sort" | "kwork =--sort") _perfpy_offer "," runtime max count ;;
     "kmem -i" | "kmem --input" | "kmem =--input") _perfpy_recordings ;;
+    "kmem --vmlinux" | "kmem =--vmlinux" | "kmem --kallsyms" | "kmem =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "kmem -s" | "kmem --sort" | "kmem =--sort") _perfpy_offer "," frag hit bytes pingpong ptr callsite ;;
     "kmem -l" | "kmem --line" | "kmem =--line" | "kmem --time" | "kmem =--time") : ;;
-    "kmem --vmlinux" | "kmem =--vmlinux" | "kmem --kallsyms" | "kmem =--kallsyms") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "timechart -i" | "timechart --input" | "timechart =--input") _perfpy_recordings ;;
     "timechart -o" | "timechart --output" | "timechart =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "timechart -w" | "timechart --width" | "timechart =--width" | "timechart -n" | "timechart --proc-num" | "timechart =--proc-num" | "timechart -p" | "timechart --process" | "timechart =--process" | "timechart --highlight" | "timechart =--highlight" | "timechart --io-min-time" | "timechart =--io-min-time" | "timechart --io-merge-dist" | "timechart =--io-merge-dist") : ;;
@@ -270,15 +270,15 @@ _perfpy()
         actions="record latency timehist map replay stats script"
         ;;
     lock)
-        options="-i --input -f --force -q --quiet -v --verbose --output -D --dump-raw-trace --vmlinux --kallsyms -h --help -k --key -F --field -t --threads -c --combine-locks -E --entries -m --map -o --lock-owner -l --lock-addr --max-stack --stack-skip -Y --type-filter -L --lock-filter -S --callstack-filter -x --field-separator"
+        options="-i --input -f --force -q --quiet -v --verbose -D --dump-raw-trace --vmlinux --kallsyms --output -h --help -k --key -F --field -t --threads -c --combine-locks -E --entries -m --map -o --lock-owner -l --lock-addr --max-stack --stack-skip -Y --type-filter -L --lock-filter -S --callstack-filter -x --field-separator"
         actions="record report info contention script"
         ;;
     kwork)
-        options="-k --kwork -i --input -f --force -v --verbose -D --dump-raw-trace -C --cpu -n --name --time --vmlinux --kallsyms --symfs -h --help -s --sort -S --with-summary -g --call-graph --max-stack"
+        options="-k --kwork -i --input -f --force -v --verbose -D --dump-raw-trace --vmlinux --kallsyms -C --cpu -n --name --time --symfs -h --help -s --sort -S --with-summary -g --call-graph --max-stack"
         actions="record report latency timehist top"
         ;;
     kmem)
-        options="-i --input -f --force -v --verbose --slab --page --alloc --caller -s --sort -l --line --raw-ip --live --time --vmlinux --kallsyms -h --help"
+        options="-i --input -f --force -v --verbose --slab --page --vmlinux --kallsyms --alloc --caller -s --sort -l --line --raw-ip --live --time -h --help"
         actions="record stat"
         ;;
     timechart)

@@ -867,11 +867,11 @@ _perfpy() {
                 '*--quiet[print no warnings or messages]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
-                '*--output=[write the text to this file]:file:_files' \
                 '*-D[print every record as bytes and text first]' \
                 '*--dump-raw-trace[print every record as bytes and text first]' \
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*--output=[write the text to this file]:file:_files' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*-k+[sort by this field]:value: ' \
@@ -915,13 +915,13 @@ _perfpy() {
                 '*--verbose[print more details]' \
                 '*-D[print every record as bytes and text first]' \
                 '*--dump-raw-trace[print every record as bytes and text first]' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
                 '*-n+[only work of this name]:value: ' \
                 '*--name=[only work of this name]:value: ' \
                 '*--time=[only this time  start,stop]:value: ' \
-                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
-                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
@@ -945,6 +945,8 @@ _perfpy() {
                 '*--verbose[print more details]' \
                 '*--slab[objects of the slab allocator]' \
                 '*--page[pages]' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*--alloc[one row per object or page]' \
                 '*--caller[one row per call site]' \
                 '*-s+[sort by  frag, hit, bytes, pingpong, ptr, callsite]:value: _sequence compadd - frag hit bytes pingpong ptr callsite' \
@@ -954,8 +956,6 @@ _perfpy() {
                 '*--raw-ip[show addresses instead of functions]' \
                 '*--live[only pages that were not freed]' \
                 '*--time=[only this time  start,stop]:value: ' \
-                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
-                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '1:action:(record stat)' \

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from perfpy import __version__
 from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.forwarded_actions import OtherCommand
 from perfpy.cli.group import TOPICS
-from perfpy.cli.line.actions import CommandWithActions, OtherCommand
+from perfpy.cli.line.actions import CommandWithActions
 from perfpy.cli.line.examples import EXAMPLES
 from perfpy.cli.line.options import Flag, Option
 

@@ -1,4 +1,9 @@
-"""`perfpy kvm`: why virtual CPUs exit to the host."""
+"""`perfpy kvm`: why virtual CPUs exit to the host. Options are perf kvm's (perf-kvm(1)).
+
+An exit lasts from kvm:kvm_exit to kvm:kvm_entry of the same thread. A write to a port or to device memory lasts from its tracepoint to
+kvm_entry, a read of device memory from kvm_exit to its tracepoint. A thread's first kvm_entry names its virtual CPU; events before it
+are left out, as in perf.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import Action, CommandWithActions, ForwardingAction
+from perfpy.cli.forwarded_actions import RECORDINGS, ForwardingAction, present_events, run_record
+from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, StdioOptions, VerboseOptions
 from perfpy.cli.line.options import Value, fail, option, parse_unsigned
@@ -21,10 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from perfpy.perfdata.sample_source import SampleSource
-
-
-# Options of `perfpy kvm` and its actions: perf kvm's (perf-kvm(1)).
-
 
 _PROFILES: Final = "it is for profiles of guests, which perfpy does not have: perfpy record inside the guest"
 _LACKING: Final[Mapping[str, str]] = dict.fromkeys(
@@ -49,14 +50,27 @@ class KvmReportOptions(KvmOptions, StdioOptions):
     pid: str = option("-p,--pid", Value(default=""), "only these processes", metavar="<pid>")
 
 
-def _report(options: KvmReportOptions) -> int:
-    """Show how often virtual CPUs exited to the host, why, and for how long."""
-    return report(options)
-
-
 def _record(options: KvmOptions, arguments: list[str]) -> int:
+    events = present_events(RECORDINGS["kvm"].events["exits"].split())
+    if EXIT not in events:
+        raise PerfError("this kernel has no tracepoint kvm:kvm_exit; load the module kvm (modprobe kvm), or record on the host")
+    output = f"--output={options.output or DEFAULT_FILE}"
+    return run_record("kvm", arguments, events=events, options=[output, *["-v"] * options.verbose])
 
-    return load_command("record").run("record", [*record_arguments(options), *arguments])
+
+def report(options: KvmReportOptions) -> int:
+    """Show how often virtual CPUs exited to the host, why, and for how long."""
+    if options.event not in EVENTS:
+        fail(f"--event {options.event}: unknown event; expected {', '.join(EVENTS)}")
+    if options.key not in SORT_KEYS:
+        fail(f"-k {options.key}: unknown sort key; expected {', '.join(SORT_KEYS)}")
+    pids = _pids(options.pid)
+    with open_recording(options.input or DEFAULT_FILE, force=options.force, verbose=options.verbose) as recording:
+        durations = sorted_durations(guest_durations(recording.data, options.event, vcpu=options.vcpu, pids=pids), options.key)
+    sys.stdout.flush()
+    # The table goes to standard error, as perf's does.
+    sys.stderr.writelines(one_line_each(exit_lines(durations, options.event, pids=options.pid, vcpu=options.vcpu)))
+    return 0
 
 
 def _live(_options: KvmOptions) -> int:
@@ -70,10 +84,8 @@ command = CommandWithActions(
         "stat": CommandWithActions(
             KvmOptions,
             {
-                "record": ForwardingAction(
-                    KvmOptions, _record, "record", "record the exits; also takes the options of record", load_command
-                ),
-                "report": Action(KvmReportOptions, _report, "the exits by reason, with their durations"),
+                "record": ForwardingAction(KvmOptions, _record, "record", "record the exits; also takes the options of record"),
+                "report": Action(KvmReportOptions, report, "the exits by reason, with their durations"),
                 "live": Action(KvmOptions, _live, "not available"),
             },
             "Show how often virtual CPUs exited to the host, why, and for how long.",
@@ -84,54 +96,12 @@ command = CommandWithActions(
 )
 
 
-# `perfpy kvm stat record`: record the tracepoints of virtual machines.
-
-
-_EVENTS: Final = ("kvm_entry", "kvm_exit", "kvm_mmio", "kvm_pio")
-
-
-def record_arguments(options: KvmOptions) -> list[str]:
-    """Return the arguments of `perfpy record` for the options of `perfpy kvm stat record`. Raises PerfError without tracepoints."""
-    from perfpy.kernel.tracefs import Tracefs, mount_as_root
-
-    present = set(Tracefs(mount=mount_as_root).events("kvm"))
-    names = [name for name in _EVENTS if name in present]
-    if "kvm_exit" not in names:
-        raise PerfError("this kernel has no tracepoint kvm:kvm_exit; load the module kvm (modprobe kvm), or record on the host")
-    arguments = ["-R", "-m", "1024", "-c", "1", *(word for name in names for word in ("-e", f"kvm:{name}"))]
-    return [*arguments, f"--output={options.output or DEFAULT_FILE}", *["-v"] * options.verbose]
-
-
-# `perfpy kvm stat report`: exits of virtual machines by reason.
-
-
-def report(options: KvmReportOptions) -> int:
-    """Show the exits of a recording. The table goes to standard error, as perf's does."""
-    if options.event not in EVENTS:
-        fail(f"--event {options.event}: unknown event; expected {', '.join(EVENTS)}")
-    if options.key not in SORT_KEYS:
-        fail(f"-k {options.key}: unknown sort key; expected {', '.join(SORT_KEYS)}")
-    pids = _pids(options.pid)
-    with open_recording(options.input or DEFAULT_FILE, force=options.force, verbose=options.verbose) as recording:
-        durations = sorted_durations(guest_durations(recording.data, options.event, vcpu=options.vcpu, pids=pids), options.key)
-    sys.stdout.flush()
-    sys.stderr.writelines(one_line_each(exit_lines(durations, options.event, pids=options.pid, vcpu=options.vcpu)))
-    return 0
-
-
 def _pids(text: str) -> set[int]:
     words = [word for word in text.split(",") if word]
     for word in words:
         if not word.isascii() or not word.isdigit() or len(word) > 10:
             fail(f"-p {text}: expected process ids, with commas between them")
     return {int(word) for word in words}
-
-
-# Exits of virtual machines to the host: pairs of tracepoints of one virtual CPU, and sums of their durations.
-#
-# An exit lasts from kvm:kvm_exit to kvm:kvm_entry of the same thread. A write to a port or to device memory lasts from its tracepoint
-# to kvm_entry, a read of device memory from kvm_exit to its tracepoint. A thread's first kvm_entry names its virtual CPU; events before
-# it are left out, as in perf.
 
 
 ENTRY: Final = "kvm:kvm_entry"

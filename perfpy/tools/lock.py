@@ -1,21 +1,22 @@
-"""`perfpy lock`: waits for the kernel's locks."""
+"""`perfpy lock`: waits for the kernel's locks. Options are perf lock's (perf-lock(1)), tables byte for byte perf 6.12's."""
 
 from __future__ import annotations
 
 import re
 import sys
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.analysis.callchains import frames_of
-from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import Action, CommandWithActions, OtherCommand
+from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
+from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, QuietOptions, VerboseOptions
+from perfpy.cli.line.option_groups import DumpOptions, InputOptions, KernelSymbolOptions, QuietOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.options import Flag, Value, fail, option, parse_unsigned
 from perfpy.untrusted.files import open_regular
+from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-# Options of `perfpy lock` and its actions: perf lock's (perf-lock(1)).
-
-
 _BPF: Final = "it needs perf's BPF programs; record, then lock contention -i FILE"
 _LACKING: Final[Mapping[str, str]] = {
     **dict.fromkeys(("-b,--use-bpf", "-a,--all-cpus", "-C,--cpu", "-p,--pid", "--tid", "-M,--map-nr-entries"), _BPF),
@@ -40,13 +38,10 @@ _LACKING: Final[Mapping[str, str]] = {
 }
 
 
-class LockOptions(InputOptions, QuietOptions, VerboseOptions):
+class LockOptions(InputOptions, QuietOptions, VerboseOptions, DumpOptions, KernelSymbolOptions):
     """Options of all actions."""
 
     output: str = option("--output", Value(default=""), "write the text to this file", metavar="<file>")
-    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text first")
-    vmlinux: str = option("--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
-    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
 
 
 class LockReportOptions(LockOptions):
@@ -85,55 +80,6 @@ class LockContentionOptions(LockOptions, lacks=_LACKING):
     field_separator: str = option("-x,--field-separator", Value(default=""), "print values with this separator", metavar="<separator>")
 
 
-def _report(options: LockReportOptions) -> int:
-    """Show the waits for each lock."""
-    return report(options)
-
-
-def _info(options: LockInfoOptions) -> int:
-    """List the threads and the locks of a recording."""
-    return info(options)
-
-
-def _contention(options: LockContentionOptions) -> int:
-    """Show the waits for locks by caller, thread or lock."""
-    return run(options)
-
-
-def _record_arguments(arguments: Sequence[str]) -> list[str]:
-
-    return record_arguments(arguments)
-
-
-command = CommandWithActions(
-    LockOptions,
-    {
-        "record": OtherCommand("record", "record the waits for locks in the kernel", load_command, _record_arguments),
-        "report": Action(LockReportOptions, _report, "the waits for each lock, or of each thread"),
-        "info": Action(LockInfoOptions, _info, "the threads and the locks"),
-        "contention": Action(LockContentionOptions, _contention, "the waits by caller, thread or lock"),
-        "script": OtherCommand("script", "every event as a line of text", load_command),
-    },
-    "Show the waits for the kernel's locks. The tables go to standard error, as perf's do.",
-)
-
-
-# `perfpy lock record`: record the waits for locks.
-
-
-_EVENTS: Final = ("lock:contention_begin", "lock:contention_end")
-_DEPTH: Final = 8  # functions of a callchain
-
-
-def record_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of `perfpy record` for `perfpy lock record ARGUMENTS`."""
-    events = [word for name in _EVENTS for word in ("-e", f"{name}/call-graph=fp,max-stack={_DEPTH}/")]
-    return ["-R", "-m", "1024", "-c", "1", "--synth", "task", "--kernel-callchains", *events, *arguments]
-
-
-# `perfpy lock report` and `perfpy lock info`.
-
-
 def report(options: LockReportOptions) -> int:
     """Show the waits for each lock."""
     check_key(options.key, REPORT_FIELDS)
@@ -144,22 +90,6 @@ def report(options: LockReportOptions) -> int:
         rows = sorted_rows(rows, options.key)
         print_table(report_lines(rows[: options.entries or None], fields, name_of), options)
     return 0
-
-
-def _rows(read: LockInput, options: LockReportOptions) -> tuple[list[LockRow], Callable[[LockRow], str]]:
-    """Return the rows, and the function that names them."""
-    import numpy as np
-
-    waits = read.waits
-    everything = np.ones(len(waits.tid), bool)
-    if options.threads:
-        return make_rows(waits, waits.tid, everything), lambda row: read.comm(int(waits.tid[row.first]))
-    names = read.lock_names(waits.lock.tolist())
-    if not options.combine_locks:
-        return in_order_of_locks(make_rows(waits, waits.lock, everything)), lambda row: names[int(waits.lock[row.first])]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names[lock] for lock in waits.lock.tolist()))}
-    keys = np.array([numbers[names[lock]] for lock in waits.lock.tolist()], np.int64)
-    return make_rows(waits, keys, everything), lambda row: names[int(waits.lock[row.first])]
 
 
 def info(options: LockInfoOptions) -> int:
@@ -177,14 +107,10 @@ def info(options: LockInfoOptions) -> int:
     return 0
 
 
-# `perfpy lock contention`: waits for locks by caller, thread or lock.
-
-
-_FAILURES = ("task", "stack", "time", "data")
 _KEYS = ("contended", "wait_total", "wait_max", "wait_min", "avg_wait")
 
 
-def run(options: LockContentionOptions) -> int:
+def contention(options: LockContentionOptions) -> int:
     """Show the waits for locks by caller, thread or lock."""
     from perfpy.analysis.lock_waits import TYPES
 
@@ -203,6 +129,33 @@ def run(options: LockContentionOptions) -> int:
         table = _ContentionTable(LockInput(recording, options, chains=needs_chains, owners=options.lock_owner), options, types)
         print_table(table.lines(fields), options)
     return 0
+
+
+command = CommandWithActions(
+    LockOptions,
+    {
+        "record": OtherCommand("record", "record the waits for locks in the kernel", partial(record_arguments, "lock")),
+        "report": Action(LockReportOptions, report, "the waits for each lock, or of each thread"),
+        "info": Action(LockInfoOptions, info, "the threads and the locks"),
+        "contention": Action(LockContentionOptions, contention, "the waits by caller, thread or lock"),
+        "script": OtherCommand("script", "every event as a line of text"),
+    },
+    "Show the waits for the kernel's locks. The tables go to standard error, as perf's do.",
+)
+
+
+def _rows(read: LockInput, options: LockReportOptions) -> tuple[list[LockRow], Callable[[LockRow], str]]:
+    """Return the rows, and the function that names them."""
+    waits = read.waits
+    everything = np.ones(len(waits.tid), bool)
+    if options.threads:
+        return make_rows(waits, waits.tid, everything), lambda row: read.comm(int(waits.tid[row.first]))
+    names = read.lock_names(waits.lock.tolist())
+    if not options.combine_locks:
+        return in_order_of_locks(make_rows(waits, waits.lock, everything)), lambda row: names[int(waits.lock[row.first])]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names[lock] for lock in waits.lock.tolist()))}
+    keys = np.array([numbers[names[lock]] for lock in waits.lock.tolist()], np.int64)
+    return make_rows(waits, keys, everything), lambda row: names[int(waits.lock[row.first])]
 
 
 class _ContentionTable:
@@ -237,7 +190,6 @@ class _ContentionTable:
             yield from _debug_lines(len(all_rows))
 
     def _rows(self) -> list[LockRow]:
-
         waits, options = self._waits, self._options
         chosen = self._chosen()
         if options.threads:
@@ -252,8 +204,6 @@ class _ContentionTable:
 
     def _chosen(self) -> NDArray[np.bool_]:
         """Return which waits the filters leave."""
-        import numpy as np
-
         from perfpy.analysis.lock_waits import type_of
 
         waits, options = self._waits, self._options
@@ -283,7 +233,12 @@ class _ContentionTable:
             return (lambda row: (str(int(tids[row.first])), self._read.comm(int(tids[row.first])))), f"{'pid':>12}   comm", ("pid", "comm")
         if options.lock_owner and waits.owner is not None:
             owners = waits.owner
-            return (lambda row: self._owner_texts(int(owners[row.first]))), f"{'pid':>12}   owner", ("pid", "owner")
+
+            def owner_texts(row: LockRow) -> Sequence[str]:
+                tid = int(owners[row.first])
+                return str(tid), self._read.name(tid) if tid >= 0 else UNKNOWN
+
+            return owner_texts, f"{'pid':>12}   owner", ("pid", "owner")
         if options.lock_addr:
             names = self._read.lock_names(waits.lock.tolist())
 
@@ -294,13 +249,10 @@ class _ContentionTable:
             return lock_texts, f"{'address':>18}   symbol", ("address", "symbol", "type")
 
         def caller_texts(row: LockRow) -> Sequence[str]:
-            name = callers.names[int(callers.which[row.first])] if callers is not None else "Unknown"
+            name = callers.names[int(callers.which[row.first])] if callers is not None else UNKNOWN
             return type_of(int(waits.flags[row.first])), name
 
         return caller_texts, f"{'type':>12}   caller", ("type", "caller")
-
-    def _owner_texts(self, tid: int) -> Sequence[str]:
-        return str(tid), self._read.name(tid) if tid >= 0 else "Unknown"
 
     def _aligned(self, texts: Callable[[LockRow], Sequence[str]]) -> Callable[[LockRow], str]:
         """Return the function from a row to its last columns in the table."""
@@ -336,13 +288,10 @@ def _is_address(word: str) -> bool:
 
 def _debug_lines(total: int) -> Iterator[str]:
     """Yield perf's counts of inconsistent events; none is, because waits without begin or end are left out."""
-    histograms = (("events caused bad sequence", ("acquire", "acquired", "contended", "release")), ("failure reasons", _FAILURES))
-    for title, names in histograms:
+    sequences, failures = ("acquire", "acquired", "contended", "release"), ("task", "stack", "time", "data")
+    for title, names in (("events caused bad sequence", sequences), ("failure reasons", failures)):
         yield from ("", "=== output for debug ===", "", f"bad: 0, total: {total}", "bad rate: 0.00 %", f"histogram of {title}")
         yield from (f"{name:>11}: 0" for name in names)
-
-
-# The waits of the input of `perfpy lock`, with names of locks and threads.
 
 
 _MARKERS: Final = re.compile(rb"^([0-9a-fA-F]+) \w (__(?:sched|lock)_text_(?:start|end))$", re.MULTILINE)
@@ -351,28 +300,20 @@ _KALLSYMS: Final = "/proc/kallsyms"
 
 
 class LockInput:
-    """The waits of an open recording."""
+    """The waits of an open recording, with names of locks and threads."""
 
     def __init__(self, recording: Recording, options: LockOptions, *, chains: bool = False, owners: bool = False) -> None:
         from perfpy.analysis.lock_waits import read_waits
 
         self._recording = recording
         self._options = options
-        if options.dump_raw_trace:
-            from perfpy.views.dump.recording import write_dump
-
-            sys.stdout.flush()
-            write_dump(recording, sys.stdout.buffer)
+        options.dump(recording)
         self.waits: LockWaits = read_waits(recording.data, chains=chains, owners=owners)
 
     @cached_property
     def symbolizer(self) -> Symbolizer:
         """The symbols of the recording."""
-        from perfpy.cli.line.option_groups import SymbolFileOptions, symbol_options_of
-        from perfpy.cli.line.perfconfig import load_config
-
-        files = SymbolFileOptions(kallsyms=self._options.kallsyms, vmlinux=self._options.vmlinux)
-        return self._recording.symbolizer(symbol_options_of(files, load_config(), self._recording, force=self._options.force))
+        return kernel_symbolizer(self._options, self._recording, force=self._options.force)
 
     def comm(self, tid: int) -> str:
         """Return the last name that a COMM record gave a thread; new threads have none, as in perf."""
@@ -394,8 +335,6 @@ class LockInput:
 
     def lock_names(self, addresses: Iterable[int]) -> dict[int, str]:
         """Return the symbols of locks, "" for locks without one."""
-        import numpy as np
-
         from perfpy.abi.flags import MISC_KERNEL
 
         distinct = np.array(sorted(set(addresses)), np.uint64)
@@ -442,9 +381,6 @@ def check_key(key: str, keys: tuple[str, ...]) -> None:
 
 def print_table(lines: Iterable[str], options: LockOptions) -> None:
     """Print lines to standard error, as perf does, or to the file of --output."""
-    from perfpy.untrusted.text import lines as one_line_each
-    from perfpy.untrusted.text import one_line
-
     if options.output:
         from perfpy.cli.output.output_files import write_text
 
@@ -452,9 +388,6 @@ def print_table(lines: Iterable[str], options: LockOptions) -> None:
         return
     sys.stdout.flush()
     sys.stderr.writelines(one_line_each(lines))
-
-
-# Waits for locks by caller, thread or lock.
 
 
 _HASH: Final = 0x61C8864680B583EB  # hash_long of include/linux/hash.h
@@ -539,9 +472,6 @@ def sorted_rows(rows: Iterable[LockRow], key: str) -> list[LockRow]:
     return sorted(rows, key=lambda row: -value(row))
 
 
-# The functions that waited for locks: of each callchain, the first one below the lock's own functions.
-
-
 UNKNOWN: Final = "Unknown"
 _NONE: Final = -1
 _KERNEL_LEVEL: Final = ord("k")
@@ -584,7 +514,7 @@ def find_callers(
     max_stack: int,
     skip: int,
 ) -> Callers:
-    """Return the caller of each wait.
+    """Return the caller of each wait: the first function of its callchain below the lock's own functions.
 
     Args:
         chains, pid, key: of the waits.
@@ -623,9 +553,6 @@ def _caller(row: Sequence[int], symbolizer: Symbolizer, lock_text: LockText, ski
     return name or UNKNOWN, key, frames
 
 
-# Tables of waits for locks, and the lists of `lock info`, byte for byte perf 6.12's.
-
-
 _TITLES: Final = {
     "acquired": ("acquired", 10),
     "contended": ("contended", 10),
@@ -650,13 +577,8 @@ def duration_text(nanoseconds: int, width: int) -> str:
     """
     for size, unit in _UNITS:
         if nanoseconds >= size:
-            return f"{_rounded(nanoseconds / size):{width - 3}.2f} {unit}"
+            return f"{float(np.float32(nanoseconds / size)):{width - 3}.2f} {unit}"  # perf prints a number of single precision
     return f"{nanoseconds:{width - 3}d} ns"
-
-
-def _rounded(value: float) -> float:
-    """Return the nearest number of single precision, which perf prints."""
-    return float(np.float32(value))
 
 
 def _values(row: LockRow, fields: Sequence[str]) -> str:

@@ -10,11 +10,11 @@ from perfpy.cli.line.options import CommandOptions, Option, Parser, PerfCommand
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
 _SHORTEST: Final = 3  # letters of an abbreviated action
-_USAGE_STATUS: Final = 129
+USAGE_STATUS: Final = 129
 
 
 class Action(PerfCommand["Any"]):
@@ -31,109 +31,7 @@ class Action(PerfCommand["Any"]):
         self.summary = summary
 
 
-class OtherCommand(Action):
-    """An action that another command runs with changed arguments.
-
-    Args:
-        name: the other command's name.
-        summary: see Action.
-        load: imports the other command.
-        arguments: returns the other command's arguments; None: the same ones.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        summary: str,
-        load: Callable[[str], PerfCommand[Any]],
-        arguments: Callable[[Sequence[str]], list[str]] | None = None,
-    ) -> None:
-        super().__init__(CommandOptions, _no_action, summary)
-        self.name = name
-        self._arguments = arguments
-        self._load = load
-
-    def parser(self, args: Sequence[str]) -> Parser:
-        """Parse the arguments by the other command's options. Raises UsageError."""
-        return self._command.parser(args)
-
-    def run(self, name: str, args: Sequence[str]) -> int:
-        """Run the other command."""
-        return self._command.run(self.name, args if self._arguments is None or is_help(args) else self._arguments(args))
-
-    @property
-    def usage(self) -> str:
-        """The usage line after the action's name."""
-        return self._command.usage
-
-    @property
-    def _command(self) -> PerfCommand[Any]:
-        return self._load(self.name)
-
-
-class ForwardingAction(Action):
-    """An action with options of its own, which another command runs with its other options. Where both have a spelling, it means the
-    action's option.
-
-    Args:
-        own_options: the action's own options.
-        function: gets an instance of them and the arguments for the other command; returns the exit status.
-        name: the other command's name.
-        summary: see Action.
-        load: imports the other command.
-    """
-
-    def __init__(
-        self,
-        own_options: type[CommandOptions],
-        function: Callable[[Any, list[str]], int],
-        name: str,
-        summary: str,
-        load: Callable[[str], PerfCommand[Any]],
-    ) -> None:
-        super().__init__(own_options, _no_action, summary)
-        self.name = name
-        self._forward = function
-        self._load = load
-        self._own = {id(option) for option in self.options}
-
-    def parser(self, args: Sequence[str]) -> Parser:
-        """Parse the arguments by the action's options and those of the other command. Raises UsageError."""
-        command = self._load(self.name)
-        parser = Parser(self._all_options(), stops_at_word=command.runs_workload)
-        parser.parse(args)
-        return parser
-
-    def run(self, name: str, args: Sequence[str]) -> int:
-        """Call the function with the own options and the arguments for the other command."""
-        if is_help(args):
-            from perfpy.cli.line.options import help_text
-
-            print(help_text(name, self.summary, self._all_options(), self.usage))
-            return _USAGE_STATUS if args[0] == "-h" else 0
-        parser = self.parser(args)
-        own = Parser([], stops_at_word=True)
-        forwarded: list[str] = []
-        options = {option.name: option for option in reversed(self._all_options())}
-        names = {option.name for option in options.values() if id(option) in self._own}
-        own.values = {field: value for field, value in parser.values.items() if field in names}
-        for occurrence in parser.occurrences:
-            if occurrence.name in names:
-                own.occurrences.append(occurrence)
-            else:
-                forwarded.append(_respell(options[occurrence.name], occurrence.value))
-        return self._forward(self.options_class.read(own), forwarded + parser.words)
-
-    @property
-    def usage(self) -> str:
-        """The usage line after the action's name."""
-        return self._load(self.name).usage
-
-    def _all_options(self) -> list[Option]:
-        return _without_repeated_spellings([*self.options, *self._load(self.name).options])
-
-
-def _respell(option: Option, value: Any) -> str:
+def respell(option: Option, value: Any) -> str:
     """Return one argument that sets an option to a text (None: negated)."""
     if value is None:
         return f"--no-{option.words[0].removeprefix('no-')}" if not option.words[0].startswith("no-") else f"--{option.words[0][3:]}"
@@ -168,12 +66,12 @@ class CommandWithActions(Action):
         *,
         without_action: Action | None = None,
     ) -> None:
-        super().__init__(options_class, _no_action, summary)
+        super().__init__(options_class, no_action, summary)
         self._without_action = without_action
         self.own_options = self.options
         self.actions = actions
         self.help = help + "".join(f"\n\n{name}: {action.summary}" for name, action in actions.items())
-        self.options = _without_repeated_spellings(
+        self.options = without_repeated_spellings(
             [*self.own_options, *(option for action in actions.values() for option in action.options)]
         )
 
@@ -197,7 +95,7 @@ class CommandWithActions(Action):
         if self._without_action is not None:
             return self._without_action.run(name, own)
         print(self.help_text(name))
-        return _USAGE_STATUS
+        return USAGE_STATUS
 
     def _divided(self, args: Sequence[str]) -> tuple[list[str], str, list[str]]:
         """Return the arguments before the action, its name ("" without one), and those after it. Raises UsageError."""
@@ -208,7 +106,7 @@ class CommandWithActions(Action):
             return list(args), "", []
         spelled = {option.name: option for option in reversed(self.own_options)}
         # In full, because an action may give the same letter another meaning.
-        before = [_respell(spelled[occurrence.name], occurrence.value) for occurrence in parser.occurrences]
+        before = [respell(spelled[occurrence.name], occurrence.value) for occurrence in parser.occurrences]
         return before, self._action(parser.words[0]), parser.words[1:]
 
     def _action(self, word: str) -> str:
@@ -221,11 +119,12 @@ class CommandWithActions(Action):
         raise UsageError(f"unknown action '{word}'; expected {', '.join(first)}{' or ' if first else ''}{last}")
 
 
-def _no_action(_options: CommandOptions) -> int:
-    return _USAGE_STATUS
+def no_action(_options: CommandOptions) -> int:
+    """Return the status of a command line without an action."""
+    return USAGE_STATUS
 
 
-def _without_repeated_spellings(options: Sequence[Option]) -> list[Option]:
+def without_repeated_spellings(options: Sequence[Option]) -> list[Option]:
     """Return the options, each spelling once: that of the first option that has it."""
     seen_spellings: set[str] = set()
     distinct = []

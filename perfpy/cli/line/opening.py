@@ -100,12 +100,3 @@ def default_input() -> str:
 def input_hint(word: str) -> str:
     """Return a hint to use -i if a misplaced word is the name of a file, else ""."""
     return f"; did you mean -i {word}?" if os.path.isfile(word) else ""
-
-
-def dump_all(recording: Recording) -> None:
-    """Print all records of a recording."""
-    from perfpy.views.dump.recording import write_dump
-
-    sys.stdout.flush()
-    write_dump(recording, sys.stdout.buffer)
-    sys.stdout.buffer.flush()

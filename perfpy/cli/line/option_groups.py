@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+    from perfpy.symbols.symbolizer import Symbolizer
 
     _T = TypeVar("_T")
 
@@ -39,6 +40,28 @@ class SymbolFileOptions(CommandOptions):
     fold_interpreters: bool | None = option(
         "--fold-interpreters", Flag(default=None), "give an interpreter's time to the functions it runs"
     )
+
+
+class KernelSymbolOptions(CommandOptions):
+    """Options for the sources of the kernel's symbols."""
+
+    vmlinux: str = option("--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
+    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
+
+
+class DumpOptions(CommandOptions):
+    """Whether to print all records first."""
+
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text first")
+
+    def dump(self, recording: Recording) -> None:
+        """Print all records of the recording if -D is given."""
+        if self.dump_raw_trace:
+            from perfpy.views.dump.recording import write_dump
+
+            sys.stdout.flush()
+            write_dump(recording, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
 
 
 class HeaderOptions(CommandOptions):
@@ -234,6 +257,14 @@ def symbol_options_of(
         os_release=recording.data.features.get("osrelease", ""),
         inline=inline or Inline.ALL,
     )
+
+
+def kernel_symbolizer(options: KernelSymbolOptions, recording: Recording, *, symfs: str = "", force: bool = False) -> Symbolizer:
+    """Return the symbolizer of a recording with the kernel's symbols of the options."""
+    from perfpy.cli.line.perfconfig import load_config
+
+    files = SymbolFileOptions(symfs=symfs, kallsyms=options.kallsyms, vmlinux=options.vmlinux)
+    return recording.symbolizer(symbol_options_of(files, load_config(), recording, force=force))
 
 
 def inline_of(inline: bool | None, recording: Recording, *, plain: bool) -> Inline:

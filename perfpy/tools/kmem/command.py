@@ -1,14 +1,14 @@
-"""`perfpy kmem`: memory that the kernel allocates for itself and for programs."""
+"""`perfpy kmem`: memory that the kernel allocates for itself and for programs. Options are perf kmem's (perf-kmem(1))."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import Action, CommandWithActions, ForwardingAction
+from perfpy.cli.forwarded_actions import ForwardingAction, run_record
+from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
+from perfpy.cli.line.option_groups import InputOptions, KernelSymbolOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.options import CommandOptions, Flag, Value, fail, option, parse_unsigned
 from perfpy.cli.output.terminal import print_lines
 
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters import TimeRanges
     from perfpy.recording import Recording
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.tools.kmem.pages import CallSites, PageEvents, PageRow
-
-
-# Options of `perfpy kmem`: perf kmem's (perf-kmem(1)).
+    from perfpy.tools.kmem.pages import PageEvents, PageRow
 
 
 class KmemKindOptions(CommandOptions):
@@ -39,7 +36,7 @@ class KmemKindOptions(CommandOptions):
         return self.slab or not self.page
 
 
-class KmemOptions(InputOptions, VerboseOptions, KmemKindOptions):
+class KmemOptions(InputOptions, VerboseOptions, KmemKindOptions, KernelSymbolOptions):
     """Options of `perfpy kmem` and of `kmem stat`."""
 
     alloc: bool = option("--alloc", Flag(), "one row per object or page")
@@ -49,8 +46,6 @@ class KmemOptions(InputOptions, VerboseOptions, KmemKindOptions):
     raw_ip: bool = option("--raw-ip", Flag(), "show addresses instead of functions")
     live: bool = option("--live", Flag(), "only pages that were not freed")
     time: str = option("--time", Value(default=""), "only this time: start,stop", metavar="<str>")
-    vmlinux: str = option("--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
-    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
 
 
 class KmemTableOptions(NamedTuple):
@@ -92,65 +87,33 @@ def table_options(options: KmemOptions) -> tuple[KmemTableOptions, KmemTableOpti
 
 
 def _record(options: KmemKindOptions, arguments: list[str]) -> int:
+    kinds = [*(["slab"] if options.has_slab else []), *(["page"] if options.page else [])]
+    callchains = ["-g"] if options.page else []  # the tracepoints of pages have no call site
+    return run_record("kmem", arguments, kinds=kinds, options=callchains)
 
-    return load_command("record").run("record", [*record_arguments(options), *arguments])
 
-
-def _stat(options: KmemOptions) -> int:
+def stat(options: KmemOptions) -> int:
     """Show what the kernel allocated, and how much of it is waste."""
-    return run(options)
+    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
+        allocations = _Allocations(recording, options)
+        tables = [allocations.slab()] if options.has_slab else []
+        tables += [allocations.pages()] if options.page else []
+        for lines in tables:
+            print_lines(lines)
+    return 0
 
 
 command = CommandWithActions(
     KmemOptions,
     {
-        "record": ForwardingAction(
-            KmemKindOptions, _record, "record", "record allocations on all CPUs; also takes the options of record", load_command
-        ),
-        "stat": Action(KmemOptions, _stat, "allocations by call site, object or page, and their sums"),
+        "record": ForwardingAction(KmemKindOptions, _record, "record", "record allocations on all CPUs; also takes the options of record"),
+        "stat": Action(KmemOptions, stat, "allocations by call site, object or page, and their sums"),
     },
     "Show the memory that the kernel allocates: objects of the slab allocator, and pages.",
 )
 
 
-# `perfpy kmem record`: record what the kernel allocates and frees, on all CPUs.
-
-
-_SLAB: Final = ("kmalloc", "kfree", "kmem_cache_alloc", "kmem_cache_free")
-_OLD_SLAB: Final = ("kmalloc_node", "kmem_cache_alloc_node")  # until Linux 6.1
-_PAGES: Final = ("mm_page_alloc", "mm_page_free")
-
-
-def record_arguments(options: KmemKindOptions) -> list[str]:
-    """Return the arguments of `perfpy record` for the allocators."""
-    from perfpy.kernel.tracefs import Tracefs, mount_as_root
-
-    names: list[str] = []
-    if options.has_slab:
-        present = set(Tracefs(mount=mount_as_root).events("kmem"))
-        names += [*_SLAB, *(name for name in _OLD_SLAB if name in present)]
-    if options.page:
-        names += _PAGES
-    callchains = ["-g"] if options.page else []  # the tracepoints of pages have no call site
-    return ["-a", "-R", "-c", "1", *callchains, *(word for name in names for word in ("-e", f"kmem:{name}"))]
-
-
-# `perfpy kmem stat`: what the kernel allocated.
-
-
 _Row = TypeVar("_Row")
-
-
-def run(options: KmemOptions) -> int:
-    """Show what the kernel allocated."""
-    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
-        shown = _Allocations(recording, options)
-        texts = [shown.slab] if options.has_slab else []
-        texts += [shown.pages] if options.page else []
-        tables = [lines() for lines in texts]
-        for lines in tables:
-            print_lines(lines)
-    return 0
 
 
 class _Allocations:
@@ -193,38 +156,27 @@ class _Allocations:
         return [*tables, *page_summary(events, count_by_order(events, rows))]
 
     def _page_tables(self, events: PageEvents, rows: NDArray[np.int64]) -> Iterator[str]:
-        from perfpy.tools.kmem.pages import DEFAULT_SORT, SORT_KEYS, by_page, by_site, flag_lines, page_lines, sorted_pages
+        from perfpy.tools.kmem import pages
 
-        names = self._flag_names(events)
-        sites = self._call_sites(events)
+        names = pages.names_of_flags(self._recording.data, pages.ALLOCATION, events.flags[~events.has_failed].tolist(), self._symbolizer)
+        sites = None if events.chains is None else pages.find_call_sites(events.chains, events.key, self._symbolizer)
         which = None if sites is None else (sites.which, sites.addresses)
-        yield from flag_lines(names)
-        for is_shown, group, table in (
-            (self._options.caller, by_site, self._of_callers), (self._options.alloc, by_page, self._of_allocations)
-        ):  # fmt: skip
+        yield from pages.flag_lines(names)
+        tables = ((self._options.caller, pages.by_site, self._of_callers), (self._options.alloc, pages.by_page, self._of_allocations))
+        for is_shown, group, table in tables:
             if not is_shown:
                 continue
             grouped = group(events, rows, which)
             if self._options.live:
                 grouped.reverse()  # perf's order of equal rows
-            shown, has_more = _limited(sorted_pages(grouped, table.keys(SORT_KEYS, DEFAULT_SORT)), table.rows)
+            shown, has_more = _limited(pages.sorted_pages(grouped, table.keys(pages.SORT_KEYS, pages.DEFAULT_SORT)), table.rows)
 
             def site_of(row: PageRow) -> str:
                 name = "" if sites is None or row.site < 0 or self._options.raw_ip else sites.names[row.site]
                 return name or f"{row.site_address:x}"
 
-            yield from page_lines(shown, names, site_of, by_page=group is by_page, is_live=self._options.live, has_more=has_more)
-
-    def _call_sites(self, events: PageEvents) -> CallSites | None:
-        from perfpy.tools.kmem.pages import find_call_sites
-
-        return None if events.chains is None else find_call_sites(events.chains, events.key, self._symbolizer)
-
-    def _flag_names(self, events: PageEvents) -> dict[int, str]:
-        """Return the names of all flags of requests, by the recorded format."""
-        from perfpy.tools.kmem.pages import ALLOCATION, names_of_flags
-
-        return names_of_flags(self._recording.data, ALLOCATION, events.flags[~events.has_failed].tolist(), self._symbolizer)
+            is_by_page, is_live = group is pages.by_page, self._options.live
+            yield from pages.page_lines(shown, names, site_of, by_page=is_by_page, is_live=is_live, has_more=has_more)
 
     def _site(self, address: int) -> str:
         """Return the text of a call site: function+offset, or its address."""
@@ -248,11 +200,7 @@ class _Allocations:
 
     @cached_property
     def _symbolizer(self) -> Symbolizer:
-        from perfpy.cli.line.option_groups import SymbolFileOptions, symbol_options_of
-        from perfpy.cli.line.perfconfig import load_config
-
-        files = SymbolFileOptions(kallsyms=self._options.kallsyms, vmlinux=self._options.vmlinux)
-        return self._recording.symbolizer(symbol_options_of(files, load_config(), self._recording, force=self._options.force))
+        return kernel_symbolizer(self._options, self._recording, force=self._options.force)
 
 
 def _limited(rows: list[_Row], limit: int) -> tuple[list[_Row], bool]:

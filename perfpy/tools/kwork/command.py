@@ -1,14 +1,14 @@
-"""`perfpy kwork`: interrupts, soft interrupts and work queues of the kernel."""
+"""`perfpy kwork`: interrupts, soft interrupts and work queues of the kernel. Options are perf kwork's (perf-kwork(1))."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import Action, CommandWithActions, ForwardingAction
+from perfpy.cli.forwarded_actions import ForwardingAction, run_record
+from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
+from perfpy.cli.line.option_groups import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.options import CommandOptions, Flag, Value, fail, option, parse_unsigned
 from perfpy.cli.output.terminal import print_lines
 
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.tools.kwork.cpu_usage import CpuUsage
-    from perfpy.tools.kwork.works import WorkEvents, WorkRow
-
-
-# Options of `perfpy kwork` and its actions: perf kwork's (perf-kwork(1)).
-
+    from perfpy.tools.kwork.works import WorkEvents
 
 KINDS: Final = ("irq", "softirq", "workqueue", "sched")
 _LACKING: Final[Mapping[str, str]] = {"-b,--use-bpf": "it needs perf's BPF programs; record, then read the recording"}
@@ -46,15 +42,12 @@ class KindOptions(CommandOptions):
     kwork: str = option("-k,--kwork", Value(default=""), "only this work: irq, softirq, workqueue, sched", metavar="<kwork>")
 
 
-class KworkOptions(KindOptions, InputOptions, VerboseOptions):
+class KworkOptions(KindOptions, InputOptions, VerboseOptions, DumpOptions, KernelSymbolOptions):
     """Options of all actions that read a recording."""
 
-    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text first")
     cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
     name: str = option("-n,--name", Value(default=""), "only work of this name", metavar="<name>")
     time: str = option("--time", Value(default=""), "only this time: start,stop", metavar="<str>")
-    vmlinux: str = option("--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
-    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
     symfs: str = option("--symfs", Value(default=""), "look for symbol files below this directory", metavar="<directory>")
 
 
@@ -87,63 +80,7 @@ class KworkTopOptions(KworkOptions, lacks=_LACKING):
 
 
 def _record(options: KindOptions, arguments: list[str]) -> int:
-
-    return load_command("record").run("record", [*record_arguments(options), *arguments])
-
-
-def _report(options: KworkReportOptions) -> int:
-    """Show how long the kernel worked."""
-    return report(options)
-
-
-def _latency(options: KworkLatencyOptions) -> int:
-    """Show how long work waited until it began."""
-    return latency(options)
-
-
-def _timehist(options: KworkTimehistOptions) -> int:
-    """Show each run of work with its times."""
-    return timehist(options)
-
-
-def _top(options: KworkTopOptions) -> int:
-    """Show the CPU time that each task used, without interrupts."""
-    return run(options)
-
-
-command = CommandWithActions(
-    KworkOptions,
-    {
-        "record": ForwardingAction(
-            KindOptions, _record, "record", "record the kernel's work on all CPUs; also takes the options of record", load_command
-        ),
-        "report": Action(KworkReportOptions, _report, "the time of each interrupt and piece of work"),
-        "latency": Action(KworkLatencyOptions, _latency, "the delay from the request of work until it begins"),
-        "timehist": Action(KworkTimehistOptions, _timehist, "each run of work, with its time and delay"),
-        "top": Action(KworkTopOptions, _top, "the CPU time of each task, without interrupts"),
-    },
-    "Show the work of the kernel: interrupts, soft interrupts and work queues, and the CPU time of tasks without them.",
-)
-
-
-# `perfpy kwork record`: record the kernel's work on all CPUs.
-
-
-_EVENTS: Final = {
-    "irq": ("irq:irq_handler_entry", "irq:irq_handler_exit"),
-    "softirq": ("irq:softirq_raise", "irq:softirq_entry", "irq:softirq_exit"),
-    "workqueue": ("workqueue:workqueue_activate_work", "workqueue:workqueue_execute_start", "workqueue:workqueue_execute_end"),
-    "sched": ("sched:sched_switch",),
-}
-
-
-def record_arguments(options: KindOptions) -> list[str]:
-    """Return the arguments of `perfpy record` for the kinds of work."""
-    kinds = kinds_of(options.kwork, KINDS[:-1])
-    return ["-a", "-R", "-m", "1024", "-c", "1", *(word for kind in kinds for name in _EVENTS[kind] for word in ("-e", name))]
-
-
-# `perfpy kwork report`, `latency` and `timehist`.
+    return run_record("kwork", arguments, kinds=kinds_of(options.kwork, KINDS[:-1]))
 
 
 def report(options: KworkReportOptions) -> int:
@@ -158,7 +95,7 @@ def report(options: KworkReportOptions) -> int:
         intervals = find_intervals(read.events, read.work, ENTRY, EXIT)
         rows = make_rows(read.events, read.work, intervals)
         totals = total_of(rows, read.events) if options.with_summary else None
-        print_lines(runtime_lines(sorted_rows(rows, keys), lambda row: _label(read, row), totals))
+        print_lines(runtime_lines(sorted_rows(rows, keys), lambda row: read.label(row.event), totals))
         print_lines(skipped_lines(intervals.skipped, _record_count(recording)))
     return 0
 
@@ -174,7 +111,7 @@ def latency(options: KworkLatencyOptions) -> int:
         read = WorkInput(recording, options, kinds, (RAISE, ENTRY))
         intervals = find_intervals(read.events, read.work, RAISE, ENTRY)
         rows = make_rows(read.events, read.work, intervals)
-        print_lines(delay_lines(sorted_rows(rows, keys), lambda row: _label(read, row)))
+        print_lines(delay_lines(sorted_rows(rows, keys), lambda row: read.label(row.event)))
         print_lines(skipped_lines(intervals.skipped, _record_count(recording)))
     return 0
 
@@ -189,6 +126,34 @@ def timehist(options: KworkTimehistOptions) -> int:
         read = WorkInput(recording, options, kinds, (RAISE, ENTRY, EXIT), chains=options.call_graph)
         print_lines(history_lines(_runs(read, options)))
     return 0
+
+
+def top(options: KworkTopOptions) -> int:
+    """Show the CPU time that each task used, without interrupts."""
+    keys = sort_keys(options.sort, ("rate", "runtime", "tid"), "rate,runtime")
+    kinds = kinds_of(options.kwork, KINDS)
+    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
+        from perfpy.tools.kwork.cpu_usage import sorted_tasks, usage_lines
+
+        options.dump(recording)
+        usage = _usage(recording, options, kinds)
+        print_lines(usage_lines(usage, sorted_tasks(usage.tasks, keys)))
+    return 0
+
+
+command = CommandWithActions(
+    KworkOptions,
+    {
+        "record": ForwardingAction(
+            KindOptions, _record, "record", "record the kernel's work on all CPUs; also takes the options of record"
+        ),
+        "report": Action(KworkReportOptions, report, "the time of each interrupt and piece of work"),
+        "latency": Action(KworkLatencyOptions, latency, "the delay from the request of work until it begins"),
+        "timehist": Action(KworkTimehistOptions, timehist, "each run of work, with its time and delay"),
+        "top": Action(KworkTopOptions, top, "the CPU time of each task, without interrupts"),
+    },
+    "Show the work of the kernel: interrupts, soft interrupts and work queues, and the CPU time of tasks without them.",
+)
 
 
 def _runs(read: WorkInput, options: KworkTimehistOptions) -> Iterator[tuple[int, int, int, str, int, str]]:
@@ -235,37 +200,11 @@ def _check(recording: Recording, options: KworkOptions, kinds: Sequence[str]) ->
 
     if kinds and len(missing_kinds(recording.data, kinds)) == len(kinds):
         fail(f"{recording.path}: no tracepoints of {', '.join(kinds)}; record them: perfpy kwork -k {','.join(kinds)} record -- COMMAND")
-    if options.dump_raw_trace:
-        from perfpy.cli.line.opening import dump_all
-
-        dump_all(recording)
-
-
-def _label(read: WorkInput, row: WorkRow) -> str:
-    return read.label(row.event)
+    options.dump(recording)
 
 
 def _record_count(recording: Recording) -> int:
     return sum(recording.data.record_index.type_counts.values())
-
-
-# `perfpy kwork top`: the CPU time of each task.
-
-
-def run(options: KworkTopOptions) -> int:
-    """Show the CPU time that each task used, without interrupts."""
-    keys = sort_keys(options.sort, ("rate", "runtime", "tid"), "rate,runtime")
-    kinds = kinds_of(options.kwork, KINDS)
-    with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
-        from perfpy.tools.kwork.cpu_usage import sorted_tasks, usage_lines
-
-        if options.dump_raw_trace:
-            from perfpy.cli.line.opening import dump_all
-
-            dump_all(recording)
-        usage = _usage(recording, options, kinds)
-        print_lines(usage_lines(usage, sorted_tasks(usage.tasks, keys)))
-    return 0
 
 
 def _usage(recording: Recording, options: KworkTopOptions, kinds: tuple[str, ...]) -> CpuUsage:
@@ -290,11 +229,8 @@ def _usage(recording: Recording, options: KworkTopOptions, kinds: tuple[str, ...
     return measure_usage(switches, interrupts, options.name)
 
 
-# The kernel's work in the input of `perfpy kwork`: its events, within the CPUs, times and names of the options.
-
-
 class WorkInput:
-    """The events of an open recording.
+    """The events of the kernel's work in an open recording.
 
     Attributes:
         events: within the CPUs, times and names of the options.
@@ -309,6 +245,7 @@ class WorkInput:
         self._recording = recording
         self._options = options
         self._kinds = kinds
+        self._functions: dict[int, str] = {}
         self._vectors = vector_names(recording.data)
         events = read_work(recording.data, kinds, phases, chains=chains)
         self.events: WorkEvents = events.take(selected(recording, options, events.cpu, events.time))
@@ -368,18 +305,9 @@ class WorkInput:
         return self._functions[address]
 
     @cached_property
-    def _functions(self) -> dict[int, str]:
-        return {}
-
-    @cached_property
     def symbolizer(self) -> Symbolizer:
         """The symbols of the recording."""
-        from perfpy.cli.line.option_groups import SymbolFileOptions, symbol_options_of
-        from perfpy.cli.line.perfconfig import load_config
-
-        options = self._options
-        files = SymbolFileOptions(symfs=options.symfs, kallsyms=options.kallsyms, vmlinux=options.vmlinux)
-        return self._recording.symbolizer(symbol_options_of(files, load_config(), self._recording, force=options.force))
+        return kernel_symbolizer(self._options, self._recording, symfs=self._options.symfs, force=self._options.force)
 
 
 def selected(recording: Recording, options: KworkOptions, cpu: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.bool_]:

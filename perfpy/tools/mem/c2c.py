@@ -1,18 +1,18 @@
-"""`perfpy c2c`: cache lines that CPUs take from each other."""
+"""`perfpy c2c`: cache lines that CPUs take from each other. Options are perf c2c's (perf-c2c(1))."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import Action, CommandWithActions, ForwardingAction
+from perfpy.cli.forwarded_actions import ForwardingAction
+from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
-from perfpy.cli.line.options import Counted, Flag, Listed, Value, fail, option, parse_unsigned
+from perfpy.cli.line.options import Counted, Flag, Value, fail, option, parse_unsigned
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
-from perfpy.tools.mem.command import LATENCY
+from perfpy.tools.mem.command import LATENCY, LOADS, STORES, AccessRecordOptions, record_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from perfpy.tools.mem.accesses import Accesses, MemoryNodes
     from perfpy.tools.mem.c2c_tables import RowNames
     from perfpy.tools.mem.cache_lines import AccessRows, CacheLines
-
-
-# Options of `perfpy c2c` and its actions: perf c2c's (perf-c2c(1)).
 
 
 _LACKING: Final[Mapping[str, str]] = {
@@ -50,10 +47,9 @@ class C2cReportOptions(C2cOptions, InputOptions, StdioOptions, SymbolFileOptions
     double_cl: bool = option("--double-cl", Flag(), "group pairs of cache lines, which some CPUs fetch together")
 
 
-class C2cRecordOptions(C2cOptions):
+class C2cRecordOptions(C2cOptions, AccessRecordOptions):
     """Options of `perfpy c2c record`."""
 
-    events: tuple[str, ...] = option("-e,--event", Listed(), "memory events; -e list shows this machine's", metavar="<event>")
     kernel_only: bool = option("-k,--all-kernel", Flag(), "sample only the kernel")
     user_only: bool = option("-u,--all-user", Flag(), "sample only user code")
     ldlat: int = option(
@@ -61,44 +57,12 @@ class C2cRecordOptions(C2cOptions):
     )
 
 
-def _report(options: C2cReportOptions) -> int:
-    """Show the cache lines that CPUs take from each other, and the code that uses them."""
-    return report(options)
-
-
 def _record(options: C2cRecordOptions, arguments: list[str]) -> int:
-    from perfpy.tools.mem.command import LOADS, STORES, event_arguments, print_events
-
-    if "list" in options.events:
-        return print_events(options.ldlat, verbose=bool(options.verbose))
-    chosen = event_arguments(options.events, (LOADS, STORES), options.ldlat)
-    chosen += ["-W", "-d", "--phys-data", "--sample-cpu"]
-    chosen += ["--all-kernel"] if options.kernel_only else []
-    chosen += ["--all-user"] if options.user_only else []
-    return load_command("record").run("record", [*chosen, *["-v"] * options.verbose, *arguments])
-
-
-command = CommandWithActions(
-    C2cOptions,
-    {
-        "record": ForwardingAction(
-            C2cRecordOptions,
-            _record,
-            "record",
-            "record accesses to data with their addresses; also takes the options of record",
-            load_command,
-        ),
-        "report": Action(C2cReportOptions, _report, "the cache lines that CPUs share, and the code that uses them"),
-    },
-    "Show cache lines that CPUs take from each other: false sharing, and data that many threads change.",
-)
-
-
-# `perfpy c2c report`: the cache lines that CPUs share, in perf c2c's tables.
+    return record_accesses("c2c", options, (LOADS, STORES), (), arguments)
 
 
 def report(options: C2cReportOptions) -> int:
-    """Show the cache lines that CPUs share."""
+    """Show the cache lines that CPUs take from each other, and the code that uses them."""
     from perfpy.abi.flags import SampleType
     from perfpy.tools.mem.c2c_tables import DISPLAYS
 
@@ -110,6 +74,18 @@ def report(options: C2cReportOptions) -> int:
             raise PerfError(f"{recording.path}: no memory accesses; record with perfpy c2c record")
         print_lines(_C2cReport(recording, options, fields).lines())
     return 0
+
+
+command = CommandWithActions(
+    C2cOptions,
+    {
+        "record": ForwardingAction(
+            C2cRecordOptions, _record, "record", "record accesses to data with their addresses; also takes the options of record"
+        ),
+        "report": Action(C2cReportOptions, report, "the cache lines that CPUs share, and the code that uses them"),
+    },
+    "Show cache lines that CPUs take from each other: false sharing, and data that many threads change.",
+)
 
 
 def _coalesced_fields(text: str) -> tuple[str, ...]:

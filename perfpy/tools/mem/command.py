@@ -1,11 +1,12 @@
-"""`perfpy mem`: memory accesses with their latency, data and source."""
+"""`perfpy mem`: memory accesses with their latency, data and source. Options are perf mem's (perf-mem(1))."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import CommandWithActions, ForwardingAction
+from perfpy.cli.forwarded_actions import ForwardingAction, run_record
+from perfpy.cli.line.actions import CommandWithActions
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
 from perfpy.cli.line.options import Flag, Listed, Value, fail, option, parse_unsigned
@@ -20,40 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfpy.kernel.sysfs import Pmu
-
-
-# `perfpy mem record`: record memory accesses, and the list of events that can.
-
-
-def record_arguments(options: MemRecordOptions) -> list[str]:
-    """Return the arguments of `perfpy record` for the options of `perfpy mem record`. Raises PerfError without events."""
-    arguments = event_arguments(options.events, options.access_kinds, options.ldlat)
-    arguments += ["-W", "-d"]
-    arguments += ["--phys-data"] if options.phys_data else []
-    arguments += ["--data-page-size"] if options.data_page_size else []
-    arguments += ["--all-kernel"] if options.kernel_only else []
-    arguments += ["--all-user"] if options.user_only else []
-    arguments += [f"--cpu={options.cpu}"] if options.cpu else []
-    return arguments + ["-v"] * options.verbose
-
-
-def event_arguments(names: Sequence[str], kinds: Sequence[str], latency: int) -> list[str]:
-    """Return -e options that sample accesses of these kinds. Raises PerfError if no PMU can."""
-    texts = choose_memory_events(memory_events(Sysfs(), latency), [name for text in names for name in text.split(",")], kinds)
-    return [word for text in texts for word in ("-e", text)]
-
-
-def print_events(latency: int, *, verbose: bool) -> int:
-    """Print the memory events of this machine. Raises PerfError if it has none."""
-    events = memory_events(Sysfs(), latency)
-    choose_memory_events(events, (), ())
-    width = max(len(event.tag) for event in events)
-    for event in events:
-        print(f"{event.tag:{width}} : available" + (f" ({event.text})" if verbose else ""))
-    return 0
-
-
-# `perfpy mem report`: perfpy report of memory accesses, with perf mem's columns.
 
 
 def report_arguments(options: MemReportOptions) -> list[str]:
@@ -86,9 +53,6 @@ def _sort_keys(options: MemReportOptions) -> Iterator[str]:
     yield from more
 
 
-# `perfpy mem report -D`: every memory access on a line, in perf mem's columns.
-
-
 def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
     """Print the accesses that the options of report leave, for `perfpy mem report ARGUMENTS`."""
     from perfpy.tools.mem.accesses import AccessColumns, access_lines
@@ -103,12 +67,6 @@ def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
     return 0
 
 
-# Events that sample memory accesses with address, latency and source, as the PMUs of this machine have them.
-#
-# Intel: mem-loads and mem-stores of the core PMUs; AMD: ibs_op; Arm: the statistical profiling extension (arm_spe_0);
-# POWER: mem-loads and mem-stores. Which PMU has which: the kernel's drivers, and perf-mem(1).
-
-
 LOADS: Final = "load"
 STORES: Final = "store"
 LATENCY: Final = 30  # cycles; shorter loads are no samples
@@ -117,7 +75,10 @@ _AMD_SAMPLER: Final = "ibs_op"
 
 
 class MemoryEvent:
-    """An event that samples memory accesses.
+    """An event that samples memory accesses with address, latency and source.
+
+    Intel: mem-loads and mem-stores of the core PMUs; AMD: ibs_op; Arm: the statistical profiling extension (arm_spe_0);
+    POWER: mem-loads and mem-stores. Which PMU has which: the kernel's drivers, and perf-mem(1).
 
     Attributes:
         tag: its name for `-e`, as perf's.
@@ -188,9 +149,6 @@ def choose_memory_events(events: Sequence[MemoryEvent], names: Sequence[str], ki
     return [event.text for event in events if kinds_needed & set(event.kinds)]
 
 
-# Options of `perfpy mem` and its actions: perf mem's (perf-mem(1)).
-
-
 _LACKING: Final[Mapping[str, str]] = {
     "-T,--type-profile": "it needs the types of data in debug information; -s symbol_daddr,dso_daddr shows the data",
 }
@@ -226,8 +184,8 @@ class MemReportOptions(MemOptions, InputOptions, lacks=_LACKING):
     separator: str = option("-x,--field-separator", Value(default=""), "separate columns with this string", metavar="<separator>")
 
 
-class MemRecordOptions(MemOptions):
-    """Options of `perfpy mem record`."""
+class AccessRecordOptions(VerboseOptions):
+    """Options of `perfpy mem record` and `perfpy c2c record`, with the letters of mem."""
 
     events: tuple[str, ...] = option("-e,--event", Listed(), "memory events; -e list shows this machine's", metavar="<event>")
     kernel_only: bool = option("-K,--all-kernel", Flag(), "sample only the kernel")
@@ -237,29 +195,52 @@ class MemRecordOptions(MemOptions):
     )
 
 
+class MemRecordOptions(MemOptions, AccessRecordOptions):
+    """Options of `perfpy mem record`."""
+
+
 def _report(options: MemReportOptions, arguments: list[str]) -> int:
     if options.dump_raw_samples:
         return print_samples(options, arguments)
-
     return load_command("report").run("report", [*report_arguments(options), *arguments])
 
 
-def _record(options: MemRecordOptions, arguments: Sequence[str]) -> int:
+def _record(options: MemRecordOptions, arguments: list[str]) -> int:
+    own = ["--phys-data"] if options.phys_data else []
+    own += ["--data-page-size"] if options.data_page_size else []
+    own += [f"--cpu={options.cpu}"] if options.cpu else []
+    return record_accesses("mem", options, options.access_kinds, own, arguments)
 
+
+def record_accesses(
+    tool: str, options: AccessRecordOptions, kinds: Sequence[str], own_options: Sequence[str], arguments: Sequence[str]
+) -> int:
+    """Start `perfpy record` with events that sample accesses of these kinds, or list the events. Raises PerfError if no PMU can.
+
+    Args:
+        tool: mem or c2c.
+        options: of its action.
+        kinds: LOADS, STORES.
+        own_options: more options of record.
+        arguments: the rest of the command line.
+    """
+    events = memory_events(Sysfs(), options.ldlat)
     if "list" in options.events:
-        return print_events(options.ldlat, verbose=bool(options.verbose))
-    return load_command("record").run("record", [*record_arguments(options), *arguments])
+        choose_memory_events(events, (), ())
+        width = max(len(event.tag) for event in events)
+        for event in events:
+            print(f"{event.tag:{width}} : available" + (f" ({event.text})" if options.verbose else ""))
+        return 0
+    texts = choose_memory_events(events, [name for text in options.events for name in text.split(",")], kinds)
+    modes = [*(["--all-kernel"] if options.kernel_only else []), *(["--all-user"] if options.user_only else [])]
+    return run_record(tool, arguments, events=texts, options=[*own_options, *modes, *["-v"] * options.verbose])
 
 
 command = CommandWithActions(
     MemOptions,
     {
-        "record": ForwardingAction(
-            MemRecordOptions, _record, "record", "record memory accesses; also takes the options of record", load_command
-        ),
-        "report": ForwardingAction(
-            MemReportOptions, _report, "report", "the accesses by kind; also takes the options of report", load_command
-        ),
+        "record": ForwardingAction(MemRecordOptions, _record, "record", "record memory accesses; also takes the options of record"),
+        "report": ForwardingAction(MemReportOptions, _report, "report", "the accesses by kind; also takes the options of report"),
     },
     "Show memory accesses: their latency, the data, and the cache or memory that served them.",
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
 
-from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import Action, CommandWithActions, OtherCommand
+from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
+from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.tools.sched.options import (
     LatencyOptions,
     MapOptions,
@@ -16,9 +16,6 @@ from perfpy.tools.sched.options import (
     StatsRecordOptions,
     TimehistOptions,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _latency(options: LatencyOptions) -> int:
@@ -77,15 +74,10 @@ def _stats_diff(options: StatsDiffOptions) -> int:
     return diff(options)
 
 
-def _record_arguments(arguments: Sequence[str]) -> list[str]:
-
-    return record_arguments(arguments)
-
-
 command = CommandWithActions(
     SchedOptions,
     {
-        "record": OtherCommand("record", "record what the scheduler does, on all CPUs", load_command, _record_arguments),
+        "record": OtherCommand("record", "record what the scheduler does, on all CPUs", partial(record_arguments, "sched")),
         "latency": Action(LatencyOptions, _latency, "the delays on the run queue of each task"),
         "timehist": Action(TimehistOptions, _timehist, "each switch, with the times that its thread waited and ran"),
         "map": Action(MapOptions, _map, "the thread that each CPU ran, over time"),
@@ -101,25 +93,7 @@ command = CommandWithActions(
             "the scheduler's counters during a command",
             without_action=Action(StatsRecordOptions, _stats, "the counters during a command"),
         ),
-        "script": OtherCommand("script", "every event as a line of text", load_command),
+        "script": OtherCommand("script", "every event as a line of text"),
     },
     "Show what the scheduler did: delays, switches, and the time of each thread.",
 )
-
-
-# `perfpy sched record`: record the scheduler's tracepoints on all CPUs.
-
-
-_EVENTS: Final = ("sched_switch", "sched_stat_runtime", "sched_process_fork", "sched_wakeup_new", "sched_migrate_task")
-_STATISTICS: Final = ("sched_stat_wait", "sched_stat_sleep", "sched_stat_iowait")  # of kernels with schedstats
-
-
-def record_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of `perfpy record` for `perfpy sched record ARGUMENTS`."""
-    from perfpy.kernel.tracefs import Tracefs, mount_as_root
-
-    present = set(Tracefs(mount=mount_as_root).events("sched"))
-    names = [_EVENTS[0], *(name for name in _STATISTICS if name in present), *_EVENTS[1:]]
-    names.append("sched_waking" if "sched_waking" in present else "sched_wakeup")
-    events = [word for name in names for word in ("-e", f"sched:{name}")]
-    return ["-a", "-R", "-m", "1024", "-c", "1", *events, *arguments]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.terminal import print_lines
-from perfpy.tools.sched.options import dump_records, open_sched
+from perfpy.tools.sched.options import open_sched
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(options: LatencyOptions) -> int:
 def _show(recording: Recording, options: LatencyOptions, keys: list[str]) -> None:
     from perfpy.analysis.scheduler import merged_by_comm, problems, read_events, sorted_delays, task_delays, transitions_of
 
-    dump_records(recording, options)
+    options.dump(recording)
     events = read_events(recording.data, columns=("cpu",))
     one_cpu = options.cpu >= 0
     transitions = transitions_of(events, one_cpu=one_cpu)

@@ -12,7 +12,7 @@ from perfpy.cli.line.options import fail
 from perfpy.scheduling.switch_times import previous_of
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import first_rows, number_values
-from perfpy.tools.sched.options import dump_records, open_sched
+from perfpy.tools.sched.options import open_sched
 from perfpy.tools.sched.timehist import micros_pieces
 from perfpy.untrusted.text import one_line_bytes
 from perfpy.views.script.pieces import Coded, Joiner
@@ -44,7 +44,7 @@ def _show(recording: Recording, options: MapOptions) -> None:
     from perfpy.cli.output.terminal import is_terminal
     from perfpy.untrusted.text import visible
 
-    dump_records(recording, options)
+    options.dump(recording)
     events = read_events(recording.data, runtimes=False)
     timeline = recording.make_timeline(keep_exited=True, has_spaces=False)
     names = TaskNameFilter(frozenset(options.task_name.split(",")), options.fuzzy_name) if options.task_name else None

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.opening import dump_all, open_recording
-from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
+from perfpy.cli.line.opening import open_recording
+from perfpy.cli.line.option_groups import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions
 from perfpy.cli.line.options import Flag, Value, fail, option, parse_unsigned, program_to_run, words
 
 if TYPE_CHECKING:
     from perfpy.cli.line.opening import OpenRecording
-    from perfpy.recording import Recording
 
 
-class SchedOptions(InputOptions, VerboseOptions):
+class SchedOptions(InputOptions, VerboseOptions, DumpOptions):
     """Options of all actions."""
-
-    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text first")
 
 
 class LatencyOptions(SchedOptions):
@@ -27,11 +24,10 @@ class LatencyOptions(SchedOptions):
     pids: bool = option("-p,--pids", Flag(), "one row per task instead of per name")
 
 
-class TimehistOptions(SchedOptions):
+class TimehistOptions(SchedOptions, KernelSymbolOptions):
     """Options of `perfpy sched timehist`."""
 
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
-    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
     call_graph: bool = option("-g,--call-graph", Flag(default=True), "show callchains of switches (default)")
     max_stack: int = option("--max-stack", Value(parse_unsigned, default=5), "show at most n functions of a callchain", metavar="<n>")
     symfs: str = option("--symfs", Value(default=""), "look for symbol files below this directory", metavar="<directory>")
@@ -89,18 +85,9 @@ class MapOptions(SchedOptions):
     color_cpus: str = option("--color-cpus", Value(default=""), "highlight these CPUs", metavar="<cpus>")
 
 
-# Open the recording that an action of `perfpy sched` reads.
-
-
 def open_sched(options: SchedOptions) -> OpenRecording:
     """Return the context manager for the input."""
     return open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True)
-
-
-def dump_records(recording: Recording, options: SchedOptions) -> None:
-    """Print all records for -D."""
-    if options.dump_raw_trace:
-        dump_all(recording)
 
 
 def chosen_cpus(text: str) -> frozenset[int] | None:

@@ -17,7 +17,7 @@ from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
 from perfpy.scheduling.switch_times import previous_of, thread_order
 from perfpy.symbols.interning import first_rows, number_values
-from perfpy.tools.sched.options import dump_records, open_sched
+from perfpy.tools.sched.options import open_sched
 from perfpy.untrusted.text import one_line_bytes
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def run(options: ReplayOptions) -> int:
     from perfpy.analysis.scheduler import read_events
 
     with open_sched(options) as recording:
-        dump_records(recording, options)
+        options.dump(recording)
         events = read_events(recording.data, runtimes=False, comms=True, woken_comms=True)
         plan = make_replay_plan(events, recording.data)
         del events

@@ -23,7 +23,7 @@ from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.features import CpuDomains, DomainInfo, Feature, SchedDomain, encode_feature, key_of
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
-from perfpy.tools.sched.options import chosen_cpus, dump_records, open_sched
+from perfpy.tools.sched.options import chosen_cpus, open_sched
 from perfpy.untrusted.text import one_line
 from perfpy.version import __version__
 
@@ -63,7 +63,7 @@ def record(options: StatsRecordOptions) -> int:
 def report(options: StatsOptions) -> int:
     """Show the counters of a file."""
     with open_sched(options) as recording:
-        dump_records(recording, options)
+        options.dump(recording)
         _print([read_statistics(recording.data, chosen_cpus(options.cpu))], options)
     return 0
 

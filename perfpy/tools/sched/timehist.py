@@ -14,7 +14,7 @@ from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
 from perfpy.symbols.interning import number_values
 from perfpy.tools.sched.latency import written_by_seven
-from perfpy.tools.sched.options import chosen_cpus, dump_records, open_sched
+from perfpy.tools.sched.options import chosen_cpus, open_sched
 from perfpy.tools.sched.switches import rows_of, rows_of_events
 from perfpy.untrusted.text import one_line_bytes
 from perfpy.views.script.pieces import Coded, Joiner, text_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from perfpy.recording import Recording
     from perfpy.symbols.address_spaces import TaskTimeline
-    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.tools.sched.options import TimehistOptions
     from perfpy.tools.sched.switches import History, IdleChain, Summary, Switches, TaskColumn, TaskEvents, ThreadSummary
     from perfpy.views.script.pieces import Piece
@@ -60,7 +59,7 @@ class _Timehist:
         from perfpy.tools.sched.switches import make_history
 
         recording, options = self._recording, self._options
-        dump_records(recording, options)
+        options.dump(recording)
         has_chains = options.call_graph and self._has_chains()
         takes_names = bool(options.pre_migrations or options.comm or options.prio) or written_by_seven(recording)
         shows_chains = has_chains and (options.idle_hist or not options.summary)
@@ -122,18 +121,13 @@ class _Timehist:
             sys.stdout.buffer.write(block)
 
     def _chain_texts(self, switches: Switches) -> list[bytes]:
-        import numpy as np
-
         from perfpy.abi.columns import Columns
-        from perfpy.cli.line.option_groups import SymbolFileOptions, symbol_options_of
-        from perfpy.cli.line.perfconfig import load_config
+        from perfpy.cli.line.option_groups import kernel_symbolizer
         from perfpy.views.chain_text import chain_texts
 
         options = self._options
-        files = SymbolFileOptions(symfs=options.symfs, kallsyms=options.kallsyms, vmlinux=options.vmlinux)
-        symbols: SymbolOptions = symbol_options_of(files, load_config(), self._recording, force=options.force)
         columns = Columns(len(switches.time), {"callchain": switches.chains} if switches.chains is not None else {})
-        symbolizer = self._recording.symbolizer(symbols)
+        symbolizer = kernel_symbolizer(options, self._recording, symfs=options.symfs, force=options.force)
         texts = chain_texts(columns, switches.task.pid.astype(np.int32), switches.key, symbolizer, options.max_stack)
         if options.idle_hist:
             return texts

@@ -1,4 +1,4 @@
-"""`perfpy timechart`: what CPUs and tasks did over time, as an SVG file."""
+"""`perfpy timechart`: what CPUs and tasks did over time, as an SVG file. Options are perf timechart's (perf-timechart(1))."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import Action, CommandWithActions, ForwardingAction
+from perfpy.cli.forwarded_actions import ForwardingAction, present_events, run_record
+from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
 from perfpy.cli.line.options import CommandOptions, Flag, Listed, Value, fail, option, parse_unsigned
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.recording import Recording
-
-
-# Options of `perfpy timechart`: perf timechart's (perf-timechart(1)).
 
 
 _UNITS: Final = {"": 1, "ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -76,57 +73,21 @@ class TimechartOptions(TimechartPartOptions, InputOptions, VerboseOptions, lacks
 
 
 def _record(options: TimechartRecordOptions, arguments: list[str]) -> int:
-
-    return load_command("record").run("record", [*record_arguments(options), *arguments])
-
-
-def _draw(options: TimechartOptions) -> int:
-    """Draw what CPUs and tasks did over time."""
-    return run(options)
-
-
-command = CommandWithActions(
-    TimechartOptions,
-    {
-        "record": ForwardingAction(
-            TimechartRecordOptions, _record, "record", "record on all CPUs; also takes the options of record", load_command
-        )
-    },
-    "Draw what CPUs and tasks did over time, as an SVG file.",
-    without_action=Action(TimechartOptions, _draw, "draw the chart of a recording"),
-)
-
-
-# `perfpy timechart record`: record switches, wakeups and power states, or input and output, on all CPUs.
-
-
-_TASKS: Final = ("sched:sched_wakeup", "sched:sched_switch")
-_POWER: Final = ("power:cpu_frequency", "power:cpu_idle")
-
-
-def record_arguments(options: TimechartRecordOptions) -> list[str]:
-    """Return the arguments of `perfpy record` for the parts of the chart."""
     if options.power_only and options.tasks_only:
         fail("-P and -T exclude each other")
-    names = _io_events() if options.io_only else [*(() if options.power_only else _TASKS), *(() if options.tasks_only else _POWER)]
-    callchains = ["-g"] if options.callchain else []
-    return ["-a", "-R", "-c", "1", *callchains, *(word for name in names for word in ("-e", name))]
+    kinds = ["power"] if options.power_only else ["tasks"] if options.tasks_only else []
+    events = _io_events() if options.io_only else []
+    return run_record("timechart", arguments, kinds=kinds, events=events, options=["-g"] if options.callchain else [])
 
 
 def _io_events() -> list[str]:
     """Return the tracepoints of input and output that the kernel has."""
-    from perfpy.kernel.tracefs import Tracefs, mount_as_root
     from perfpy.tools.timechart.io_chart import CALLS, ENTER, EXIT
 
-    present = set(Tracefs(mount=mount_as_root).events("syscalls"))
-    names = [prefix + name for calls in CALLS.values() for prefix in (ENTER, EXIT) for name in calls]
-    names = [name for name in names if name.partition(":")[2] in present]
-    if not names:
+    events = present_events(f"{prefix}{name}|" for calls in CALLS.values() for prefix in (ENTER, EXIT) for name in calls)
+    if not events:
         fail("this kernel has no tracepoints of single system calls; record switches instead: perfpy timechart record -- COMMAND")
-    return names
-
-
-# Draw the chart of a recording.
+    return events
 
 
 _LEAST_WIDTH: Final = 100
@@ -134,8 +95,8 @@ _MOST_WIDTH: Final = 100_000
 _SECOND: Final = 1_000_000_000
 
 
-def run(options: TimechartOptions) -> int:
-    """Draw the chart of a recording."""
+def draw(options: TimechartOptions) -> int:
+    """Draw what CPUs and tasks did over time."""
     if options.power_only and options.tasks_only:
         fail("-P and -T exclude each other")
     if not _LEAST_WIDTH <= options.width <= _MOST_WIDTH:
@@ -149,6 +110,14 @@ def run(options: TimechartOptions) -> int:
     if options.output != "-":
         print(one_line(f"Written {length / _SECOND:.1f} seconds of trace to {options.output}."), file=sys.stderr)
     return 0
+
+
+command = CommandWithActions(
+    TimechartOptions,
+    {"record": ForwardingAction(TimechartRecordOptions, _record, "record", "record on all CPUs; also takes the options of record")},
+    "Draw what CPUs and tasks did over time, as an SVG file.",
+    without_action=Action(TimechartOptions, draw, "draw the chart of a recording"),
+)
 
 
 def _io_chart(recording: Recording, options: TimechartOptions) -> tuple[Iterator[str], int]:
@@ -176,7 +145,7 @@ def _task_chart(recording: Recording, options: TimechartOptions) -> tuple[Iterat
         position_of_cpu=_positions(recording) if options.topology else {},
         is_highlighted=_highlight(options.highlight),
         cpus=getattr(header.get("nrcpus"), "online", 0),
-        cpu_model=_cpu_model(str(header.get("cpudesc") or "")),
+        cpu_model=f"{escaped(str(header['cpudesc']))}\n" if header.get("cpudesc") else "",
     )
     begins = [time for time in (history.begin, power.begin) if time]
     return draw_tasks(history, power, parts), max(history.end, power.end) - min(begins, default=0)
@@ -207,8 +176,3 @@ def _highlight(text: str) -> Callable[[str, int], bool]:
     except ValueError:
         return lambda name, _time: name == text
     return lambda _name, time: time >= least
-
-
-def _cpu_model(description: str) -> str:
-    """Return the model of the recorded machine as perf writes it: a line that ends."""
-    return f"{escaped(description)}\n" if description else ""

@@ -50,15 +50,12 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.totals import Totals
 
 
-_RECORD = "record"
-#: options of perf record that perf trace record gives
-_RECORD_OPTIONS = ("-R", "-m", "1024", "-c", "1", "-e", "raw_syscalls:sys_enter,raw_syscalls:sys_exit")
-
-
 def run(options: TraceCommandOptions) -> int:
     """Print the system calls of a program, of running tasks or of a recording."""
-    if options.workload[:1] == (_RECORD,):
-        return _record(options)
+    if options.workload[:1] == ("record",):
+        from perfpy.cli.forwarded_actions import run_record  # rarely needed
+
+        return run_record("trace", options.workload[1:])
     if options.summary and options.with_summary:
         options = options.replace(summary=False)
     if options.input:
@@ -69,13 +66,6 @@ def run(options: TraceCommandOptions) -> int:
         return replay(options)
 
     return LiveTrace(options).run()
-
-
-def _record(options: TraceCommandOptions) -> int:
-    """Record the tracepoints of system calls."""
-    from perfpy.cli.commands import load_command  # rarely needed
-
-    return load_command(_RECORD).run(_RECORD, [*_RECORD_OPTIONS, *options.workload[1:]])
 
 
 command = PerfCommand(TraceCommandOptions, run)

@@ -101,11 +101,11 @@ def test_record_gets_events_and_its_options(forwarded, tmp_path, monkeypatch):
     events = events_of(tmp_path, intel())
     monkeypatch.setattr("perfpy.tools.mem.command.memory_events", lambda _sysfs, _latency: events)
     assert run(["mem", "record", "-p", "-o", "x", "-K", "--", "./program", "-a"]) == 0
-    chosen = ["-e", "cpu/mem-loads,ldlat=30/P", "-e", "cpu/mem-stores/P", "-W", "-d", "--phys-data", "--all-kernel"]
-    assert forwarded == [["record", *chosen, "--output=x", "./program", "-a"]]
+    chosen = ["-e", "cpu/mem-loads,ldlat=30/P", "-e", "cpu/mem-stores/P"]
+    assert forwarded == [["record", "-W", "-d", "--phys-data", "--all-kernel", *chosen, "--output=x", "./program", "-a"]]
     assert run(["c2c", "record", "-l", "30", "-u", "-g", "./program"]) == 0
-    more = ["-W", "-d", "--phys-data", "--sample-cpu", "--all-user"]
-    assert forwarded[1] == ["record", *chosen[:4], *more, "-g", "./program"]
+    own = ["-W", "-d", "--phys-data", "--sample-cpu", "--all-user"]
+    assert forwarded[1] == ["record", *own, *chosen, "-g", "./program"]
 
 
 def test_events_are_listed(tmp_path, monkeypatch, capsys):

@@ -86,11 +86,27 @@ class PacketReader:
         if not head & 1:
             return Packet("TNT", 1, head >> 1)
         if head & 3 == 3:
-            return _cycles(data, offset)
+            value, shift, length = data[offset] >> 3, 5, 1
+            is_continued = data[offset] & 4
+            while is_continued:
+                if offset + length >= len(data) or length > _LONGEST_CYC:
+                    return None
+                byte = data[offset + length]
+                value |= byte >> 1 << shift
+                is_continued, shift, length = byte & 1, shift + 7, length + 1
+            return Packet("CYC", length, value & (1 << 64) - 1)
         if (kind := _IP_PACKETS.get(head & 0x1F)) is not None:
             size = _IP_SIZES.get(head >> 5)
             return _with_payload(data, offset, kind, 1, size, head >> 5) if size is not None else None
-        return _other(data, offset, head)
+        if head == 0x19:
+            return _with_payload(data, offset, "TSC", 1, 7)
+        if head == 0x59:
+            return _with_payload(data, offset, "MTC", 1, 1)
+        if head == 0x99 and offset + 1 < len(data):
+            value = data[offset + 1]
+            kind = _MODES.get(value >> 5)
+            return Packet(kind, 2, value & 0x1F) if kind and value & 3 < 3 else None
+        return None
 
 
 def _with_payload(data: memoryview, offset: int, kind: str, before: int, size: int, detail: int = 0) -> Packet | None:
@@ -110,27 +126,3 @@ def _decode_extended(data: memoryview, offset: int) -> Packet | None:
         return _with_payload(data, offset, "MNT", len(_MNT), 8)
     kind, size, detail = _EXTENDED.get(raw[1] if len(raw) > 1 else 0, ("", 0, 0))
     return _with_payload(data, offset, kind, 2, size, detail) if kind else None
-
-
-def _cycles(data: memoryview, offset: int) -> Packet | None:
-    value, shift, length = data[offset] >> 3, 5, 1
-    is_continued = data[offset] & 4
-    while is_continued:
-        if offset + length >= len(data) or length > _LONGEST_CYC:
-            return None
-        byte = data[offset + length]
-        value |= byte >> 1 << shift
-        is_continued, shift, length = byte & 1, shift + 7, length + 1
-    return Packet("CYC", length, value & (1 << 64) - 1)
-
-
-def _other(data: memoryview, offset: int, head: int) -> Packet | None:
-    if head == 0x19:
-        return _with_payload(data, offset, "TSC", 1, 7)
-    if head == 0x59:
-        return _with_payload(data, offset, "MTC", 1, 1)
-    if head == 0x99 and offset + 1 < len(data):
-        value = data[offset + 1]
-        kind = _MODES.get(value >> 5)
-        return Packet(kind, 2, value & 0x1F) if kind and value & 3 < 3 else None
-    return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.perf_records import PMCU_NAME
-from perfpy.auxtrace.aux_pieces import AuxPiece, AuxPieces, aux_pieces
+from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
 from perfpy.errors import BadPerfDataError
 
 if TYPE_CHECKING:
@@ -63,7 +63,16 @@ class PmcuTrace:
         self.header: PmcuHeader | None = None
         self.offsets: NDArray[np.int64] = np.zeros(0, np.int64)
         if self.data:
-            self._find_samples(config & 0xFFFFFFFF or DEFAULT_SAMPLES)
+            limit = config & 0xFFFFFFFF or DEFAULT_SAMPLES
+            try:
+                self.header = header = decode_header(self.data)
+            except AuxDataError as error:
+                raise BadPerfDataError(self._path, str(error), offset=self.in_file(error.offset)) from None
+            samples = find_samples(header, len(self.data))
+            self.offsets = samples.offsets[:limit]
+            if samples.cut and len(samples.offsets) < limit:
+                begin = self.in_file(len(self.data) - samples.cut)
+                self.notes.append(f"offset {begin:#x}: the AUX data end inside sample {len(self.offsets)}, which is left out")
         if aux.lost:
             self.notes.append(f"the PMCU lost data {aux.lost} times of {aux.records}; a larger AUX area (-m ,N) holds more")
 
@@ -72,25 +81,14 @@ class PmcuTrace:
         data = bytearray()
         for piece in self.pieces:
             if piece.record.offset > len(data):
-                raise BadPerfDataError(self._path, self._describe_hole(len(data), piece), offset=piece.at_record)
+                raise BadPerfDataError(
+                    self._path,
+                    f"the AUX data go on at {piece.record.offset:#x}, and what is before that is there up to {len(data):#x} only",
+                    offset=piece.at_record,
+                )
             del data[piece.record.offset :]  # padding
             data += aux.read(piece.offset, piece.size)
         return bytes(data)
-
-    @staticmethod
-    def _describe_hole(end: int, piece: AuxPiece) -> str:
-        return f"the AUX data go on at {piece.record.offset:#x}, and what is before that is there up to {end:#x} only"
-
-    def _find_samples(self, limit: int) -> None:
-        try:
-            self.header = header = decode_header(self.data)
-        except AuxDataError as error:
-            raise BadPerfDataError(self._path, str(error), offset=self.in_file(error.offset)) from None
-        samples = find_samples(header, len(self.data))
-        self.offsets = samples.offsets[:limit]
-        if samples.cut and len(samples.offsets) < limit:
-            begin = self.in_file(len(self.data) - samples.cut)
-            self.notes.append(f"offset {begin:#x}: the AUX data end inside sample {len(self.offsets)}, which is left out")
 
     def in_file(self, offset: int) -> int:
         """Convert an offset in the AUX data to one in the file."""
@@ -251,16 +249,11 @@ def find_samples(header: PmcuHeader, size: int) -> PmcuSamples:
     in_buffer = np.arange(0, buffer - length + 1, length) if len(starts) else np.zeros(0, np.int64)
     later_samples = (starts[:, None] + in_buffer[None, : size // length + 1]).ravel()
     offsets = np.concatenate([first, later_samples[later_samples + length <= size]]).astype(np.int64)
-    return PmcuSamples(offsets, _incomplete_size(header, offsets, size))
-
-
-def _incomplete_size(header: PmcuHeader, offsets: NDArray[np.int64], size: int) -> int:
-    """Return the bytes after the last complete sample, 0 if they are a gap."""
     begin = int(offsets[-1]) + header.sample_size if len(offsets) else header.size
     room = header.buffer_size - begin % header.buffer_size
     if room < header.sample_size:  # a gap: the next sample begins at the next buffer
         begin += room
-    return max(size - begin, 0)
+    return PmcuSamples(offsets, max(size - begin, 0))
 
 
 def fields(header: PmcuHeader, subsample: int) -> Iterator[Field]:

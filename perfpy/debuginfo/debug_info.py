@@ -101,7 +101,12 @@ class DebugInfos:
             info = self.of(number)
             if info is not None:
                 rows = np.flatnonzero(dso == number)
-                self._store_lines(info, rows, lines)
+                lines.address[rows] = info.addresses(lines.address[rows])
+                addresses, which = np.unique(lines.address[rows], return_inverse=True)
+                file_lines = info.lines.find(addresses)
+                numbers = np.array([self._number(path) for path in info.lines.paths] + [-1], np.int64)
+                lines.file[rows] = numbers[file_lines.file][which.ravel()]
+                lines.line[rows] = file_lines.line[which.ravel()]
                 self._store_call_lines(info, frames, rows, lines)
         return lines
 
@@ -126,14 +131,6 @@ class DebugInfos:
                     if file >= 0:
                         begins[number] = info.lines.paths[file], line
         return begins
-
-    def _store_lines(self, info: DebugInfo, rows: NDArray[np.int64], lines: CodeLines) -> None:
-        lines.address[rows] = info.addresses(lines.address[rows])
-        addresses, which = np.unique(lines.address[rows], return_inverse=True)
-        file_lines = info.lines.find(addresses)
-        numbers = np.array([self._number(path) for path in info.lines.paths] + [-1], np.int64)
-        lines.file[rows] = numbers[file_lines.file][which.ravel()]
-        lines.line[rows] = file_lines.line[which.ravel()]
 
     def _store_call_lines(self, info: DebugInfo, frames: NDArray[np.int64], rows: NDArray[np.int64], lines: CodeLines) -> None:
         """Set the lines of frames that have inlined callees to the lines of the calls."""

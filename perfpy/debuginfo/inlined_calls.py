@@ -58,7 +58,10 @@ class FunctionNames:
         entry = self._numbers_by_die.get(target)
         if entry is None:
             name, is_linkage = _name(*target)
-            entry = self._numbers_by_die[target] = self._intern(name), not is_linkage and _mangles(target[0])
+            entry = self._numbers_by_die[target] = (
+                self._intern(name),
+                not is_linkage and (target[0].number(dwarf.AT_LANGUAGE) in dwarf.MANGLED_LANGUAGES),
+            )
         return entry
 
     def _intern(self, name: bytes) -> int:
@@ -66,10 +69,6 @@ class FunctionNames:
         if number == len(self.names):
             self.names.append(name)
         return number
-
-
-def _mangles(unit: DebugUnit) -> bool:
-    return unit.number(dwarf.AT_LANGUAGE) in dwarf.MANGLED_LANGUAGES
 
 
 def _name(unit: DebugUnit, offset: int) -> tuple[bytes, bool]:

@@ -228,9 +228,7 @@ class InlinedFrames:
 
 def _finder_in(root: str, *files: ElfFile | None, keeps: bool) -> InlineFinder | None:
     """Return the finder for the first of the files that has debug information."""
-    file = next((file for file in files if file and _has_units(file)), None)
+    file = next(
+        (file for file in files if file and (file.section(".debug_info") is not None or file.section(".zdebug_info") is not None)), None
+    )
     return InlineFinder(UnitIndex(DebugSections(file, root)), keeps=keeps) if file else None
-
-
-def _has_units(file: ElfFile) -> bool:
-    return file.section(".debug_info") is not None or file.section(".zdebug_info") is not None

@@ -119,7 +119,9 @@ class LineMachine:
             self._file_column(part, before),
             self._line_column(part, before),
         )
-        statement = self._statement_column(part, before)
+        total = np.cumsum(part.kind == NEGATE_STATEMENT)
+        base = _fill_forward(part.ends + 1, self._first.statement - total[part.ends], before.statement, len(total))
+        statement: NDArray[np.bool_] = (total + base) % 2 == 1
         end = np.zeros(len(part.start), np.bool_)
         end[part.ends] = True
         rows = np.flatnonzero(end | (part.kind == SPECIAL) | (part.kind == COPY))
@@ -172,13 +174,6 @@ class LineMachine:
         number = unsigned_numbers(part.code, part.start[rows] + 1).view(np.int64)
         value = np.concatenate((np.full(len(part.ends), self._first.file), number))
         return _fill_forward(np.concatenate((part.ends + 1, rows)), value, before.file, len(part.start))
-
-    def _statement_column(self, part: _Operations, before: _Registers) -> NDArray[np.bool_]:
-        """Return after each operation whether rows begin statements."""
-        total = np.cumsum(part.kind == NEGATE_STATEMENT)
-        base = _fill_forward(part.ends + 1, self._first.statement - total[part.ends], before.statement, len(total))
-        is_statement: NDArray[np.bool_] = (total + base) % 2 == 1
-        return is_statement
 
     def _line_column(self, part: _Operations, before: _Registers) -> Int64:
         """Return the line after each operation, modulo 2^32."""
@@ -328,7 +323,7 @@ def read(sections: DebugSections, offset: int) -> LineHeader:
         raise ValueError(f"a line program at {offset:#x} whose special operations advance no line")
     operands = bytes(cursor.data[cursor.offset : cursor.offset + max(opcode_base - 1, 0)])
     cursor.offset += len(operands)
-    directories, files = _tables_5(cursor, offset_size) if version >= 5 else _tables(cursor)
+    directories, files = (_table_5(cursor, offset_size), _table_5(cursor, offset_size)) if version >= 5 else _tables(cursor)
     return LineHeader(
         version,
         offset_size,
@@ -357,11 +352,6 @@ def _tables(cursor: _Cursor) -> tuple[list[FileEntry], list[FileEntry]]:
         cursor.read_unsigned()  # modification time
         cursor.read_unsigned()  # file size
     return directories, files
-
-
-def _tables_5(cursor: _Cursor, offset_size: int) -> tuple[list[FileEntry], list[FileEntry]]:
-    """Read the directories and files of version 5, each preceded by its entry format."""
-    return _table_5(cursor, offset_size), _table_5(cursor, offset_size)
 
 
 def _table_5(cursor: _Cursor, offset_size: int) -> list[FileEntry]:
@@ -523,14 +513,9 @@ def _following(code: Bytes, operands: Int64, kinds: Bytes) -> Int64:
     following[kind == FIXED_ADVANCE_PC] += _FIXED_ADVANCE_BYTES
     extended = np.flatnonzero(kind == EXTENDED)
     after = stops[np.minimum(passed[extended], len(stops) - 1)] + 1
-    following[extended] = after + _sizes(code, extended + 1)
-    return following
-
-
-def _sizes(code: Bytes, offset: Int64) -> Int64:
-    """Return the sizes of extended operations, at most _FAR."""
     padded = np.concatenate((code, np.frombuffer(PADDING, np.uint8)))
-    return np.minimum(unsigned_numbers(padded, offset), np.uint64(_FAR)).astype(np.int64)
+    following[extended] = after + np.minimum(unsigned_numbers(padded, extended + 1), np.uint64(_FAR)).astype(np.int64)
+    return following
 
 
 def _find_reached(following: Int64) -> Int64:

@@ -115,7 +115,16 @@ class DebugSections:
     @cached_property
     def alternate(self) -> DebugSections | None:
         """The supplementary file of dwz, None if there is none or it is missing."""
-        return _alternate(self)
+        section = self.file.section(_LINK)
+        if section is None:
+            return None
+        name, _, build_id = bytes(self.file.data(section)[:_LINK_MOST]).partition(b"\0")
+        for path in _alternate_paths(self, os.fsdecode(name), build_id.hex()):
+            file = open_elf(path)
+            if file and build_id and same_build_id(file.build_id, build_id.hex()):
+                return DebugSections(file, self.root)
+        self.file.flaw(f"its debug information is partly in {os.fsdecode(name)!r}, which is not here")
+        return None
 
     def data(self, name: str) -> bytes | memoryview:
         """Return the bytes of .debug_NAME, the same object each time. Raises BadElfError if they cannot be expanded."""
@@ -163,20 +172,6 @@ def _expand_zdebug(data: bytes | memoryview) -> bytes | memoryview:
     from perfpy.untrusted.expansion import expand  # only old files need it
 
     return expand("zlib", data[_OLD_HEADER:])
-
-
-def _alternate(sections: DebugSections) -> DebugSections | None:
-    """Open the file that .gnu_debugaltlink names, by its name or its build-id, if it has the build-id in that section."""
-    section = sections.file.section(_LINK)
-    if section is None:
-        return None
-    name, _, build_id = bytes(sections.file.data(section)[:_LINK_MOST]).partition(b"\0")
-    for path in _alternate_paths(sections, os.fsdecode(name), build_id.hex()):
-        file = open_elf(path)
-        if file and build_id and same_build_id(file.build_id, build_id.hex()):
-            return DebugSections(file, sections.root)
-    sections.file.flaw(f"its debug information is partly in {os.fsdecode(name)!r}, which is not here")
-    return None
 
 
 def _alternate_paths(sections: DebugSections, name: str, build_id: str) -> Iterator[str]:

@@ -155,7 +155,10 @@ class SourceLines:
         units = self._units.find(addresses)
         for offset in distinct(units[units >= 0]).tolist():
             rows = np.flatnonzero(units == offset)
-            self._find_in(offset, addresses[rows], rows, lines)
+            debug_unit = self._units.unit(offset)
+            table = self._table(debug_unit) if debug_unit else None
+            if debug_unit is not None and table is not None:
+                self._store_lines(debug_unit, table, addresses[rows], rows, lines)
         self._search_all_tables(addresses, lines)
         for row in np.flatnonzero(lines.file == NOTHING).tolist():
             name = self._symbol_file(int(addresses[row]))
@@ -183,12 +186,6 @@ class SourceLines:
         debug_unit = self._units.unit(unit)
         table = self._table(debug_unit) if debug_unit else None
         return NOTHING if table is None or debug_unit is None else self._file(debug_unit, table, number)
-
-    def _find_in(self, unit: int, addresses: NDArray[np.uint64], rows: NDArray[np.int64], lines: FileLines) -> None:
-        debug_unit = self._units.unit(unit)
-        table = self._table(debug_unit) if debug_unit else None
-        if debug_unit is not None and table is not None:
-            self._store_lines(debug_unit, table, addresses, rows, lines)
 
     def _store_lines(
         self, unit: DebugUnit, table: LineTable, addresses: NDArray[np.uint64], rows: NDArray[np.int64], lines: FileLines
@@ -518,9 +515,7 @@ class SymbolFiles:
         for row in range(start + 1, nearest + 1):
             if _fits_better(functions, row, chosen, address):
                 chosen = row
-        return self._name(int(functions.file[chosen]))
-
-    def _name(self, offset: int) -> str:
+        offset = int(functions.file[chosen])
         if offset < 0:
             return UNKNOWN_FILE
         strings = self._strings

@@ -123,7 +123,13 @@ class UnitIndex:
         if self._headers is None:
             self._headers = []
             try:
-                self._read_headers(self._headers)
+                offset, size = 0, len(self.sections.data("info"))
+                while offset < size:
+                    header = read_header(self.sections, offset)
+                    self._headers.append(header)
+                    offset = header.end
+                    if len(self._headers) >= _UNITS_MOST:
+                        raise ValueError(f"more than {_UNITS_MOST} units")
             except DAMAGE as damage:
                 self.sections.file.flaw(damage_of(damage))
         return self._headers
@@ -134,15 +140,6 @@ class UnitIndex:
         if table is None:
             table = self._tables[offset, shape] = AbbreviationTable(self.sections, offset, shape)
         return table
-
-    def _read_headers(self, headers: list[Header]) -> None:
-        offset, size = 0, len(self.sections.data("info"))
-        while offset < size:
-            header = read_header(self.sections, offset)
-            headers.append(header)
-            offset = header.end
-            if len(headers) >= _UNITS_MOST:
-                raise ValueError(f"more than {_UNITS_MOST} units")
 
     def _read_aranges(self) -> UnitRanges:
         sets: list[tuple[int, int, int, int]] = []

@@ -221,7 +221,7 @@ def _command(path: str, code: FunctionCode, style: CodeStyle, name: str) -> list
     command += [f"--start-address={code.start:#018x}", f"--stop-address={code.end:#018x}", "-d"]
     command += [] if style.raw or code.file.machine in _RAW_ALWAYS else ["--no-show-raw-insn"]
     prefix = os.path.abspath(style.prefix) if style.prefix else ""
-    if style.source and not _has_debug_sections(code.file):
+    if style.source and not any(section.name.startswith(_DEBUG_SECTIONS) or section.name == ".debug" for section in code.file.sections):
         # -S reads the names of a separate debug file of root, as perf does. No source file is below this prefix.
         command += ["-S", "-l"]
         prefix = os.devnull + prefix
@@ -230,11 +230,6 @@ def _command(path: str, code: FunctionCode, style: CodeStyle, name: str) -> list
     command += [f"--prefix={prefix}"] if prefix else []
     command += [f"--prefix-strip={style.prefix_strip}"] if style.prefix_strip else []
     return [*command, *(["-C"] if style.demangle else []), "--", name]
-
-
-def _has_debug_sections(file: ElfFile) -> bool:
-    """Whether objdump would take names of source files from the file itself. It takes them from a debug file otherwise."""
-    return any(section.name.startswith(_DEBUG_SECTIONS) or section.name == ".debug" for section in file.sections)
 
 
 def _hand_over(code: FunctionCode) -> int:

@@ -105,7 +105,11 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
     if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
         return _in_kernel(symbolizer, dso, number, name, start, end)
     if dso.kind is DsoKind.BPF:
-        return _in_program(symbolizer, number, name, start, end)
+        code, machine = symbolizer.programs().get(dso.name, (b"", 0)) if symbolizer.programs else (b"", 0)
+        if len(code) < end or not machine:
+            raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
+        first = symbolizer.in_memory(number, 0)
+        return file_of(machine, first, code), first + start, first + end
     if dso.kind not in (DsoKind.FILE, DsoKind.VDSO):
         raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
     file_that_ran = symbolizer.files(number).runtime
@@ -132,16 +136,6 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
     except ValueError as error:
         reason = str(error)
     raise NoCodeError(name, f"the kernel's memory cannot be read ({reason}); {_KERNEL_ADVICE}")
-
-
-def _in_program(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
-    """Locate a BPF program's code in the recording."""
-    dso = symbolizer.dsos[number]
-    code, machine = symbolizer.programs().get(dso.name, (b"", 0)) if symbolizer.programs else (b"", 0)
-    if len(code) < end or not machine:
-        raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
-    first = symbolizer.in_memory(number, 0)
-    return file_of(machine, first, code), first + start, first + end
 
 
 def _build_id(dso: Dso) -> str:

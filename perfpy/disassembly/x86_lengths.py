@@ -50,7 +50,11 @@ class _Start(NamedTuple):
 def length(code: bytes, *, bits: int = 64) -> int:
     """Return the length of the first instruction in bytes, 0 if it is truncated."""
     try:
-        size = _length(code, bits)
+        start = _decode_start(code, bits)
+        size = start.size
+        if _has_modrm(start, bits):
+            size += _modrm(code, size, bits, start.prefixes)
+        size += _immediate(start, code, bits)
     except IndexError:
         return 0
     return size if size <= min(len(code), LONGEST) else 0
@@ -69,14 +73,6 @@ def always_elsewhere(code: bytes, *, bits: int = 64) -> bool:
     return start.table == 0 and start.opcode in _ALWAYS_ELSEWHERE | _FAR
 
 
-def _length(code: bytes, bits: int) -> int:
-    start = _decode_start(code, bits)
-    size = start.size
-    if _has_modrm(start, bits):
-        size += _modrm(code, size, bits, start.prefixes)
-    return size + _immediate(start, code, bits)
-
-
 def _decode_start(code: bytes, bits: int) -> _Start:
     offset = 0
     while code[offset] in _PREFIXES:
@@ -88,7 +84,11 @@ def _decode_start(code: bytes, bits: int) -> _Start:
         offset += 1
     first = code[offset]
     if first in (0xC4, 0xC5, 0x62) and (bits == 64 or code[offset + 1] >> 6 == 3):
-        return _decode_vex(code, offset, prefixes)
+        if code[offset] == 0xC5:
+            return _Start(offset + 3, 1, code[offset + 2], prefixes, False, True)
+        if code[offset] == 0xC4:
+            return _Start(offset + 4, code[offset + 1] & 0x1F, code[offset + 3], prefixes, False, True)
+        return _Start(offset + 5, code[offset + 1] & 7, code[offset + 4], prefixes, False, True)
     if first == 0x8F and code[offset + 1] & 0x1F >= 8:
         return _Start(offset + 4, code[offset + 1] & 0x1F, code[offset + 3], prefixes, False, True)
     if first != 0x0F:
@@ -96,15 +96,6 @@ def _decode_start(code: bytes, bits: int) -> _Start:
     if code[offset + 1] in (0x38, 0x3A):
         return _Start(offset + 3, 2 if code[offset + 1] == 0x38 else 3, code[offset + 2], prefixes, wide, False)
     return _Start(offset + 2, 1, code[offset + 1], prefixes, wide, False)
-
-
-def _decode_vex(code: bytes, offset: int, prefixes: frozenset[int]) -> _Start:
-    """Decode VEX prefixes of two and three bytes, and EVEX."""
-    if code[offset] == 0xC5:
-        return _Start(offset + 3, 1, code[offset + 2], prefixes, False, True)
-    if code[offset] == 0xC4:
-        return _Start(offset + 4, code[offset + 1] & 0x1F, code[offset + 3], prefixes, False, True)
-    return _Start(offset + 5, code[offset + 1] & 7, code[offset + 4], prefixes, False, True)
 
 
 def _has_modrm(start: _Start, bits: int) -> bool:

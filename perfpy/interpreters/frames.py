@@ -349,7 +349,10 @@ class Codes:
             head = self._memory.read(address, self._layout.code.size)
         except UnreadableMemoryError:
             return None
-        identity = self._identity(head)
+        layout = self._layout.code
+        fields = (layout.filename, layout.name, layout.lines, layout.code if not layout.is_inline else layout.name)
+        words = (head[field : field + 8] for field in fields)
+        identity = b"".join((head[_TYPE : _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
         code = cached[0] if cached is not None and cached[1] == identity else self._read(address, head)
         if len(self._cached) >= _MOST_CODES:
             self._cached.clear()
@@ -374,13 +377,6 @@ class Codes:
             return [self._objects.text(address) for (address,) in WORD.iter_unpack(items)]
         except (UnreadableMemoryError, ValueError):
             return []
-
-    def _identity(self, head: bytes) -> bytes:
-        """Return the words that differ between two code objects at the same address: size, names and tables."""
-        layout = self._layout.code
-        fields = (layout.filename, layout.name, layout.lines, layout.code if not layout.is_inline else layout.name)
-        words = (head[field : field + 8] for field in fields)
-        return b"".join((head[_TYPE : _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
 
     def _read(self, address: int, head: bytes) -> CodeObject | None:
         layout = self._layout.code

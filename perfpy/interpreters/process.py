@@ -256,7 +256,17 @@ class PythonThreadNames:
         if self._layout.is_free_threaded or self._layout.runtime.modules == NONE or not is_pointer(state):
             return ""
         if not self._active and self._clock() >= self._search_again:
-            self._active = self._find_active()
+            dictionaries = []
+            try:
+                for _, interpreter in zip(range(_MOST_NAMED_INTERPRETERS), self._states.interpreters(), strict=False):
+                    modules = read_word(self._memory, interpreter + self._layout.runtime.modules)
+                    module = self._objects.find(modules, "threading") if modules else 0
+                    active = self._objects.find(read_word(self._memory, module + _MODULE_DICT), "_active") if module else 0
+                    if active:
+                        dictionaries.append(active)
+            except (UnreadableMemoryError, ValueError, struct.error):
+                pass
+            self._active = dictionaries
             self._search_again, self._pause = self._clock() + self._pause, min(2 * self._pause, _LONGEST_PAUSE)
         try:
             identity = read_word(self._memory, state + self._layout.thread.thread_id)
@@ -270,16 +280,3 @@ class PythonThreadNames:
             except (UnreadableMemoryError, ValueError, struct.error):
                 continue
         return ""
-
-    def _find_active(self) -> list[int]:
-        dictionaries = []
-        try:
-            for _, interpreter in zip(range(_MOST_NAMED_INTERPRETERS), self._states.interpreters(), strict=False):
-                modules = read_word(self._memory, interpreter + self._layout.runtime.modules)
-                module = self._objects.find(modules, "threading") if modules else 0
-                active = self._objects.find(read_word(self._memory, module + _MODULE_DICT), "_active") if module else 0
-                if active:
-                    dictionaries.append(active)
-        except (UnreadableMemoryError, ValueError, struct.error):
-            pass
-        return dictionaries

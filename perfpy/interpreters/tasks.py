@@ -16,7 +16,7 @@ from perfpy.interpreters.objects import WORD, UnreadableMemoryError, is_pointer,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from perfpy.interpreters.frames import CodeObject, Codes, FrameWalker, PythonFrame
+    from perfpy.interpreters.frames import Codes, FrameWalker, PythonFrame
     from perfpy.interpreters.layouts import PythonLayout
     from perfpy.interpreters.objects import Memory, Objects
 
@@ -376,7 +376,9 @@ class TaskCallbacks:
         if kind == "function":
             awaiting = self._in_closure(callback)
         elif kind == "partial" and self._function_name(self._field(callback, _FIRST), _TASKS_FILE) == _RELEASE:
-            awaiting = self._first_item(self._field(callback, _SECOND))
+            items = self._field(callback, _SECOND)
+            is_tuple = self._type_name(items) == "tuple" and self._field(items, _SIZE, is_aligned=False) > 0
+            awaiting = self._field(items, _TUPLE_ITEMS) if is_tuple else 0
         elif kind == "method" and self._function_name(self._field(callback, _FIRST), _GROUPS_FILE) == _GROUP_CALLBACK:
             awaiting = self._objects.attribute(self._field(callback, _SECOND), _PARENT)
         return awaiting if self._is(awaiting, "Future", "Task") else 0
@@ -402,21 +404,13 @@ class TaskCallbacks:
         if not variable or not 0 < count <= _MOST_CELLS or code is None:
             return 0
         if code.number not in self._positions:
-            names = self._closure_names(code, count)
+            assert self._offsets is not None
+            field = self._layout.code.variables if self._layout.has_data_stack else self._offsets.free_variables
+            names = self._codes.names_in(self._field(code.address, field), count)
             self._positions[code.number] = names.index(variable) if variable in names else NONE
         position = self._positions[code.number]
         cell = self._field(closure, _TUPLE_ITEMS + WORD.size * position) if 0 <= position < count else 0
         return self._field(cell, _FIRST) if self._type_name(cell) == "cell" else 0
-
-    def _closure_names(self, code: CodeObject, count: int) -> list[str]:
-        """Return the names of the variables in a function's closure; since 3.11 they are the last ones of all its variables."""
-        assert self._offsets is not None
-        field = self._layout.code.variables if self._layout.has_data_stack else self._offsets.free_variables
-        return self._codes.names_in(self._field(code.address, field), count)
-
-    def _first_item(self, items: int) -> int:
-        is_tuple = self._type_name(items) == "tuple" and self._field(items, _SIZE, is_aligned=False) > 0
-        return self._field(items, _TUPLE_ITEMS) if is_tuple else 0
 
     def _function_name(self, function: int, file: str) -> str:
         """Return the name of a Python function of a file; "" for others."""
@@ -518,18 +512,14 @@ class EventLoops:
             return 0
         for inner, frame in pairwise(frames):
             if is_turn(frame.code.name, frame.code.filename) and is_callback(inner.code.name, inner.code.filename):
-                slot = self._slot(frame)
+                number = frame.code.number
+                if number not in self._slots:
+                    names = self._codes.variable_names(frame.code)
+                    self._slots[number] = names.index(_BEGIN) if _BEGIN in names else NONE
+                slot = self._slots[number]
                 began = 0 if slot == NONE else self._nanoseconds(frame.address + self._layout.frame.variables + 8 * slot)
                 return began if 0 <= moment - began < _LONGEST * 1_000_000_000 else 0
         return 0
-
-    def _slot(self, frame: PythonFrame) -> int:
-        """Return the position of the variable among those of the frame."""
-        number = frame.code.number
-        if number not in self._slots:
-            names = self._codes.variable_names(frame.code)
-            self._slots[number] = names.index(_BEGIN) if _BEGIN in names else NONE
-        return self._slots[number]
 
     def _nanoseconds(self, variable: int) -> int:
         """Return the value of a variable that is a number of seconds; 0 if it is none, or changes meanwhile."""

@@ -114,8 +114,16 @@ def parse_format(text: str, system: str, long_size: int = 8, *, warn: Callable[[
     number = re.search(r"^ID:\s*(\d+)", head, re.MULTILINE)
     if name is None or number is None:
         raise ValueError("tracepoint format without name or ID")
-    common, own = _field_blocks(head[number.end() :], _Fields(f"{system}:{name[1]}", long_size, warn))
-    return EventFormat(system, name[1], int(number[1]), common, own, print_fmt.strip())
+    fields = _Fields(f"{system}:{name[1]}", long_size, warn)
+    blocks: list[list[TraceField]] = [[]]
+    for line in head[number.end() :].splitlines():
+        if "field:" in line:
+            field = fields.parse(line)
+            blocks[-1] += [field] if field else []
+        elif not line.strip() and blocks[-1]:
+            blocks.append([])
+    own = tuple(field for block in blocks[1:] for field in block)  # behind the empty line after the common fields
+    return EventFormat(system, name[1], int(number[1]), tuple(blocks[0]), own, print_fmt.strip())
 
 
 class _Fields(NamedTuple):
@@ -134,19 +142,6 @@ class _Fields(NamedTuple):
                 raise
             self.warn(f"tracepoint {self.event}: {error}; skipped")
             return None
-
-
-def _field_blocks(text: str, fields: _Fields) -> tuple[tuple[TraceField, ...], tuple[TraceField, ...]]:
-    """Parse the two runs of field lines: common fields, an empty line, the event's own."""
-    blocks: list[list[TraceField]] = [[]]
-    for line in text.splitlines():
-        if "field:" in line:
-            field = fields.parse(line)
-            blocks[-1] += [field] if field else []
-        elif not line.strip() and blocks[-1]:
-            blocks.append([])
-    own = [field for block in blocks[1:] for field in block]
-    return tuple(blocks[0]), tuple(own)
 
 
 def _parse_field(line: str, long_size: int) -> TraceField:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.perf_records import EventUpdate
     from perfpy.perfdata.event_format import Tracing
-    from perfpy.perfdata.features import EventGroup
     from perfpy.perfdata.header import FileSection
 
     Warn = Callable[[str], None]
@@ -69,7 +68,12 @@ def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
         events.append(FileEvent(attr, ids, name or (":".join(point) if point else default_name(attr)), index, point))
     if preamble.updates:
         _apply_updates(events, preamble.updates)
-    _apply_groups(events, preamble.features.get(key_of(Feature.GROUP_DESC), ()))
+    for group in preamble.features.get(key_of(Feature.GROUP_DESC), ()):
+        members = events[group.leader : group.leader + group.members]
+        for event in members:
+            event.leader = group.leader
+        if members and group.name != _ANONYMOUS:
+            members[0].group_name = group.name
     return events
 
 
@@ -78,16 +82,6 @@ def _tracepoint(attr: EventAttr, tracing: Tracing | None) -> tuple[str, str] | N
         return None
     point = tracing.tracepoints.get(attr.config)
     return (point.system, point.name) if point else None
-
-
-def _apply_groups(events: list[FileEvent], groups: Iterable[EventGroup]) -> None:
-    """Set the group leaders."""
-    for group in groups:
-        members = events[group.leader : group.leader + group.members]
-        for event in members:
-            event.leader = group.leader
-        if members and group.name != _ANONYMOUS:
-            members[0].group_name = group.name
 
 
 def _apply_updates(events: list[FileEvent], updates: Iterable[EventUpdate]) -> None:
@@ -159,7 +153,8 @@ def default_name(attr: EventAttr) -> str:
     'cycles:u'
     """
     if attr.type == PerfType.HARDWARE:
-        return _hardware_name(attr.config) + _modifiers(attr)
+        name = _join_names(_HARDWARE, attr.config & 0xFFFFFFFF, "unknown-hardware")
+        return (f"cpu/{name}/" if attr.config >> 32 else name) + _modifiers(attr)
     if attr.type == PerfType.SOFTWARE:
         return _join_names(_SOFTWARE, attr.config, "unknown-software") + _modifiers(attr)
     if attr.type == PerfType.HW_CACHE:
@@ -169,18 +164,13 @@ def default_name(attr: EventAttr) -> str:
     if attr.type == PerfType.TRACEPOINT:
         return "unknown tracepoint"
     if attr.type == PerfType.BREAKPOINT:
-        return _breakpoint_name(attr) + _modifiers(attr)
+        access = "".join(letter for bit, letter in ((BREAKPOINT_R, "r"), (BREAKPOINT_W, "w"), (BREAKPOINT_X, "x")) if attr.bp_type & bit)
+        return f"mem:{attr.bp_addr:#x}:{access}" + _modifiers(attr)
     return f"unknown attr type: {attr.type}"
 
 
 def _join_names(names: tuple[str, ...], number: int, otherwise: str) -> str:
     return names[number] if number < len(names) else otherwise
-
-
-def _hardware_name(config: int) -> str:
-    """Return the name of a generic event; if the config's upper half selects a PMU, in the form cpu/name/."""
-    name = _join_names(_HARDWARE, config & 0xFFFFFFFF, "unknown-hardware")
-    return f"cpu/{name}/" if config >> 32 else name
 
 
 def _cache_name(config: int) -> str:
@@ -192,11 +182,6 @@ def _cache_name(config: int) -> str:
     if result > 1:
         return "unknown-ext-hardware-cache-result"
     return f"{_CACHES[cache]}-{(_CACHE_MISSES if result else _CACHE_ACCESSES)[op]}"
-
-
-def _breakpoint_name(attr: EventAttr) -> str:
-    access = "".join(letter for bit, letter in ((BREAKPOINT_R, "r"), (BREAKPOINT_W, "w"), (BREAKPOINT_X, "x")) if attr.bp_type & bit)
-    return f"mem:{attr.bp_addr:#x}:{access}"
 
 
 def _modifiers(attr: EventAttr) -> str:

@@ -178,7 +178,15 @@ class _FormatParser:
     def _operand(self) -> Expression:
         kind, text = self.token
         if kind == "item":
-            return self._atom_call_or_field()
+            words = [self._expect("item")]
+            if words == ["REC"]:
+                return self._record_field()
+            if self.token == ("delimiter", "("):
+                self._advance()
+                return self._call(words[0])
+            while self.token.kind == "item":
+                words.append(self._expect("item"))
+            return Atom(" ".join(words))
         if kind == "string":
             self._advance()
             return Atom(text)
@@ -198,17 +206,6 @@ class _FormatParser:
         self._expect("operator", "->")
         name = self._expect("item")
         return FieldValue(name, self._event.field(name))
-
-    def _atom_call_or_field(self) -> Expression:
-        words = [self._expect("item")]
-        if words == ["REC"]:
-            return self._record_field()
-        if self.token == ("delimiter", "("):
-            self._advance()
-            return self._call(words[0])
-        while self.token.kind == "item":
-            words.append(self._expect("item"))
-        return Atom(" ".join(words))
 
     def _parenthesis(self) -> Expression:
         """Parse an expression, or a cast and its operand, after an opening parenthesis."""
@@ -240,7 +237,12 @@ class _FormatParser:
         """Apply the operator at hand to `left`; return the tree, and whether its right side was torn apart."""
         operator = self.token.text
         if operator == "?":
-            return self._conditional(left), False
+            self._advance()
+            yes = self._primary()
+            while self.token.kind == "operator" and self.token.text != ":":
+                yes = self._operators(yes)
+            self._expect("operator", ":")
+            return Conditional(left, yes, self._primary()), False
         if operator == "[":
             self._advance()
             index = self._primary()
@@ -269,19 +271,17 @@ class _FormatParser:
                 return replace(tree, right=self._operators(tree.right))
         return tree
 
-    def _conditional(self, condition: Expression) -> Conditional:
-        self._advance()
-        yes = self._primary()
-        while self.token.kind == "operator" and self.token.text != ":":
-            yes = self._operators(yes)
-        self._expect("operator", ":")
-        return Conditional(condition, yes, self._primary())
-
     # functions; the opening parenthesis is consumed
 
     def _call(self, name: str) -> Expression:
         if name == "__print_flags":
-            return self._flags()
+            value = self._whole_argument()
+            self._expect("delimiter", ",")
+            delimiter = ""
+            if self.token.kind in ("item", "string", "character"):
+                delimiter = self.token.text
+                self._advance()
+            return Flags(value, delimiter, self._names())
         if name == "__print_symbolic":
             value = self._whole_argument()
             return Symbolic(value, self._names())
@@ -299,7 +299,11 @@ class _FormatParser:
         if name in ("__get_dynamic_array_len", "__get_rel_dynamic_array_len"):
             return DynamicLength(self._own_field())
         if name == "__builtin_expect":
-            return self._expected_value()
+            value = self._primary()
+            self._expect("delimiter", ",")
+            self._expect("item")
+            self._expect("delimiter", ")")
+            return value
         if name == "sizeof":
             return self._sizeof()
         raise PrintFormatError(f"function {name} not defined")
@@ -316,15 +320,6 @@ class _FormatParser:
             argument = fold(self._operators(argument))
         self._expect("delimiter", end)
         return argument
-
-    def _flags(self) -> Flags:
-        value = self._whole_argument()
-        self._expect("delimiter", ",")
-        delimiter = ""
-        if self.token.kind in ("item", "string", "character"):
-            delimiter = self.token.text
-            self._advance()
-        return Flags(value, delimiter, self._names())
 
     def _names(self) -> tuple[tuple[str, str], ...]:
         """Parse ", { value, "name" } ... )"; values stay text."""
@@ -356,13 +351,6 @@ class _FormatParser:
         name = self._expect("item")
         self._expect("delimiter", ")")
         return DynamicText(name, self._event.field(name), kind)
-
-    def _expected_value(self) -> Expression:
-        value = self._primary()
-        self._expect("delimiter", ",")
-        self._expect("item")
-        self._expect("delimiter", ")")
-        return value
 
     def _sizeof(self) -> Atom:
         name = self._expect("item")

@@ -167,7 +167,11 @@ def open_table(path: str, columns: Collection[str] | None = None, *, width: int 
         limits = {"thrift_string_size_limit": _FOOTER, "thrift_container_size_limit": _FOOTER}
         footer = pyarrow.parquet.ParquetFile(file, **limits).metadata
         allowed = max(_SMALL, os.fstat(file.fileno()).st_size * _RATIO)
-        needed = _needed_size(file, footer, columns, width)
+        total = 0
+        for chunk in column_chunks(file, footer.num_columns):
+            if chunk.values and (columns is None or chunk.name in columns):  # pages of other columns are never read
+                total += memory_of(file, chunk.start, chunk.size, max(width, footer.schema.column(chunk.number).length))
+        needed = total
         if needed > (allowed if most is None else min(allowed, most)):
             raise ExpansionError(f"{path} would become {needed:,} bytes")
         repeated = [one.name for one in footer.schema.to_arrow_schema() if _is_repeated(one.type)]
@@ -192,14 +196,6 @@ def _is_repeated(kind: Any) -> bool:
     import pyarrow
 
     return bool(pyarrow.types.is_binary(kind) or pyarrow.types.is_string(kind))
-
-
-def _needed_size(file: BinaryIO, footer: Any, columns: Collection[str] | None, width: int) -> int:
-    total = 0
-    for chunk in column_chunks(file, footer.num_columns):
-        if chunk.values and (columns is None or chunk.name in columns):  # pages of other columns are never read
-            total += memory_of(file, chunk.start, chunk.size, max(width, footer.schema.column(chunk.number).length))
-    return total
 
 
 # Encode the features of a recording as sections of another file derived from it.

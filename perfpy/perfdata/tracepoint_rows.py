@@ -341,7 +341,10 @@ def trace_columns(form: EventFormat, raw: Ragged, endian: str = "<") -> dict[str
 def field_column(field: TraceField, raw: Ragged, endian: str) -> Any:
     """Return the column of one field; see trace_columns."""
     if field.is_dynamic:
-        data = _dynamic(field, raw, endian)
+        word = bytes_at(raw, field.offset, 4).view(endian + "u4").ravel().astype(np.int64)
+        base = raw.offsets[:-1] + (field.offset + field.size if field.is_relative else 0)
+        starts = np.minimum(base + (word & 0xFFFF), raw.offsets[1:])
+        data = _rows(raw, starts, np.minimum(starts + (word >> 16), raw.offsets[1:]))
         return _texts(data) if "char" in field.type else data
     if field.is_array:
         size = field.element_size or 1
@@ -374,14 +377,6 @@ def _fixed_bytes(field: TraceField, raw: Ragged) -> Ragged:
     starts = np.minimum(raw.offsets[:-1] + field.offset, raw.offsets[1:])
     ends = np.minimum(starts + field.size, raw.offsets[1:]) if field.size else raw.offsets[1:]
     return _rows(raw, starts, ends)
-
-
-def _dynamic(field: TraceField, raw: Ragged, endian: str) -> Ragged:
-    """Return the bytes that a dynamic field refers to."""
-    word = bytes_at(raw, field.offset, 4).view(endian + "u4").ravel().astype(np.int64)
-    base = raw.offsets[:-1] + (field.offset + field.size if field.is_relative else 0)
-    starts = np.minimum(base + (word & 0xFFFF), raw.offsets[1:])
-    return _rows(raw, starts, np.minimum(starts + (word >> 16), raw.offsets[1:]))
 
 
 def _rows(raw: Ragged, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Ragged:
@@ -522,21 +517,18 @@ class RawData(NamedTuple):
     def numbers(self, field: TraceField) -> NDArray[Any]:
         """Return the field of each sample: int32[n], int64[n] for unsigned and longer ones, uint64[n]; 0 where the data are too short."""
         if field.offset + field.size > self.shortest:
-            return self._numbers_inside(field)
+            is_inside = self.lengths >= field.offset + field.size
+            some = self._replace(begins=self.begins[is_inside], shortest=field.offset + field.size).numbers(field)
+            column = np.zeros(len(self.begins), some.dtype)
+            column[is_inside] = some
+            return column
         index = self.begins + (field.offset >> 2)
         low = self.words.take(index)
         if field.size == _HALF:
-            return _signed(low, is_signed=field.is_signed)
+            native = low.astype(np.uint32, copy=False)
+            return native.view(np.int32) if field.is_signed else native.astype(np.int64)
         index += 1
         return self._joined(low, self.words.take(index), is_signed=field.is_signed)
-
-    def _numbers_inside(self, field: TraceField) -> NDArray[Any]:
-        """Read the samples whose data are long enough."""
-        is_inside = self.lengths >= field.offset + field.size
-        some = self._replace(begins=self.begins[is_inside], shortest=field.offset + field.size).numbers(field)
-        column = np.zeros(len(self.begins), some.dtype)
-        column[is_inside] = some
-        return column
 
     def _joined(self, first: NDArray[np.uint32], second: NDArray[np.uint32], *, is_signed: bool) -> NDArray[Any]:
         """Return 64-bit numbers from their halves in memory order."""
@@ -549,11 +541,6 @@ class RawData(NamedTuple):
     def gather(self) -> Ragged:
         """Return a copy of the raw data."""
         return Slices(self.words.view(np.uint8), self.begins << 2, self.lengths).gather()
-
-
-def _signed(column: NDArray[np.uint32], *, is_signed: bool) -> NDArray[Any]:
-    native = column.astype(np.uint32, copy=False)
-    return native.view(np.int32) if is_signed else native.astype(np.int64)
 
 
 def raw_in_place(samples: Chunk, layout: SampleLayout) -> RawData | None:

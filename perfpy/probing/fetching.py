@@ -99,7 +99,20 @@ class Fetcher:
         try:
             if argument.is_group:
                 return list(self._all(argument))
-            return [self._one(argument)]
+            variable = self._find(argument.variable)
+            if variable is None:
+                from perfpy.probing.problems import nearest
+
+                names = [one.name for one in local_variables(self._scope, self._site.address)] if self._scope else []
+                similar = nearest(argument.variable, names)
+                hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--vars shows the variables"
+                raise NoVariableError(f"no variable '{argument.variable}' at {self._site.name}; {hint}")
+            if not variable.is_available(self._site.address) and not variable.is_declared_only:
+                raise NoVariableError(
+                    f"'{argument.variable}' has no value at {self._site.name} ({self._site.address:#x}): the compiler optimized it out;"
+                    " --vars with --range shows where it has one"
+                )
+            return [self._of(argument, variable)]
         except DAMAGE as damage:
             self._program.symbols.flaw(damage_of(damage))
             raise UnsupportedLocationError(f"the debug information of '{argument.variable}' is damaged: {damage}") from None
@@ -143,25 +156,6 @@ class Fetcher:
             except UnsupportedLocationError as error:
                 yield FetchedArgument("", f"'{variable.name}' is left out: {error}")
 
-    def _one(self, argument: ProbeArgument) -> FetchedArgument:
-        variable = self._find(argument.variable)
-        if variable is None:
-            raise NoVariableError(self._missing(argument.variable))
-        if not variable.is_available(self._site.address) and not variable.is_declared_only:
-            raise NoVariableError(
-                f"'{argument.variable}' has no value at {self._site.name} ({self._site.address:#x}): the compiler optimized it out;"
-                " --vars with --range shows where it has one"
-            )
-        return self._of(argument, variable)
-
-    def _missing(self, name: str) -> str:
-        from perfpy.probing.problems import nearest
-
-        names = [one.name for one in local_variables(self._scope, self._site.address)] if self._scope else []
-        similar = nearest(name, names)
-        hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--vars shows the variables"
-        return f"no variable '{name}' at {self._site.name}; {hint}"
-
     def _find(self, name: str) -> ScopedVariable | None:
         if self._scope is not None:
             variable = find_local(self._scope, self._site.address, name)
@@ -182,20 +176,16 @@ class Fetcher:
         expression = variable.expression_at(self._site.address)
         declared = variable.die.type
         if variable.is_declared_only:
-            return _VariablePart(Location(Base(""), self._address_of(variable.name)), declared)
+            address = self._program.data_address(variable.name)
+            if address is None:
+                raise NoVariableError(f"'{variable.name}' is a variable of another file, which {self._program.path} does not define")
+            return _VariablePart(Location(Base(""), address), declared)
         if not expression:
             constant = variable.constant
             assert constant is not None
             return _VariablePart(Location(None, constant), declared)
         location = variable.die.attribute(dwarf.AT_LOCATION)
         return _VariablePart(self._reader.read(expression, location[0] if location else None), declared)
-
-    def _address_of(self, name: str) -> int:
-        """Return the address of a variable of another unit, by its symbol."""
-        address = self._program.data_address(name)
-        if address is None:
-            raise NoVariableError(f"'{name}' is a variable of another file, which {self._program.path} does not define")
-        return address
 
     # -- parts
 

@@ -55,17 +55,12 @@ class SwitchTimes(NamedTuple):
 
 def previous_of(group: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Return for each row the index of the row before it in the same group; -1: none."""
-    order = np.argsort(_short(group), kind="stable")
+    fits = len(group) and int(group.min()) >= 0 and int(group.max()) < _SHORT
+    order = np.argsort((group.astype(np.uint16) if fits else group), kind="stable")
     previous = np.full(len(group), _NONE, np.int64)
     same = group[order[1:]] == group[order[:-1]]
     previous[order[1:][same]] = order[:-1][same]
     return previous
-
-
-def _short(group: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """Return the numbers as 16-bit ones if they fit, because these are sorted by radix."""
-    fits = len(group) and int(group.min()) >= 0 and int(group.max()) < _SHORT
-    return group.astype(np.uint16) if fits else group
 
 
 def switch_times(switches: Events, cpu: NDArray[np.int64], is_ready: NDArray[np.bool_], wakeups: Events, migrations: Events) -> SwitchTimes:
@@ -208,7 +203,9 @@ def thread_order(tid: NDArray[np.integer[Any]], order: NDArray[np.integer[Any]])
     if not len(tid):
         return np.zeros(0, np.int64)
     if int(order.max()) < _SPARSE * len(order) and int(tid.min()) >= 0 and int(tid.max()) < _LARGEST_TABLE:
-        rows = _by_slot(order)
+        slots: NDArray[np.int32] = np.full(int(order.max()) + 1, -1, np.int32)
+        slots[order] = np.arange(len(order), dtype=np.int32)
+        rows = slots[slots >= 0]
         is_present = np.zeros(int(tid.max()) + 1, bool)
         is_present[tid] = True
         rank = np.cumsum(is_present, dtype=np.int32)
@@ -216,13 +213,6 @@ def thread_order(tid: NDArray[np.integer[Any]], order: NDArray[np.integer[Any]])
             return rows.take(np.argsort((rank - 1).astype(np.uint16).take(tid.take(rows)), kind="stable"))
     keys = tid.astype(np.uint32).astype(np.uint64) << _THREAD_BITS | order.astype(np.uint64)
     return np.argsort(keys)
-
-
-def _by_slot(order: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """Return the indexes that sort distinct numbers that are not far apart."""
-    slots: NDArray[np.int32] = np.full(int(order.max()) + 1, -1, np.int32)
-    slots[order] = np.arange(len(order), dtype=np.int32)
-    return slots[slots >= 0]
 
 
 def sorted_by_thread(transitions: QueueTransitions) -> QueueTransitions:

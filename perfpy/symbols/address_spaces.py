@@ -261,16 +261,13 @@ class TaskReplay:
         dso = np.array(user.dso_of_mapped, np.int32)[user.mapped]
         bias = np.where(user.is_memory[maps.file], np.uint64(0), maps.pgoff - maps.start)
         self._builder.insert_all(MappingColumns(maps.start, maps.start + maps.length, bias, dso), space, maps.rank)
-        self._tell_pids(dso)
-        return self._builder.build()
-
-    def _tell_pids(self, dso: NDArray[np.int32]) -> None:
-        """Set the pids that mapped each Dso."""
+        # Set the pids that mapped each Dso.
         pairs = distinct(dso.astype(np.uint64) << _PID_WIDTH | self._user.maps.pid)
         dsos, pids = (pairs >> _PID_WIDTH).astype(np.int64), pairs.astype(np.uint32)
         first_rows = rows_where(np.diff(dsos, prepend=-1)).tolist()
         for first, end in pairwise([*first_rows, len(pairs)]):
             self._dso_table.dsos[int(dsos[first])].pids.update(pids[first:end].tolist())
+        return self._builder.build()
 
     def _comm_number(self, comm: str) -> int:
         number = self._comm_numbers.get(comm)
@@ -322,7 +319,9 @@ class TaskReplay:
         end = start + int(maps.length[row])
         self._kernel_maps_seen += 1
         if is_kernel_name(name):
-            dso, bias = self._kernel_number(file.build_id.hex()), 0
+            if self.kernel_dso < 0:
+                self.kernel_dso = self._dso_table.id_of(self._kernel_name, DsoKind.KERNEL, file.build_id.hex())
+            dso, bias = self.kernel_dso, 0
             if start == end == 0:
                 end = _ADDRESSES - 1
             if pgoff:
@@ -333,11 +332,6 @@ class TaskReplay:
             return
         self._builder.insert(KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
         self._kernel_changes.append(rank)
-
-    def _kernel_number(self, build_id: str) -> int:
-        if self.kernel_dso < 0:
-            self.kernel_dso = self._dso_table.id_of(self._kernel_name, DsoKind.KERNEL, build_id)
-        return self.kernel_dso
 
     def _ksymbol(self, row: int, rank: int) -> None:
         record: Ksymbol = self._ksymbols[row][1]

@@ -21,7 +21,7 @@ from perfpy.symbols.jitdump import CodeLine, CodeLoad, InlinedCall, InlinedCode,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.symbols.jitdump import CodeMove, JitDump
+    from perfpy.symbols.jitdump import JitDump
 
 
 _PAGE: Final = 0x1000
@@ -58,7 +58,11 @@ def regions(dump: JitDump) -> list[JitRegion]:
             loads[event.code_index] = event
             layout.add(event)
         elif event.code_index in loads:
-            layout.add(_moved_load(loads[event.code_index], event))
+            load = loads[event.code_index]
+            shift = event.address - load.address
+            lines = tuple(line._replace(address=line.address + shift) for line in load.lines)
+            inlined = tuple(code._replace(begin=code.begin + shift, end=code.end + shift) for code in load.inlined)
+            layout.add(load._replace(time=event.time, tid=event.tid, address=event.address, lines=lines, inlined=inlined))
     finished_regions, remaining = [], _LARGEST_DUMP
     for draft in layout.drafts:
         remaining -= draft.extent
@@ -66,13 +70,6 @@ def regions(dump: JitDump) -> list[JitRegion]:
             break
         finished_regions.append(draft.build(dump))
     return finished_regions
-
-
-def _moved_load(load: CodeLoad, move: CodeMove) -> CodeLoad:
-    shift = move.address - load.address
-    lines = tuple(line._replace(address=line.address + shift) for line in load.lines)
-    inlined = tuple(code._replace(begin=code.begin + shift, end=code.end + shift) for code in load.inlined)
-    return load._replace(time=move.time, tid=move.tid, address=move.address, lines=lines, inlined=inlined)
 
 
 class _Layout:
@@ -282,7 +279,9 @@ class V8Log:
                 self._infos.setdefault(key, []).append(fields)
                 self._script_of[function] = fields[1]
             elif kind == "script-source" and len(fields) >= 3:
-                self._scripts[fields[0]] = _Script(_path(fields[1]), _beginnings(_unescape(",".join(fields[2:]))))
+                self._scripts[fields[0]] = _Script(
+                    _path(fields[1]), [0, *(match.end() for match in _LINE_END.finditer(_unescape(",".join(fields[2:]))))]
+                )
 
     def take(self, address: int, size: int, name: str) -> V8Code | None:
         """Return the next code with an address, a size, and a name such as JS:*main /app.js:1:10; None without positions."""
@@ -357,10 +356,6 @@ def _unescape(text: str) -> str:
         return chr(int(code, 16)) if code else "\n" if match[0] == r"\n" else "\\"
 
     return _ESCAPE.sub(character, text)
-
-
-def _beginnings(text: str) -> list[int]:
-    return [0, *(match.end() for match in _LINE_END.finditer(text))]
 
 
 def _path(url: str) -> str:

@@ -348,8 +348,12 @@ def debug_sections(
     unit = struct.pack(endian + "HIBBIQQ", _VERSION, 0, 8, _UNIT, 0, start, size) + name + b"\0"
     if inlined:
         unit += _inlined_calls(inlined, files, endian, 4 + len(unit)) + _NO_CHILDREN
+    # minimum_instruction_length, maximum_operations, default_is_stmt, line_base and line_range (unused), opcode_base, operand counts
+    head = struct.pack("BBBbBB", 1, 1, 1, -5, 14, len(_OPERANDS) + 1) + _OPERANDS
+    head += b"\0" + b"".join(_bytes(file) + b"\0\0\0\0" for file in files) + b"\0"
+    line_table = struct.pack(endian + "H", _VERSION) + _with_length(head, endian) + _program(lines, files, start + size, endian)
     return {
-        b".debug_line": _with_length(_line_table(lines, files, start + size, endian), endian),
+        b".debug_line": _with_length(line_table, endian),
         b".debug_info": _with_length(unit, endian),
         b".debug_abbrev": _WITH_INLINED if inlined else _ABBREVIATIONS,
     }
@@ -370,13 +374,6 @@ def _inlined_calls(inlined: Sequence[InlinedCode], files: dict[str, int], endian
             result += bytes((_INLINED,)) + origin + bounds + _encode_unsigned(files[call.file]) + _encode_unsigned(call.line)
         result += _NO_CHILDREN * (len(code.calls) + 1)
     return bytes(result)
-
-
-def _line_table(lines: Sequence[CodeLine], files: dict[str, int], end: int, endian: str) -> bytes:
-    # minimum_instruction_length, maximum_operations, default_is_stmt, line_base and line_range (unused), opcode_base, operand counts
-    head = struct.pack("BBBbBB", 1, 1, 1, -5, 14, len(_OPERANDS) + 1) + _OPERANDS
-    head += b"\0" + b"".join(_bytes(file) + b"\0\0\0\0" for file in files) + b"\0"
-    return struct.pack(endian + "H", _VERSION) + _with_length(head, endian) + _program(lines, files, end, endian)
 
 
 def _program(lines: Sequence[CodeLine], files: dict[str, int], end: int, endian: str) -> bytes:

@@ -74,17 +74,13 @@ class KernelSymbols:
             elif self._options.kernel_copy[0] and not self._options.vmlinux:
                 self._from_kallsyms(self._options.kernel_copy[0])
             elif not self._from_vmlinux(self._dsos[kernel]):
-                self._from_running_kernel(self._dsos[kernel])
+                if self._kallsyms:  # stored in the recording
+                    self._use_table(parse(self._kallsyms))
+                elif not self._options.root and (path := self._kallsyms_path(self._dsos[kernel])):
+                    self._from_kallsyms(path)
         for number, dso in enumerate(self._dsos):
             if dso.kind is DsoKind.MODULE and self._options.modules and number not in self.tables:
                 self._from_module_file(number, dso)
-
-    def _from_running_kernel(self, kernel: Dso) -> None:
-        """Load kallsyms from the recording or the build-id cache, or the running kernel's."""
-        if self._kallsyms:
-            self._use_table(parse(self._kallsyms))
-        elif not self._options.root and (path := self._kallsyms_path(kernel)):
-            self._from_kallsyms(path)
 
     def _kallsyms_path(self, kernel: Dso) -> str:
         if not kernel.build_id or same_build_id(build_ids.of_kernel().hex(), kernel.build_id):
@@ -106,7 +102,8 @@ class KernelSymbols:
     def _use_table(self, table: Kallsyms) -> int | None:
         """Use a table; return the distance of the recorded kernel from the table's, None if unknown."""
         self.restricted = table.is_restricted
-        distance = self._relocation_of(table)
+        reference = self._timeline.kernel_reference
+        distance = 0 if reference and table.is_at(*reference) else self._relocation(table.address_of)
         if distance is not None and not table.is_restricted:
             self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
             self._assign(table, distance)
@@ -129,11 +126,6 @@ class KernelSymbols:
             column = np.frombuffer(names.encode("utf-8", "surrogateescape"), np.uint8)
             cache.store(key, table.compact().symbols, module=table.module, module_names=column)
         return table
-
-    def _relocation_of(self, table: Kallsyms) -> int | None:
-        """Compute _relocation; quick for a kernel at an unchanged address."""
-        reference = self._timeline.kernel_reference
-        return 0 if reference and table.is_at(*reference) else self._relocation(table.address_of)
 
     def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:
         """Return the distance of the recorded kernel from the file's, None if the file lacks the reference symbol."""

@@ -73,12 +73,9 @@ class LiveTasks:
         records = RawRecords.of_chunk(ordered, chosen)
         records.rows["offset"] += self._offset
         self._offset += len(chunk.data)
-        self._append(records)
-        return True
-
-    def _append(self, records: RawRecords) -> None:
         self._parts.append(records)
         self._size += len(records)
+        return True
 
     def records(self) -> RawRecords:
         """Return all records, in order."""

@@ -91,13 +91,12 @@ class SymbolLoader:
         self._timeline = timeline
         for number in list(self._map_sizes):
             self.has_grown(number)
-        if self._kernel is not None and any(self._is_new_module(number) for number in range(self._kernel_dsos, len(self._dsos))):
+        if self._kernel is not None and any(
+            self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE) for number in range(self._kernel_dsos, len(self._dsos))
+        ):
             self._kernel = None
             self._tables = {number: table for number, table in self._tables.items() if not self._dsos[number].kernel}
         self._kernel_dsos = len(self._dsos)
-
-    def _is_new_module(self, number: int) -> bool:
-        return self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE)
 
     def forget(self, names: Collection[str]) -> None:
         """Load the symbols of stored files again, which have changed."""
@@ -232,31 +231,24 @@ class SymbolLoader:
         match dso.kind:
             case DsoKind.KERNEL | DsoKind.MODULE:
                 return self.kernel.tables.get(number, SymbolTable(EMPTY))
-            case DsoKind.VSYSCALL:
-                return self._vsyscall()
+            case DsoKind.VSYSCALL:  # three system calls, without a file (arch/x86/entry/vsyscall)
+                start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
+                return SymbolTable(symbols_of_names(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
             case DsoKind.FILE | DsoKind.VDSO:
-                return self._load_file(number)
+                files = self.files(number)
+                if files.symbols is None or files.runtime is None:
+                    return SymbolTable(EMPTY)
+                self._files += {files.symbols, files.runtime}
+                try:
+                    return files.once(self._table_of, "symbols")
+                except DAMAGE as damage:
+                    self._unreadable[files.symbols.path] = reason_of(damage)
+                    return SymbolTable(EMPTY)
             case DsoKind.JIT:
                 return self._load_jit(number, dso)
             case DsoKind.BPF:
                 return self._program(number, dso)
         return SymbolTable(EMPTY)
-
-    def _vsyscall(self) -> SymbolTable:
-        """Return symbols for the vsyscall page: three system calls, without a file (arch/x86/entry/vsyscall)."""
-        start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
-        return SymbolTable(symbols_of_names(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
-
-    def _load_file(self, number: int) -> SymbolTable:
-        files = self.files(number)
-        if files.symbols is None or files.runtime is None:
-            return SymbolTable(EMPTY)
-        self._files += {files.symbols, files.runtime}
-        try:
-            return files.once(self._table_of, "symbols")
-        except DAMAGE as damage:
-            self._unreadable[files.symbols.path] = reason_of(damage)
-            return SymbolTable(EMPTY)
 
     def _table_of(self, files: debug_files.DsoFiles) -> SymbolTable:
         """Return the symbols of found files. Raises the errors of DAMAGE."""

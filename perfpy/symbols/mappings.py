@@ -141,14 +141,12 @@ class _PieceIndex:
         self._end = np.searchsorted(self._segments, last)
         count = self._end - self._first
         is_short = count <= _SHORT
-        self._enter_short(rows_where(is_short), count)
-        self._levels = [] if is_short.all() else list(self._enter_long(rows_where(~is_short)))
-
-    def _enter_short(self, short: NDArray[np.int64], count: NDArray[np.int64]) -> None:
+        short = rows_where(is_short)
         count = count[short]
         rows = np.repeat(short, count)
         offset = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
         self._entries, self._entry_piece = self._sort(self._first[rows] + offset, rows)
+        self._levels = [] if is_short.all() else list(self._enter_long(rows_where(~is_short)))
 
     def _enter_long(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.int64]]]:
         """Yield the level of nodes, its entries and their pieces. A node of level n has 2^n segments."""

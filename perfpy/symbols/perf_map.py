@@ -41,7 +41,9 @@ def parse(text: bytes, most: int = MOST_FUNCTIONS) -> Symbols:
             break
         lines = _LINE.findall(piece)[: most - count]
         if lines:
-            symbols.append(_symbols(lines))
+            start = np.array([int(line[0], 16) for line in lines], np.uint64)
+            size = np.array([max(int(line[1], 16), 1) for line in lines], np.uint64)
+            symbols.append(symbols_of_names(start, np.maximum(start + size, start), [line[2] for line in lines]))
             count += len(lines)
     return Symbols.all(symbols) if symbols else EMPTY
 
@@ -53,12 +55,6 @@ def _pieces(text: bytes) -> Iterator[bytes]:
         end = text.rfind(b"\n", begin, begin + _PIECE) + 1 or text.find(b"\n", begin + _PIECE) + 1 or len(text)
         yield text[begin:end]
         begin = end
-
-
-def _symbols(lines: list[tuple[bytes, bytes, bytes]]) -> Symbols:
-    start = np.array([int(line[0], 16) for line in lines], np.uint64)
-    size = np.array([max(int(line[1], 16), 1) for line in lines], np.uint64)
-    return symbols_of_names(start, np.maximum(start + size, start), [line[2] for line in lines])
 
 
 class MapTable(SymbolTable):

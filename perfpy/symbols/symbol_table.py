@@ -146,13 +146,10 @@ class SymbolTable:
         """Return the name in the file."""
         source = self.symbols.sources[self.symbols.source[row]]
         offset = int(self.symbols.name[row])
-        name = _c_string(source, offset, max(self._name_budget(source), _LONG))
+        name = _c_string(source, offset, max(_NAMES_RATIO * len(source) - self._long_names, _LONG))
         if len(name) > _LONG:  # Overlapping names could be as many as the table has bytes, each as long as the table.
             self._long_names += len(name)
         return name
-
-    def _name_budget(self, source: bytes | memoryview) -> int:
-        return _NAMES_RATIO * len(source) - self._long_names
 
     def address_of(self, name: str) -> int | None:
         """Return the start of the first symbol with a raw name. Visits every name."""
@@ -171,16 +168,13 @@ class SymbolTable:
             return np.full(len(address), -1, np.int64)
         last = np.searchsorted(self._sorted.start, address, side="right") - 1
         row = self._best_of(last)
-        missed = rows_where((last >= 0) & ~self._holds(row, address))
+        start, end = self._sorted.start[row], self._sorted.end[row]
+        holds: NDArray[np.bool_] = (address < end) | ((address == start) & (start == end))
+        missed = rows_where((last >= 0) & ~holds)
         row[missed] = -1
         missed = missed[self._reach[last[missed]] > address[missed]] if len(missed) else missed
         row[missed] = [self._enclosing(index, where) for index, where in zip(last[missed].tolist(), address[missed].tolist(), strict=True)]
         return row
-
-    def _holds(self, row: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        start, end = self._sorted.start[row], self._sorted.end[row]
-        holds: NDArray[np.bool_] = (address < end) | ((address == start) & (start == end))
-        return holds
 
     def _enclosing(self, last: int, address: int) -> int:
         """Return the nearest earlier symbol that contains the address (a function around others)."""

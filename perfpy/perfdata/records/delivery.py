@@ -110,7 +110,11 @@ class DeliveryKeys:
     def order_chunk(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
         """Return a chunk with keys. order: the state after the chunk before; number: the chunk's."""
         others = chunk.others
-        rows = np.arange(len(chunk) - len(others)) if _last_of(others, len(chunk)) else rows_where(chunk.types == RecordType.SAMPLE)
+        rows = (
+            np.arange(len(chunk) - len(others))
+            if (not len(others) or int(others[0]) == len(chunk) - len(others))
+            else rows_where(chunk.types == RecordType.SAMPLE)
+        )
         samples = chunk.rows(rows) if len(others) else chunk
         events = self._events(samples)
         other_events = np.zeros(len(others), np.int32)
@@ -155,11 +159,6 @@ class DeliveryKeys:
             other_events[of_kernel] = table.of_side_band(side_band)
             times[others] = table.side_band_times(side_band, other_events[of_kernel])
         return times
-
-
-def _last_of(others: NDArray[np.intp], count: int) -> bool:
-    """Whether the other records, if any, follow all samples."""
-    return not len(others) or int(others[0]) == count - len(others)
 
 
 def _layout_of_chunk(ordered: OrderedChunk) -> _ChunkLayout | None:
@@ -220,12 +219,6 @@ class Rounds:
         if not len(times):
             return times
         begins = np.append(0, rounds)  # the first record at each floor
-        floors = self._floors(times, begins)
-        lowest_each = np.where(floors, np.minimum(floors, _LATEST - _ONE) + _ONE, floors)
-        return np.maximum(times, lowest_each if len(floors) == 1 else np.repeat(lowest_each, np.diff(begins, append=len(times))))
-
-    def _floors(self, times: NDArray[np.uint64], begins: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return the floors in these records."""
         # A FINISHED_ROUND has no time: as the first record it also stands for the empty range before it.
         latest = np.maximum.accumulate(np.append(self._latest, np.maximum.reduceat(times, begins)).astype(np.uint64))
         delivered = np.append(np.array([self._floor, self._limit], np.uint64), latest[1:-1])[: len(begins)]
@@ -233,7 +226,8 @@ class Rounds:
         if len(begins) > 1:
             self._floor, self._limit = floors[-1], latest[-2]
         self._latest = latest[-1]
-        return floors
+        lowest_each = np.where(floors, np.minimum(floors, _LATEST - _ONE) + _ONE, floors)
+        return np.maximum(times, lowest_each if len(floors) == 1 else np.repeat(lowest_each, np.diff(begins, append=len(times))))
 
 
 def delivery_order(keys: NDArray[np.uint64], times: NDArray[np.uint64]) -> NDArray[np.intp] | None:

@@ -127,15 +127,6 @@ class NameReader:
             raise ValueError(f"number {text}")
         return int(text, 36) + 1 if text else 0
 
-    def _expect_plain(self, start: int) -> None:
-        """Raise ValueError if the text since `start` has anything but old, simple types: libstdc++ 12 may read other names forever."""
-        text = self._name[start : self._offset]
-        while text:
-            match = _PLAIN.match(text)
-            if match is None:
-                raise ValueError(f"{text[:2]!r} in the name of a dependent type")
-            text = text[match.end() + int(match[1] or 0) :]
-
     def _closed(self, size: Size) -> Size:
         self._expect("_")
         return size
@@ -249,9 +240,28 @@ class _CxxReader(NameReader):
 
     def _name_(self) -> Size:
         if self._take("N"):
-            return self._nested()
+            while self._peek() and self._peek() in "rVKROH":
+                self._offset += 1
+            size = WORD
+            while not self._take("E"):
+                size = self._prefix(size)
+            return size
         if self._take("Z"):
-            return self._local()
+            size = self._encoding()
+            self._expect("E")
+            if self._take("s"):
+                size = size.plus(WORD)
+            else:
+                if self._take("d") and not self._take("_"):
+                    self._number()
+                    self._expect("_")
+                size = size.plus(self._name_()).plus(WORD)
+            if self._take("__"):
+                self._number()
+                self._expect("_")
+            elif self._peek() == "_" and self._peek(2)[1:].isdigit():
+                self._offset += 2
+            return size
         is_substitution = self._peek() == "S" and self._peek(2) != "St"
         size = self._substitution() if is_substitution else self._unscoped()
         is_template = self._peek() == "I"
@@ -265,14 +275,6 @@ class _CxxReader(NameReader):
     def _unscoped(self) -> Size:
         std = self._take("St")
         return self._unqualified().plus(Size(5 * std))
-
-    def _nested(self) -> Size:
-        while self._peek() and self._peek() in "rVKROH":
-            self._offset += 1
-        size = WORD
-        while not self._take("E"):
-            size = self._prefix(size)
-        return size
 
     def _prefix(self, size: Size) -> Size:
         """Read another component of a nested name. All but the complete name and known components can be substituted."""
@@ -297,26 +299,6 @@ class _CxxReader(NameReader):
         if self._peek() != "E":
             self._keep(size)
         return size
-
-    def _local(self) -> Size:
-        size = self._encoding()
-        self._expect("E")
-        if self._take("s"):
-            size = size.plus(WORD)
-        else:
-            if self._take("d") and not self._take("_"):
-                self._number()
-                self._expect("_")
-            size = size.plus(self._name_()).plus(WORD)
-        self._discriminator()
-        return size
-
-    def _discriminator(self) -> None:
-        if self._take("__"):
-            self._number()
-            self._expect("_")
-        elif self._peek() == "_" and self._peek(2)[1:].isdigit():
-            self._offset += 2
 
     def _unqualified(self) -> Size:
         first = self._peek()
@@ -528,19 +510,15 @@ class _CxxReader(NameReader):
             return self._parameter()
         if first == "S" and word != "St":
             return self._substitution()
-        if word in {"fp", "fL"}:
-            return self._function_parameter()
+        if word in {"fp", "fL"}:  # fp_, fp0_, fL0p_, fpT (this)
+            if self._take("fpT"):
+                return WORD
+            return self._skip_to("_")
         if first.isdigit() or word in {"on", "dn"}:
             self._offset += 2 * (not first.isdigit())
             return self._with_arguments(self._unqualified())
         self._offset += 2
         return self._operation(word)
-
-    def _function_parameter(self) -> Size:
-        """Read fp_, fp0_, fL0p_ or fpT (this)."""
-        if self._take("fpT"):
-            return WORD
-        return self._skip_to("_")
 
     def _operation(self, word: str) -> Size:
         """Read an operator and its operands."""
@@ -558,7 +536,11 @@ class _CxxReader(NameReader):
         if word in _OF_TYPES:
             return self._type()
         if word in {"nw", "na"}:
-            return self._new()
+            size = self._until("_").plus(self._type())
+            if self._take("pi"):
+                return size.plus(self._until("E"))
+            self._expect("E")
+            return size
         return self._simple_operation(word)
 
     def _simple_operation(self, word: str) -> Size:
@@ -599,13 +581,6 @@ class _CxxReader(NameReader):
                 raise ValueError(f"requirement {self._peek()!r}")
         return size
 
-    def _new(self) -> Size:
-        size = self._until("_").plus(self._type())
-        if self._take("pi"):
-            return size.plus(self._until("E"))
-        self._expect("E")
-        return size
-
     def _until(self, end: str) -> Size:
         size = NOTHING
         while not self._take(end):
@@ -627,7 +602,12 @@ class _CxxReader(NameReader):
             name, size = size, self._with_arguments(size)
             while self._peek().isdigit():
                 size = size.plus(self._with_arguments(self._source()))
-            self._expect_plain(start)
+            text = self._name[start : self._offset]  # old, simple types only: libstdc++ 12 may read other names forever
+            while text:
+                match = _PLAIN.match(text)
+                if match is None:
+                    raise ValueError(f"{text[:2]!r} in the name of a dependent type")
+                text = text[match.end() + int(match[1] or 0) :]
             if self._peek() != "E" or not (self._peek(2)[1:].isdigit() or self._peek(3)[1:] in {"on", "dn"}):
                 # Older compilers wrote a type, which can be substituted, and the last one was the name already.
                 self._substitutions[first:first] = [name]
@@ -686,20 +666,17 @@ class _CxxReader(NameReader):
             return self._declaration().plus(self._argument())
         first = self._peek()
         if first in {"J", "I"}:
-            return self._pack_of_arguments()
+            self._offset += 1
+            size, count = NOTHING, 0
+            while not self._take("E"):
+                size = size.plus(self._argument()).plus(Size(2))
+                count += 1
+            self.longest_pack = max(self.longest_pack, count)
+            return size
         if not self._take("X"):
             return self._literal() if first == "L" else self._type()
         size = self._expression().plus(Size(2))
         self._expect("E")
-        return size
-
-    def _pack_of_arguments(self) -> Size:
-        self._offset += 1
-        size, count = NOTHING, 0
-        while not self._take("E"):
-            size = size.plus(self._argument()).plus(Size(2))
-            count += 1
-        self.longest_pack = max(self.longest_pack, count)
         return size
 
     def _parameter(self) -> Size:

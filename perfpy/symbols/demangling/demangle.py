@@ -56,7 +56,7 @@ def _new(name: bytes) -> str:
     elif text.startswith("_R"):
         demangled = _within_budget(text, _rust_v0) or text
     elif text.startswith(("caml", "L")):
-        demangled = _demangle_managed(text) or text
+        demangled = managed_name(text) or text
     else:
         demangled = text
     return demangled + "@plt" if stub else demangled
@@ -70,11 +70,6 @@ def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
     is_short = is_short_rust if name.startswith("_R") else is_short_cxx
     text = read(name) if is_short(name) else None
     return text if text and len(text) <= LONGEST else None
-
-
-def _demangle_managed(name: str) -> str | None:
-
-    return managed_name(name)
 
 
 def _cxx(name: str) -> str | None:

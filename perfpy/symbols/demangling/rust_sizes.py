@@ -97,7 +97,11 @@ class _RustReader:
         if kind == "T":
             return self._until_end(self._type)
         if kind == "F":
-            return self._function()
+            size = self._binder()
+            self._take("U")
+            if self._take("K") and not self._take("C"):
+                size += self._identifier()
+            return size + self._until_end(self._type) + self._type()
         if kind == "D":
             size = self._binder() + self._until_end(self._trait)
             return size + self._lifetime()
@@ -112,13 +116,6 @@ class _RustReader:
         if kind == "O":
             return self._until_end(self._pattern)
         return 0
-
-    def _function(self) -> int:
-        size = self._binder()
-        self._take("U")
-        if self._take("K") and not self._take("C"):
-            size += self._identifier()
-        return size + self._until_end(self._type) + self._type()
 
     def _trait(self) -> int:
         size = self.path()
@@ -147,20 +144,17 @@ class _RustReader:
         if kind in {"A", "T"}:
             return self._until_end(self._constant)
         if kind == "V":
-            return self._variant()
+            size = self.path()
+            kind = self._next()
+            if kind == "T":
+                return size + self._until_end(self._constant)
+            if kind == "S":
+                return size + self._until_end(lambda: self._identifier() + self._constant())
+            return size
         if kind in _BASIC_TYPES:
             self._take("n")
             return self._hexadecimal() * 2
         raise ValueError(f"constant {kind}")
-
-    def _variant(self) -> int:
-        size = self.path()
-        kind = self._next()
-        if kind == "T":
-            return size + self._until_end(self._constant)
-        if kind == "S":
-            return size + self._until_end(lambda: self._identifier() + self._constant())
-        return size
 
     def _until_end(self, read: Callable[[], int]) -> int:
         size = 0

@@ -97,7 +97,23 @@ class _Shortening:
             if match.start() > end:
                 self._text(self._name[end : match.start()])
             end = match.end()
-            self._take(match[0], match.start())
+            sign = match[0]
+            start = match.start()
+            if sign.startswith("operator"):
+                self._write(sign)
+                self._spaced = True
+                self._converts |= sign == "operator" and not self._open  # a conversion to a type, which may contain spaces
+            elif sign == " ":
+                self._write(" ")
+                if self._open:
+                    if self._open[-1].sign == "<" and self._name.startswith("as ", start + 1):
+                        self._joined.add(len(self._open))
+                elif not (self._has_parameters or self._converts or self._spaced):
+                    self._start = len(self._pieces)
+            elif sign in _CLOSERS:
+                self._open_bracket(sign, start)
+            else:
+                self._close_bracket(sign)
         self._text(self._name[end:])
         # Only names of templates include the return type.
         return "".join(self._pieces[self._start if self._is_template else 0 :])
@@ -111,29 +127,6 @@ class _Shortening:
         self._pieces.append(piece)
         self._length += len(piece)
         self._previous = piece
-
-    def _take(self, sign: str, start: int) -> None:
-        if sign.startswith("operator"):
-            self._operator(sign)
-        elif sign == " ":
-            self._space(start)
-        elif sign in _CLOSERS:
-            self._open_bracket(sign, start)
-        else:
-            self._close_bracket(sign)
-
-    def _operator(self, sign: str) -> None:
-        self._write(sign)
-        self._spaced = True
-        self._converts |= sign == "operator" and not self._open  # a conversion to a type, which may contain spaces
-
-    def _space(self, start: int) -> None:
-        self._write(" ")
-        if self._open:
-            if self._open[-1].sign == "<" and self._name.startswith("as ", start + 1):
-                self._joined.add(len(self._open))
-        elif not (self._has_parameters or self._converts or self._spaced):
-            self._start = len(self._pieces)
 
     def _open_bracket(self, sign: str, start: int) -> None:
         previous, spaced = self._previous, self._spaced

@@ -123,17 +123,12 @@ class BuildIdCache:
                 target = os.readlink(last, dir_fd=links.fd)
                 os.unlink(last, dir_fd=links.fd)
             with contextlib.suppress(OSError, paths.UnsafeNameError):
-                _remove_home(cache, target.removeprefix("../../"))
+                import shutil  # most importers only read
+
+                *above, home = paths.parts(target.removeprefix("../../"))
+                with cache.inner(*above, make=False) as folder:
+                    shutil.rmtree(home, dir_fd=folder.fd)
         return True
-
-
-def _remove_home(cache: folders.Folder, target: str) -> None:
-    """Remove the folder that a link of the index points to, if it is in the cache."""
-    import shutil  # most importers only read
-
-    *above, home = paths.parts(target)
-    with cache.inner(*above, make=False) as folder:
-        shutil.rmtree(home, dir_fd=folder.fd)
 
 
 def _build_id_now(name: str) -> str:

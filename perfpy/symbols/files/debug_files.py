@@ -419,18 +419,15 @@ class SharedFiles:
         files = self._files.get(key)
         if files is None:
             files = find(dso, options, client, crc_of=crc_of)
-            self._keep(key, files)
+            size = sum(len(file.content) for file in {files.symbols, files.runtime, files.original} if file)
+            if self._size + size > self._limit:  # drop all; later requests search again
+                self._files.clear()
+                self._size = 0
+            self._size += size
+            self._files[key] = files
         if files.runtime is None and any(last_resorts(dso, options)):
             return find(dso, options, client, crc_of=crc_of)  # only this dso's pids lead to the file of a running process
         return files
-
-    def _keep(self, key: _Key, files: DsoFiles) -> None:
-        size = sum(len(file.content) for file in {files.symbols, files.runtime, files.original} if file)
-        if self._size + size > self._limit:  # drop all; later requests search again
-            self._files.clear()
-            self._size = 0
-        self._size += size
-        self._files[key] = files
 
 
 # Find the ELF file of a kernel module, or its debug file of the same build, and the offset of its frames.

@@ -225,14 +225,11 @@ class ElfFile:
     def build_id(self) -> str:
         """The GNU build-id in hex, "" if there is none."""
         try:
-            return self._build_id()[:20].hex()
+            section = next((section for name in _NOTE_SECTIONS if (section := self.section(name))), None)
+            return (build_ids.from_notes(bytes(self.data(section)[:_NOTES_MOST]), self.endian) if section else b"")[:20].hex()
         except DAMAGE as damage:
             self.flaw(f"build-id: {reason_of(damage)}")
             return ""
-
-    def _build_id(self) -> bytes:
-        section = next((section for name in _NOTE_SECTIONS if (section := self.section(name))), None)
-        return build_ids.from_notes(bytes(self.data(section)[:_NOTES_MOST]), self.endian) if section else b""
 
     def debuglink(self, name: str = ".gnu_debuglink") -> str:
         """Return the file name in .gnu_debuglink (or .gnu_debugaltlink), "" if there is none."""
@@ -281,16 +278,14 @@ class ElfFile:
         strings = self._buffer[names[4] : names[4] + names[5]] if names else b""
         sections = [ElfSection(index, _string(strings, row[0]), row) for index, row in enumerate(headers)]
         for section in sections[1:]:
-            self._truncate(section)
+            if section.type == SHT_NOBITS:
+                section.size = min(section.size, _NOBITS_MOST)
+            elif section.type and section.offset + section.size > len(self._buffer):
+                self.flaw(
+                    f"section {section.name!r} of {section.size} bytes at {section.offset:#x} ends beyond the file's {len(self._buffer)}"
+                )
+                section.size = max(len(self._buffer) - section.offset, 0)
         return sections
-
-    def _truncate(self, section: ElfSection) -> None:
-        """Truncate a section at the end of the file."""
-        if section.type == SHT_NOBITS:
-            section.size = min(section.size, _NOBITS_MOST)
-        elif section.type and section.offset + section.size > len(self._buffer):
-            self.flaw(f"section {section.name!r} of {section.size} bytes at {section.offset:#x} ends beyond the file's {len(self._buffer)}")
-            section.size = max(len(self._buffer) - section.offset, 0)
 
     def _expand_cached(self, section: ElfSection, raw: memoryview) -> bytes:
         expanded = self._expanded.get(section.index)  # lines and inlined calls read the same sections
@@ -342,18 +337,14 @@ def compression(section: memoryview, bits: int, endian: str) -> tuple[str, int]:
 
     header = _structs(bits, endian).Elf_Chdr
     try:
-        kind = _parse(header, bytes(section[:_CHDR_MOST]))["ch_type"]
+        from elftools.common.utils import struct_parse
+
+        kind = struct_parse(header, io.BytesIO(bytes(section[:_CHDR_MOST])), 0)["ch_type"]
     except ELFError as damage:
         raise ValueError(f"damaged compression header: {damage}") from damage
     if kind not in _KINDS:
         raise ValueError(f"unknown compression {kind}")
     return _KINDS[kind], header.sizeof()
-
-
-def _parse(kind: Any, data: bytes) -> Any:
-    from elftools.common.utils import struct_parse
-
-    return struct_parse(kind, io.BytesIO(data), 0)
 
 
 @cache

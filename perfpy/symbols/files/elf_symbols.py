@@ -58,21 +58,18 @@ class FileTable(SymbolTable):
         for start, end in self._stub_ranges:
             stub |= (row < 0) & (address >= start) & (address < end)
         if stub.any():
-            stub_rows = self._stubs().find(address[stub])
+            if self._plt is None:
+                try:
+                    stubs = plt_symbols(self._runtime, SymbolTable(self._sorted))
+                except elf.DAMAGE as damage:
+                    self._runtime.flaw(f"procedure linkage table: {elf.reason_of(damage)}")
+                    stubs = EMPTY
+                stubs = stubs.pick(np.argsort(stubs.start, kind="stable"))
+                self._plt = SymbolTable(stubs, self.demangle)
+                self.symbols = self._sorted.concat(stubs)
+            stub_rows = self._plt.find(address[stub])
             row[stub] = np.where(stub_rows >= 0, stub_rows + len(self._sorted), row[stub])
         return row
-
-    def _stubs(self) -> SymbolTable:
-        if self._plt is None:
-            try:
-                stubs = plt_symbols(self._runtime, SymbolTable(self._sorted))
-            except elf.DAMAGE as damage:
-                self._runtime.flaw(f"procedure linkage table: {elf.reason_of(damage)}")
-                stubs = EMPTY
-            stubs = stubs.pick(np.argsort(stubs.start, kind="stable"))
-            self._plt = SymbolTable(stubs, self.demangle)
-            self.symbols = self._sorted.concat(stubs)
-        return self._plt
 
 
 def load(symbol_file: ElfFile, runtime: ElfFile, demangle: Demangle = plain) -> SymbolTable:
@@ -436,10 +433,6 @@ def _relocations(file: ElfFile, section: ElfSection) -> NDArray[Any]:
     return file.entries(section, (_RELA if section.type == elf.SHT_RELA else _REL)[file.bits])
 
 
-def _symbol_index(file: ElfFile, relocations: NDArray[Any]) -> NDArray[np.int64]:
-    return (relocations["info"] >> (32 if file.bits == 64 else 8)).astype(np.int64)
-
-
 def _dynamic_names(file: ElfFile, table: ElfSection, index: NDArray[np.int64]) -> list[bytes]:
     """Return the names of symbols by index; b"" for index 0 and indices out of range."""
     symbols, strings = file.symbols(table), bytes(file.strings(table))
@@ -447,17 +440,12 @@ def _dynamic_names(file: ElfFile, table: ElfSection, index: NDArray[np.int64]) -
     if not is_valid.any():
         return [b""] * len(index)
     offsets = np.where(is_valid, symbols["name"][np.where(is_valid, index, 0)], 0).tolist()
-    return _strings(strings, offsets)
-
-
-def _strings(table: bytes, offsets: list[int]) -> list[bytes]:
-    """Return the strings at offsets; b"" once overlapping strings have taken a few times the table's size."""
-    room = _NAMES_RATIO * len(table)
+    room = _NAMES_RATIO * len(strings)
     names = []
     for offset in offsets:
-        end = table.find(b"\0", offset, offset + max(room, 0))
-        names.append(table[offset:end] if end >= 0 else b"")
-        room -= len(names[-1]) if end >= 0 else len(table)
+        end = strings.find(b"\0", offset, offset + max(room, 0))
+        names.append(strings[offset:end] if end >= 0 else b"")
+        room -= len(names[-1]) if end >= 0 else len(strings)
     return names
 
 
@@ -507,7 +495,7 @@ def _symbol_section(file: ElfFile, relocations: ElfSection) -> ElfSection | None
 
 def _names(file: ElfFile, section: ElfSection, relocations: NDArray[Any], symbol_table: SymbolTable) -> list[bytes]:
     """Return the symbol of each relocation of a section, b"" for none."""
-    index, table = _symbol_index(file, relocations), _symbol_section(file, section)
+    index, table = (relocations["info"] >> (32 if file.bits == 64 else 8)).astype(np.int64), _symbol_section(file, section)
     names = _dynamic_names(file, table, index) if table else [b""] * len(relocations)
     kind = relocations["info"] & (0xFFFFFFFF if file.bits == 64 else 0xFF)
     rows = np.flatnonzero((kind == _IRELATIVE.get(file.machine, -1)) & (index == 0))[:_IFUNCS_MOST]

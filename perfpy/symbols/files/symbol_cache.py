@@ -152,17 +152,12 @@ class SymbolCache(ColumnFiles):
 
     def store(self, key: str, symbols: Symbols, **further: NDArray[Any]) -> None:
         """Store symbols and further columns under a key."""
-        joined = _one_source(symbols)
+        lengths = [len(source) for source in symbols.sources]
+        base = np.cumsum([0, *lengths[:-1]])
+        names = b"".join(bytes(source) for source in symbols.sources)
+        joined = symbols.with_columns(name=symbols.name + base[symbols.source], source=np.zeros_like(symbols.source), sources=(names,))
         columns = {name: getattr(joined, name) for name in _KEPT} | further | {"names": np.frombuffer(joined.sources[0], np.uint8)}
         self.keep(key, columns)
-
-
-def _one_source(symbols: Symbols) -> Symbols:
-    """Merge the names of all sources into one."""
-    lengths = [len(source) for source in symbols.sources]
-    base = np.cumsum([0, *lengths[:-1]])
-    names = b"".join(bytes(source) for source in symbols.sources)
-    return symbols.with_columns(name=symbols.name + base[symbols.source], source=np.zeros_like(symbols.source), sources=(names,))
 
 
 # Cache the symbols and CRCs of large ELF files between runs, in a thirtieth of the time of reading them again.

@@ -1,8 +1,9 @@
-"""A release's tag, version and changelog agree, and the manual's site has a page for each link."""
+"""A release's tag, version and changelog agree, CI runs all tests, and the manual's site has a page for each link."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -55,6 +56,57 @@ def test_a_tag_is_the_version_and_has_a_dated_section(sections, tag, faults, tmp
     check = script(".ci/check_release.py")
     monkeypatch.setattr(check, "CHECKOUT", tmp_path)
     assert len(check.faults(tag)) == faults
+
+
+def test_ci_runs_all_cases_and_the_readmes_own_command():
+    commands = [check.command for check in script(".ci/checks.py").CHECKS if check.step != "beside"]
+    assert any(command.startswith("python3 -m venv .venv && ") and ".venv/bin/pytest -q -n auto" in command for command in commands)
+    assert any("--cases=rest" in command for command in commands)
+    assert any("-n 0 --cases=alone" in command for command in commands)
+
+
+@pytest.fixture
+def ci(monkeypatch, tmp_path):
+    """Return .ci/checks.py in a folder of its own, with nothing to install, and two checks that succeed."""
+    checks = script(".ci/checks.py")
+    monkeypatch.setattr(checks, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(checks, "install_packages", lambda scratch, environment: None)
+    monkeypatch.setattr(checks, "separate", lambda scratch, environment: [])  # this folder is in /tmp, too
+    rows = (checks.Check("first", "tests", "true"), checks.Check("lint", "beside", "echo no fault"))
+    monkeypatch.setattr(checks, "CHECKS", rows)
+    return checks
+
+
+def test_ci_prints_what_its_checks_print_and_their_times(ci, capfd):
+    assert ci.main(3.0) == 0
+    output = capfd.readouterr().out
+    assert "-- lint\nno fault\n" in output
+    assert re.search(r"== times\n    3 s  tools\n    \d s  packages\n    \d s  first\n", output)
+
+
+def test_a_failed_check_of_ci_does_not_end_the_run_and_has_its_status(ci, monkeypatch, capfd):
+    added = (ci.Check("bad", "tests", "exit 7"), ci.Check("site", "beside", "exit 8"), ci.Check("last", "alone", "echo still here"))
+    monkeypatch.setattr(ci, "CHECKS", (*ci.CHECKS, *added))
+    assert ci.main(0.0) == 7
+    output = capfd.readouterr().out
+    assert "\nstill here\n" in output
+    assert output.endswith("failed: bad (status 7)\nfailed: site (status 8)\n")
+
+
+@pytest.mark.parametrize(
+    ("failed", "passes_alone", "status"),
+    [(["a.py::one[x]", "a.py::one[y]"], True, 0), (["a.py::one"], False, 1), ([f"a.py::test_{number}" for number in range(6)], True, 1)],
+    ids=["disturbed", "really failed", "too many"],
+)
+def test_ci_runs_few_failed_tests_once_more(ci, failed, passes_alone, status, tmp_path, monkeypatch, capfd):
+    cache = tmp_path / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    write = f"mkdir -p {cache.parent}; echo '{json.dumps(dict.fromkeys(failed, True))}' >{cache}; exit 1"
+    monkeypatch.setattr(ci, "CHECKS", (ci.Check("first", "tests", write),))
+    monkeypatch.setattr(ci, "RETRY", f"rm {cache}" if passes_alone else "exit 1")
+    assert ci.main(0.0) == status
+    output = capfd.readouterr().out
+    assert ("passed alone: 1\na.py::one\n" in output) == (status == 0)
+    assert ("first: status 1; 6 tests failed" in output) == (len(failed) == 6)
 
 
 def test_the_site_has_pages_for_all_commands_and_topics_and_all_links_lead_to_pages():

@@ -44,10 +44,3 @@ def test_files_without_a_marker_are_not_imported_for_the_other_choices() -> None
     assert [may_have_cases(text, "alone") for text in (slow, alone, plain)] == [False, True, False]
     assert may_have_cases(plain, "some")
     assert may_have_cases(plain, "all")
-
-
-def test_ci_runs_all() -> None:
-    script = (CHECKOUT / ".ci" / "run").read_text()
-    assert "<!-- tests -->" in script
-    assert "--cases=rest" in script
-    assert "-n 0 --cases=alone" in script

@@ -55,15 +55,14 @@ def test_a_list_within_a_short_list_is_omitted() -> None:
 def test_hostile_names_take_time_by_their_length_only(part: str) -> None:
     def seconds(length: int) -> float:
         name = (part * (length // len(part) + 1))[:length]
-        took = []
-        for _ in range(3):  # the least: what else goes on in this process counts, too
-            before = time.process_time()
-            shorten_name.__wrapped__(name)  # not what is remembered of it
-            took.append(time.process_time() - before)
-        return min(took)
+        before = time.process_time()
+        shorten_name.__wrapped__(name)  # not what is remembered of it
+        return time.process_time() - before
 
     seconds(1000)
-    assert seconds(160_000) < 40 * max(seconds(16_000), 0.004)
+    limit = 40 * max(0.004, min(seconds(16_000) for _ in range(3)))
+    # The least of three counts, because this process does other things, too. Mostly the first one is low enough.
+    assert any(seconds(160_000) < limit for _ in range(3))
 
 
 def test_a_cut_name_is_no_error() -> None:

@@ -125,11 +125,8 @@ class PmcuTrace:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-# The AUX data of a HiSilicon PMCU: counters of a die's CPUs, read by the hardware itself.
-#
-# Decodes the header, the offsets of samples, and their values as columns. Layout (little-endian; RFC "HiSilicon Performance Monitor
-# Control
-# Unit" v1, 2023-02-06):
+# The AUX data of a HiSilicon PMCU: counters of a die's CPUs, read by the hardware itself. Decodes the header, the offsets of samples, and
+# their values as columns. Layout (little-endian; RFC "HiSilicon Performance Monitor Control Unit" v1, 2023-02-06):
 #
 #     header      u32 buffer size, counters in parallel, CPUs, compatible mode,
 #                 subsample size, subsamples per sample, number of events;
@@ -140,7 +137,6 @@ class PmcuTrace:
 #                 counter; u64 cycles of each CPU, not in compatible mode
 #
 # In each field the CPUs are ordered by their number in the cluster, then by cluster. The first buffer begins with the header.
-
 
 PADDING_EVENT: Final = 0xC000
 DEFAULT_PERIOD_MS: Final = 3

@@ -5,12 +5,11 @@ The search for symbols (perfpy.symbols.files.debug_files) also selects the file 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.kept_answers import link_addresses
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.source_lines import SourceLines
@@ -163,8 +162,6 @@ class DebugInfos:
 
 
 # KnownLines: resolved lines, possibly of other machines, with the interface of debug information.
-
-
 def lines_of(symbolizer: Symbolizer, *, as_addr2line: bool = False) -> DebugInfos:
     """Return the source lines of a symbolizer's frames: those it was loaded with, otherwise from debug information.
 

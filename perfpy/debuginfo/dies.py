@@ -6,9 +6,8 @@ InlineSearch walks whole units quickly; this module follows single paths through
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.units import ranges_of
@@ -140,11 +139,8 @@ def skip_children(unit: DebugUnit, offset: int) -> int:
     return offset
 
 
-# The functions of a unit by name, and the calls that the compiler inlined.
-#
-# One walk over the unit's DIEs collects them. Types are skipped, except classes of languages whose classes declare functions.
-# Layout: DWARF 5, section 3.3.
-
+# The functions of a unit by name, and the calls that the compiler inlined. One walk over the unit's DIEs collects them. Types are
+# skipped, except classes of languages whose classes declare functions. Layout: DWARF 5, section 3.3.
 
 _CLASSES: Final = frozenset({dwarf.TAG_STRUCTURE_TYPE, dwarf.TAG_CLASS_TYPE, dwarf.TAG_UNION_TYPE, dwarf.TAG_ENUMERATION_TYPE})
 _SCOPES: Final = frozenset({dwarf.TAG_COMPILE_UNIT, dwarf.TAG_PARTIAL_UNIT, dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE})
@@ -353,10 +349,8 @@ def _entry(die: Die, ranges: Ranges) -> int:
     return ranges[0][0] if low is None else low
 
 
-# The location of a variable at an address: a location expression, from the attribute itself or from a location list.
-#
-# Layout: DWARF 5, sections 2.6.2 and 7.29 (.debug_loclists); DWARF 4, section 2.6.2 (.debug_loc).
-
+# The location of a variable at an address: a location expression, from the attribute itself or from a location list. Layout: DWARF 5,
+# sections 2.6.2 and 7.29 (.debug_loclists); DWARF 4, section 2.6.2 (.debug_loc).
 
 _ENTRIES_MOST: Final = 1 << 16  # of one list
 

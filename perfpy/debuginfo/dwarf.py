@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 # tags
 TAG_LEXICAL_BLOCK: Final = 0x0B
 TAG_ARRAY_TYPE: Final = 0x01
@@ -204,11 +203,8 @@ ATE_SIGNED: Final = 0x05
 ATE_SIGNED_CHAR: Final = 0x06
 ATE_UNSIGNED_CHAR: Final = 0x08
 
-
-# Read integers of variable length (LEB128).
-#
-# Functions return the value and the offset after it, or raise IndexError at the end of the bytes, ValueError for too large numbers.
-
+# Read integers of variable length (LEB128). Functions return the value and the offset after it, or raise IndexError at the end of the
+# bytes, ValueError for too large numbers.
 
 _LONGEST: Final = 70  # bits; 64 would do, but some writers pad numbers with zero bytes
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers
@@ -217,13 +216,11 @@ def _bound(number: int) -> int:
     return number if 0 <= number < 1 << 32 else 0
 
 
-# Find the functions and inlined calls of a unit at sorted addresses.
-#
-# Each address gets its innermost Activation, whose callers lead to the function. The tree of DIEs is walked once; subtrees without a
-# requested address are skipped, by DW_AT_sibling if the compiler wrote it. Layout: DWARF 5, section 3.3.8.
+# Find the functions and inlined calls of a unit at sorted addresses. Each address gets its innermost Activation, whose callers lead to
+# the function. The tree of DIEs is walked once; subtrees without a requested address are skipped, by DW_AT_sibling if the compiler wrote
+# it. Layout: DWARF 5, section 3.3.8.
 #
 # Each abbreviation has a DieLayout: whether its DIEs are functions, inlined calls, blocks or others, and how to skip them.
-
 
 #: kinds of DIEs: no children; irrelevant children; may hold functions; often holds functions; and three kinds with code
 LEAF, TREE, HOLDER, SCOPE, BLOCK, INLINED, FUNCTION = range(7)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import weakref
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
-from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.files.symbol_cache import ColumnFiles, folder, key_of
 
 if TYPE_CHECKING:
@@ -162,11 +161,8 @@ class _AnswerTable:
         self._cost = 0
 
 
-# Convert file offsets, which identify frames, to the addresses in symbols and debug information.
-#
-# They are equal in most libraries, but not in programs at fixed addresses, or with some linkers.
-
-
+# Convert file offsets, which identify frames, to the addresses in symbols and debug information. They are equal in most libraries, but
+# not in programs at fixed addresses, or with some linkers.
 def link_addresses(runtime: ElfFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the addresses of file offsets, by the segments of the file that was mapped (`runtime`)."""
     addresses = offsets + np.uint64(_text_bias(runtime))

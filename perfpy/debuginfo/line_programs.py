@@ -5,12 +5,11 @@ LineRows are in the program's order, one sequence after the other. Columns are s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo import dwarf as leb128
 
@@ -204,10 +203,8 @@ def _addresses_of(code: Bytes, offset: Int64, size: Uint64, endian: str) -> Uint
     return joined
 
 
-# Read headers of line programs: their parameters, files and directories.
-#
-# Versions 2 to 5, 32-bit and 64-bit DWARF. Layout: section 6.2.4 of each version. Tables are bounded by the available bytes.
-
+# Read headers of line programs: their parameters, files and directories. Versions 2 to 5, 32-bit and 64-bit DWARF. Layout: section 6.2.4
+# of each version. Tables are bounded by the available bytes.
 
 _VERSIONS: Final = range(2, 6)
 #: names outside of these sections: in the supplementary file of dwz, and by index in .debug_str_offsets
@@ -397,7 +394,6 @@ def _value(cursor: _Cursor, form: int, offset_size: int) -> Name | int:
 
 # The paths of the files of a line program.
 
-
 _UNNAMED: Final = "<unknown>"
 
 
@@ -448,14 +444,10 @@ class LineFiles:
         return sections.string(kind, number)
 
 
-# Find where the operations of a line program begin, and read their numbers, for a whole program at once.
-#
-# Operations vary in length, so that each start depends on the one before. All candidates are computed together: for every byte, the start
-# of
-# the next operation if one begins there; from that the second next, fourth next, up to the 64th. A loop visits every 64th actual start,
-# and
-# the tables give the others. That takes a fraction of the time of a loop over all operations.
-
+# Find where the operations of a line program begin, and read their numbers, for a whole program at once. Operations vary in length, so
+# that each start depends on the one before. All candidates are computed together: for every byte, the start of the next operation if one
+# begins there; from that the second next, fourth next, up to the 64th. A loop visits every 64th actual start, and the tables give the
+# others. That takes a fraction of the time of a loop over all operations.
 
 EXTENDED, COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE = range(5)
 NEGATE_STATEMENT = 6

@@ -7,12 +7,11 @@ numbers, which are translated.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import line_programs
 from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers
 from perfpy.debuginfo.line_programs import LineFiles, LineMachine
@@ -268,11 +267,7 @@ class SourceLines:
 #: the path for files whose names cannot be read
 UNREADABLE: Final = "??"
 
-
-# The line table of one unit: the file and line of addresses.
-#
-# For overlapping sequences and repeated rows it follows binutils.
-
+# The line table of one unit: the file and line of addresses. For overlapping sequences and repeated rows it follows binutils.
 
 NOTHING: Final = -1
 
@@ -348,10 +343,8 @@ def _rows_of(first: Int64, last: Int64, low: Uint64, high: Uint64) -> tuple[Int6
     return row, np.repeat(low, sizes), np.repeat(high, sizes)
 
 
-# The statements of a unit: the addresses of a source line, and the line that begins at an address.
-#
-# Only rows that begin a statement count (is_stmt). The first row of several at one address decides, as in perf.
-
+# The statements of a unit: the addresses of a source line, and the line that begins at an address. Only rows that begin a statement count
+# (is_stmt). The first row of several at one address decides, as in perf.
 
 _BYTES_OF_ROW: Final = 8  # of a program, to count the work
 
@@ -461,12 +454,9 @@ def ends_with(path: str, source: str) -> bool:
     return path == tail or (path.endswith(tail) and (tail.startswith("/") or path[-len(tail) - 1] == "/"))
 
 
-# Source file names from a symbol table, for functions without line information.
-#
-# An address gets the name, "??" if the table has none, or None outside of functions. As in binutils, which perf uses, the symbol that
-# begins
-# nearest before the address decides; for a local one, the nearest file entry before it.
-
+# Source file names from a symbol table, for functions without line information. An address gets the name, "??" if the table has none, or
+# None outside of functions. As in binutils, which perf uses, the symbol that begins nearest before the address decides; for a local one,
+# the nearest file entry before it.
 
 UNKNOWN_FILE: Final = "??"
 _NOTYPE, _OBJECT, _SECTION, _FILE, _TLS = 0, 1, 3, 4, 6

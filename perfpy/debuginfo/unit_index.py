@@ -210,10 +210,8 @@ class UnitIndex:
             return []
 
 
-# Find the split units (-gsplit-dwarf) of skeletons: in the package PROGRAM.dwp, or in .dwo files.
-#
-# Layout: DWARF 5, section 7.3.5; gcc.gnu.org/wiki/DebugFissionDWP.
-
+# Find the split units (-gsplit-dwarf) of skeletons: in the package PROGRAM.dwp, or in .dwo files. Layout: DWARF 5, section 7.3.5;
+# gcc.gnu.org/wiki/DebugFissionDWP.
 
 _DWO: Final = ".dwo"
 _HEADER: Final = 16

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.sections import DebugSections
 
 
-# Abbreviations: the attributes and forms of a unit's entries (DIEs), from .debug_abbrev.
-#
-# Entries whose forms have fixed sizes are skipped by one addition.
-
+# Abbreviations: the attributes and forms of a unit's entries (DIEs), from .debug_abbrev. Entries whose forms have fixed sizes are skipped
+# by one addition.
 
 _TABLE_MOST: Final = 1 << 16  # abbreviations of one table: link-time optimized programs have some thousands
 _MORE: Final = 0x80  # the continuation bit of LEB128 bytes
@@ -614,10 +612,8 @@ def read_header(sections: DebugSections, offset: int) -> Header:
     return Header(start, end, Shape(version, offset_size, address_size), kind, table, after - start, dwo_id)
 
 
-# The address ranges of a DIE, as (start, end) pairs with an exclusive end.
-#
-# Layout: DWARF 4, section 2.17.3 (.debug_ranges); DWARF 5, section 7.25 (.debug_rnglists).
-
+# The address ranges of a DIE, as (start, end) pairs with an exclusive end. Layout: DWARF 4, section 2.17.3 (.debug_ranges); DWARF 5,
+# section 7.25 (.debug_rnglists).
 
 _BYTES_OF_ENTRY: Final = 3  # the minimum, to count the work
 Ranges = list[tuple[int, int]]

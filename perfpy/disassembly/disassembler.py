@@ -90,16 +90,10 @@ class Disassembler:
         return instructions(code, self._style)
 
 
-# Disassemble with binutils' objdump.
-#
-# objdump opens no file by a name that the program's owner chose. It gets the program as a descriptor: the file that was read, or a copy
-# in
-# memory without links to debug files, unless the program and the folders above it are root's or the current user's. Source files that
-# debug
-# information names are read here (source_lines). Names could lead objdump to any file, also to FIFOs and devices. Its output is read up
-# to a
-# limit.
-
+# Disassemble with binutils' objdump. objdump opens no file by a name that the program's owner chose. It gets the program as a descriptor:
+# the file that was read, or a copy in memory without links to debug files, unless the program and the folders above it are root's or the
+# current user's. Source files that debug information names are read here (source_lines). Names could lead objdump to any file, also to
+# FIFOs and devices. Its output is read up to a limit.
 
 _TEXT_MOST: Final = 256 << 20  # bytes of text of one function
 _SECONDS_MOST: float = 300.0
@@ -269,10 +263,8 @@ def _machine(code: FunctionCode) -> str:
     return f"ELF machine {code.file.machine}"
 
 
-# Disassemble with the optional package capstone: code of other machines, or without objdump.
-#
-# Lines have a heading as objdump's. Mapping symbols of 32-bit Arm code distinguish Arm instructions, Thumb instructions and data.
-
+# Disassemble with the optional package capstone: code of other machines, or without objdump. Lines have a heading as objdump's. Mapping
+# symbols of 32-bit Arm code distinguish Arm instructions, Thumb instructions and data.
 
 ARM: Final = "a"
 THUMB: Final = "t"
@@ -371,10 +363,8 @@ def _line(address: int, data: bytes, text: str, code: FunctionCode, style: CodeS
     return AsmLine(address - code.start, f"{blank}{raw}{text}".rstrip())
 
 
-# Parse a disassembler's text into AsmLines: instructions, and the lines between them.
-#
-# The rules for which lines count, and for blanks and tabs, are perf's.
-
+# Parse a disassembler's text into AsmLines: instructions, and the lines between them. The rules for which lines count, and for blanks and
+# tabs, are perf's.
 
 #: the offset of lines that are not instructions of the function
 NOT_CODE: Final = -1

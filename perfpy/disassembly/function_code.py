@@ -142,10 +142,8 @@ def _build_id(dso: Dso) -> str:
     return f" with the build-id {dso.build_id}" if dso.build_id else ""
 
 
-# Read code of the running kernel and its modules from its memory (/proc/kcore), as a small ELF file.
-#
-# The code is as patched at boot. Layout: elf(5), fs/proc/kcore.c.
-
+# Read code of the running kernel and its modules from its memory (/proc/kcore), as a small ELF file. The code is as patched at boot.
+# Layout: elf(5), fs/proc/kcore.c.
 
 PATH: Final = "/proc/kcore"
 NAME: Final = "[kernel memory]"  #: the path of ELF files from memory

@@ -270,10 +270,8 @@ class _Chunks:
             return
 
 
-# Read code objects: name, file, lines and the range of instructions.
-#
-# Each is read once and cached by its address. Because memory is reused, some words of a cached one are compared from time to time.
-
+# Read code objects: name, file, lines and the range of instructions. Each is read once and cached by its address. Because memory is
+# reused, some words of a cached one are compared from time to time.
 
 _LONGEST_TABLE: Final = 1 << 20  # bytes of a line table
 _MOST_UNITS: Final = 1 << 22  # instructions of a code object
@@ -426,13 +424,9 @@ def _word(data: bytes, offset: int) -> int:
     return int(value)
 
 
-# Decode the line tables of code objects.
-#
-# Lines are (offset in bytes, line) pairs, ascending: a line holds from its offset to the next one; line 0 means none. Tables are
-# co_lnotab
-# (3.8, 3.9) or co_linetable (later). Layouts: Objects/lnotab_notes.txt, and since 3.11 Objects/locations.md
-# (InternalDocs/code_objects.md).
-
+# Decode the line tables of code objects. Lines are (offset in bytes, line) pairs, ascending: a line holds from its offset to the next
+# one; line 0 means none. Tables are co_lnotab (3.8, 3.9) or co_linetable (later). Layouts: Objects/lnotab_notes.txt, and since 3.11
+# Objects/locations.md (InternalDocs/code_objects.md).
 
 Lines = list[tuple[int, int]]
 

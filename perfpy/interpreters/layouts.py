@@ -156,14 +156,9 @@ LAYOUTS: Final = {
     ),
 }
 
-
-# Decode _Py_DebugOffsets, the description of its structures that CPython 3.13 and later have at the beginning of _PyRuntime.
-#
-# Layout (Include/internal/pycore_debug_offsets.h): char cookie[8], then u64 numbers: the version, whether the build has no GIL, then
-# groups
-# of offsets, each after the size of its structure. Later versions append numbers to groups, so the lengths of groups depend on the
-# version.
-
+# Decode _Py_DebugOffsets, the description of its structures that CPython 3.13 and later have at the beginning of _PyRuntime. Layout
+# (Include/internal/pycore_debug_offsets.h): char cookie[8], then u64 numbers: the version, whether the build has no GIL, then groups of
+# offsets, each after the size of its structure. Later versions append numbers to groups, so the lengths of groups depend on the version.
 
 COOKIE: Final = b"xdebugpy"
 SIZE: Final = 8 * 64  # bytes to read: all groups up to the code object, of any version

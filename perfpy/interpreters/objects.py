@@ -189,10 +189,8 @@ class Objects:
         return bool(length == len(name)) and data[begin:] == name.encode()
 
 
-# Access to another process's memory: an interface without means to change it.
-#
-# Implementations read a live process (perfpy.capture.python_frames) or the bytes of a test.
-
+# Access to another process's memory: an interface without means to change it. Implementations read a live process
+# (perfpy.capture.python_frames) or the bytes of a test.
 
 WORD: Final = struct.Struct("<Q")
 #: The first address that no program can map on any machine that CPython runs on (57-bit address spaces).

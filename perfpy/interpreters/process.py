@@ -141,13 +141,9 @@ class PythonProcess:
         return self._state_of.get(tid, 0)
 
 
-# Find the thread state of a kernel thread.
-#
-# Since 3.11 a state has the thread's number in the process's own pid namespace. Earlier states only have pthread_self(), which is at the
-# upper end of the thread's stack: the nearest one above the stack pointer belongs to the thread. The main thread's stack is elsewhere;
-# its
-# state is the oldest.
-
+# Find the thread state of a kernel thread. Since 3.11 a state has the thread's number in the process's own pid namespace. Earlier states
+# only have pthread_self(), which is at the upper end of the thread's stack: the nearest one above the stack pointer belongs to the
+# thread. The main thread's stack is elsewhere; its state is the oldest.
 
 _MOST_INTERPRETERS: Final = 256
 _MOST_THREADS: Final = 8192
@@ -218,11 +214,8 @@ class ThreadStates:
         return (gil + runtime.gil_holder, gil + runtime.gil_locked) if is_pointer(gil) else (0, 0)
 
 
-# Read the names of Python's threads.
-#
-# The kernel knows them only since 3.14, and truncates them. The module `threading` has a dictionary `_active` with all threads that were
-# started through it, by pthread_self(); each has its name in the attribute `_name`.
-
+# Read the names of Python's threads. The kernel knows them only since 3.14, and truncates them. The module `threading` has a dictionary
+# `_active` with all threads that were started through it, by pthread_self(); each has its name in the attribute `_name`.
 
 _MODULE_DICT: Final = 16  # PyModuleObject.md_dict
 _NAMES_PAUSE: Final = 0.25  # seconds until the module is looked for again; doubled each time

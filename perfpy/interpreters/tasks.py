@@ -141,11 +141,9 @@ class AwaitingTasks:
         return int(value) if is_pointer(value) and read_word(self._memory, value + _TYPE) == kind else 0
 
 
-# Read which future or task awaits an asyncio task, as CPython 3.14 and later publish it.
-#
-# The thread state has the running task, and each future and task the one that awaits it. The module _asyncio publishes the offsets in its
-# section .AsyncioDebug: u64 numbers, in the order of _FIELDS (Modules/_asynciomodule.c, Py_AsyncioModuleDebugOffsets).
-
+# Read which future or task awaits an asyncio task, as CPython 3.14 and later publish it. The thread state has the running task, and each
+# future and task the one that awaits it. The module _asyncio publishes the offsets in its section .AsyncioDebug: u64 numbers, in the
+# order of _FIELDS (Modules/_asynciomodule.c, Py_AsyncioModuleDebugOffsets).
 
 _FIELDS: Final = (
     *("task.size", "task.name", "task.awaited_by", "task.is_task", "task.awaited_by_is_set", "task.coroutine", "task.node"),
@@ -236,14 +234,12 @@ class PublishedTasks:
         return keys[0] if len(keys) == 1 else 0
 
 
-# Read which future or task awaits an asyncio task before CPython 3.14, by the callbacks that each future has for its end.
-#
-# A coroutine that awaits a task has its own task's wake-up among the callbacks, and that task refers to the awaited one in fut_waiter.
-# gather(), wait(), wait_for() and shield() put a future of their own between the two, to which their callback refers, and TaskGroup
-# refers to its parent task. The running task is the one whose step or wake-up the event loop's Handle has. Layouts:
-# Modules/_asynciomodule.c (FutureObj, TaskObj, TaskStepMethWrapper), Include/cpython/{funcobject,methodobject,classobject}.h; they are
-# the same in all releases of a minor version.
-
+# Read which future or task awaits an asyncio task before CPython 3.14, by the callbacks that each future has for its end. A coroutine
+# that awaits a task has its own task's wake-up among the callbacks, and that task refers to the awaited one in fut_waiter. gather(),
+# wait(), wait_for() and shield() put a future of their own between the two, to which their callback refers, and TaskGroup refers to its
+# parent task. The running task is the one whose step or wake-up the event loop's Handle has. Layouts: Modules/_asynciomodule.c
+# (FutureObj, TaskObj, TaskStepMethWrapper), Include/cpython/{funcobject,methodobject,classobject}.h; they are the same in all releases of
+# a minor version.
 
 _SIZE: Final = 16  # PyVarObject.ob_size
 _TYPE_NAME: Final = 24  # PyTypeObject.tp_name
@@ -455,13 +451,10 @@ class TaskCallbacks:
         return value if is_pointer(value) or not is_aligned else 0
 
 
-# Read how long an asyncio event loop has been running callbacks.
-#
-# Each turn of the loop (BaseEventLoop._run_once) waits for events, stores the time in its variable `end_time`, and runs all callbacks
-# that
-# are due. While it runs a callback (Handle._run), that variable tells when the turn's callbacks began, on the clock CLOCK_MONOTONIC. The
-# loop serves nobody meanwhile. Loops that are not written in Python (uvloop) have no such variable.
-
+# Read how long an asyncio event loop has been running callbacks. Each turn of the loop (BaseEventLoop._run_once) waits for events, stores
+# the time in its variable `end_time`, and runs all callbacks that are due. While it runs a callback (Handle._run), that variable tells
+# when the turn's callbacks began, on the clock CLOCK_MONOTONIC. The loop serves nobody meanwhile. Loops that are not written in Python
+# (uvloop) have no such variable.
 
 _TURN: Final = ("_run_once", "BaseEventLoop._run_once")
 _CALLBACK: Final = ("_run", "Handle._run")

@@ -3,7 +3,7 @@
 The text is that of events/SYSTEM/NAME/format, from tracefs or from the
 TRACING_DATA section of a file. Layout: one line
 `field:TYPE NAME; offset:N; size:N; signed:N;` per field (Documentation/trace/events.rst),
-then the `print fmt`, which perfdata.tracepoints.print_format parses.
+then the `print fmt`, which perfpy.perfdata.print_format parses.
 """
 
 from __future__ import annotations
@@ -186,17 +186,14 @@ def _array_length(inside: str) -> int:
     return int(match[1], 0) if match else 0
 
 
-# Decode and encode the TRACING_DATA section: the formats of tracepoints, and strings of the kernel.
-#
-# In a pipe, its bytes follow the HEADER_TRACING_DATA record. Formats are parsed on first use.
-# Layout: tools/perf/util/trace-event-info.c:
+# Decode and encode the TRACING_DATA section: the formats of tracepoints, and strings of the kernel. In a pipe, its bytes follow the
+# HEADER_TRACING_DATA record. Formats are parsed on first use. Layout: tools/perf/util/trace-event-info.c:
 #
 #     bytes 23 8 68, "tracing", string version; u8 big_endian, long_size; u32 page_size
 #     "header_page\\0" u64 size, text;  "header_event\\0" u64 size, text
 #     u32 nr; { u64 size, text } [nr]                               ftrace's own formats
 #     u32 nr; { string system; u32 nr; { u64 size, text } [nr] } [nr]
 #     u32 size, text kallsyms;  u32 size, text printk_formats;  u64 size, text cmdlines (version 0.6)
-
 
 _MAGIC: Final = b"\x17\x08\x44tracing"
 _HEADER_PAGE: Final = b"header_page\0"
@@ -206,7 +203,6 @@ _NUMBER: Final = re.compile(rb"^ID:\s*(\d+)", re.MULTILINE)
 _NAME: Final = re.compile(rb"^name:\s*(\S+)", re.MULTILINE)
 _COMMIT_SIZE: Final = re.compile(rb"commit;\s*offset:\d+;\s*size:(\d+);")
 _PRINTK: Final = re.compile(r'^\s*(?:0x)?([0-9a-fA-F]+)\s*:\s*"(.*)"\s*$')
-
 
 _MOST_DIGITS: Final = 18  # of plausible numbers
 _LONG_SIZES: Final = (4, 8)

@@ -109,10 +109,8 @@ def _apply_update(event: FileEvent, update: EventUpdate) -> None:
         event.name = update.value
 
 
-# Derive the names of events from their attrs, for recordings without event names.
-#
-# The names are perf's, with the modifiers of the counted modes ("cycles:u").
-
+# Derive the names of events from their attrs, for recordings without event names. The names are perf's, with the modifiers of the counted
+# modes ("cycles:u").
 
 _HARDWARE: Final = (
     "cycles",
@@ -199,11 +197,6 @@ def _modifiers(attr: EventAttr) -> str:
     if attr.exclude_host or bool(attr.exclude_guest) == guest_excluded:
         letters += ("" if attr.exclude_host else "H") + ("" if attr.exclude_guest else "G")
     return ":" + letters if letters else ""
-
-
-# The events and features of a recording, before any record is read.
-#
-# perfpy.perfdata.preamble fills it from the tables of a file, perfpy.perfdata.records.pipe_preamble from records of a pipe.
 
 
 class Preamble:

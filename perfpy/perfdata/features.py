@@ -1,8 +1,7 @@
-"""Decode and encode the feature sections after the data.
+"""Decode and encode the feature sections after the data, which pipes carry in HEADER_FEATURE records.
 
-Layouts: tools/perf/Documentation/perf.data-file-format.txt (HEADER_*); the values are those of
-perfpy.perfdata.features. Pipes carry the same bytes in HEADER_FEATURE records.
-TRACING_DATA stays bytes here (perfpy.perfdata.event_format decodes it).
+Layouts: tools/perf/Documentation/perf.data-file-format.txt (HEADER_*). Strings: struct perf_header_string { u32 len; char string[len]; }
+with len a multiple of 64 that includes the terminating NUL. TRACING_DATA stays bytes here (perfpy.perfdata.event_format decodes it).
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 
-# The values of feature sections: one type for each feature that is more than a string or a number.
-#
-# perfpy.perfdata.features decodes and encodes them. Each docstring begins with the section's layout.
-
-
+# The values of sections that are more than a string or a number. Each docstring begins with the section's layout.
 class CpuCount(NamedTuple):
     """NRCPUS: { u32 available, online; }"""
 
@@ -215,10 +210,8 @@ class ElfMachine(NamedTuple):
     e_flags: int
 
 
-# Decode and encode the features of the recorded machine: CPUs, memory nodes, caches, memory blocks, scheduling domains.
-#
-# Layouts: tools/perf/Documentation/perf.data-file-format.txt (HEADER_*).
-
+# Decode and encode the features of the recorded machine: CPUs, memory nodes, caches, memory blocks, scheduling domains. Layouts:
+# tools/perf/Documentation/perf.data-file-format.txt (HEADER_*).
 
 #: the first version of /proc/schedstat with names of domains
 NAMED_DOMAINS = 17
@@ -323,11 +316,8 @@ def write_domains(w: FieldWriter, value: DomainInfo) -> None:
                 w.string(string)
 
 
-# Read and write the primitive fields of feature sections: numbers, strings and counts, each checked against the section's end.
-#
-# Layout of a string: struct perf_header_string { u32 len; char string[len]; } with len a multiple
-# of 64 that includes the terminating NUL.
-
+# Read and write the primitive fields of feature sections: numbers, strings and counts, each checked against the section's end. Layout of
+# a string: struct perf_header_string { u32 len; char string[len]; } with len a multiple of 64 that includes the terminating NUL.
 
 _NAME_ALIGN = 64
 
@@ -741,12 +731,9 @@ def encode_feature(feature: int, value: Any, endian: str = "<") -> bytes:
     return writer.getvalue()
 
 
-# Read the feature records of pipes from perf 3.x.
-#
-# The perf 3.x of Google's machines and of ChromeOS wrote the features of a pipe
-# in front of its events, in record types that perf gave other meanings later: 69
-# was the host's name, and is ID_INDEX now. perf stops at these files.
-
+# Read the feature records of pipes from perf 3.x. The perf 3.x of Google's machines and of ChromeOS wrote the features of a pipe in front
+# of its events, in record types that perf gave other meanings later: 69 was the host's name, and is ID_INDEX now. perf stops at these
+# files.
 
 _FIRST: Final = 69  # the type of the host's name; the others follow in the order of their features
 _HEADER_SIZE: Final = HEADER["<"].size

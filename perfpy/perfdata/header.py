@@ -23,7 +23,6 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final
 
-
 MAGIC: Final = {"<": b"PERFILE2", ">": b"2ELIFREP"}
 MAGIC_V1: Final = b"PERFFILE"  # the same in both byte orders; the attr size distinguishes them
 HEADER_SIZE: Final = 104

@@ -25,7 +25,6 @@ from perfpy.untrusted import expansion
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-
 KEPT_FILES: Final = 240  #: the feature's number
 DEBUG_FILE: Final = "debug:"  #: prefix of a program's name: its separate file of symbols
 _MAGIC: Final = b"perfpy\1\0"

@@ -105,10 +105,8 @@ class _FilePreamble:
                 preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)
 
 
-# Recordings that are folders (perf record --threads): a main file, and one file for each recording thread.
-#
-# Layout: perf.data-directory-format.txt in the documentation of perf.
-
+# Recordings that are folders (perf record --threads): a main file, and one file for each recording thread. Layout:
+# perf.data-directory-format.txt in the documentation of perf.
 
 MAIN_FILE: Final = "data"
 
@@ -119,7 +117,6 @@ def main_file(folder: str) -> str:
 
 
 # Recognize folders of tables (perfpy export --parquet), and list the recordings in them.
-
 
 MARKER: Final = "perfpy.json"
 VERSION: Final = 1

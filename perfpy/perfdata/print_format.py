@@ -1,13 +1,11 @@
 """Parse the `print fmt` of a tracepoint: a format string and argument expressions.
 
-The text is the part of a format file after "print fmt:", C as the kernel's
-TP_printk() leaves it: a string literal and arguments made of REC->field,
-operators, casts, __print_flags() and similar functions.
+The text is the part of a format file after "print fmt:", C as the kernel's TP_printk() leaves it: a string literal and arguments made of
+REC->field, operators, casts, __print_flags() and similar functions.
 
-perf's library groups operators by rules of its own, not by those of C (equal
-priorities group from the right; a parenthesised right side may be torn
-apart). Its text is the contract, so the same trees are built here; PrintFormatError is raised
-where the library fails to parse, and its fallback text is printed.
+perf's library groups operators by rules of its own, not by those of C (equal priorities group from the right; a parenthesised right side
+may be torn apart). Its text is the contract, so the same trees are built here; PrintFormatError is raised where the library fails to
+parse, and its fallback text is printed.
 """
 
 from __future__ import annotations
@@ -89,7 +87,6 @@ _TYPE_SIZES: Final = {
     **dict.fromkeys(("__u16", "u16", "__s16", "s16"), 2),
     **dict.fromkeys(("__u8", "u8", "__s8", "s8"), 1),
 }
-
 
 _LONGEST: Final = 1 << 16
 _DEEPEST: Final = 200  # nested expressions during parsing: each takes some frames of Python's stack
@@ -400,12 +397,7 @@ def _constant_text(tree: Expression) -> str:
     return str(value - (1 << 64) if value >> 63 else value)
 
 
-# The expressions in the arguments of a tracepoint's print format.
-#
-# perfdata.tracepoints.print_format builds the trees; views.tracepoints.printer
-# and views.tracepoints.number_columns evaluate them over many samples at once.
-
-
+# The expressions in the arguments, which perfpy.views evaluates over many samples at once.
 @dataclass(frozen=True, slots=True)
 class Atom:
     """A number, a name, or the text of a string literal, escapes as written."""
@@ -548,7 +540,6 @@ def levels(tree: Expression) -> int:
 
 
 # Fold constants in print formats, as perf's library does when it parses.
-
 
 _ALL: Final = (1 << 64) - 1
 _MOST_DIGITS: Final = 40  # with leading zeros; more digits exceed 64 bits

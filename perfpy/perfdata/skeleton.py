@@ -139,7 +139,6 @@ def _in_order(parts: list[Ragged], rows: list[Any]) -> Ragged:
 
 # Open Parquet files of untrusted origin, if their contents fit a memory limit. Needs pyarrow.
 
-
 _NUMBER: Final = 8
 #: bytes in memory for each byte of the file; recordings reach 14, symbols as rows of objects 80
 _RATIO: Final = 500
@@ -199,7 +198,6 @@ def _is_repeated(kind: Any) -> bool:
 
 
 # Encode the features of a recording as sections of another file derived from it.
-
 
 _OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # encoded separately; not true of the new file
 

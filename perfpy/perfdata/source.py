@@ -15,7 +15,6 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import BinaryIO, TypeAlias
 
-
 SPOOL_PIECE = 1 << 20
 RECORD_HEADER_SIZE = 8
 

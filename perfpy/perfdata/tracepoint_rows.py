@@ -313,12 +313,8 @@ def _taken(column: Any, rows: NDArray[np.integer[Any]]) -> Any:
     return _zeros(len(rows)) if column.ndim == 1 and column.strides == (0,) else column[rows]
 
 
-# Decode tracepoints' raw data into a column per field.
-#
-# Layout: the format's field lines; a dynamic field
-# holds { u16 offset, u16 length } of its data, counted from the record's start
-# (__data_loc) or from the field's own end (__rel_loc).
-
+# Decode tracepoints' raw data into a column per field. Layout: the format's field lines; a dynamic field holds { u16 offset, u16 length }
+# of its data, counted from the record's start (__data_loc) or from the field's own end (__rel_loc).
 
 _NUMBERS: Final = (1, 2, 4, 8)
 
@@ -394,7 +390,6 @@ def _texts(data: Ragged) -> NDArray[Any]:
 
 
 # The order of delivery of all samples of a source, collected chunk by chunk while they are read.
-
 
 _WORD_BITS: Final = 64
 _FEW_RUNS: Final = 256  # of ascending keys; up to this number merging the runs is faster than sorting
@@ -488,12 +483,8 @@ def _order_by_time(parts: list[NDArray[np.uint64]]) -> SampleOrder:
     return SampleOrder(arrival, packed, packed.view(np.int64))
 
 
-# The raw data of a chunk's samples where they lie in the buffer.
-#
-# Layout: u32 size; char data[size] in a SAMPLE record (perfpy.abi.sample_decoding). Raw data begin 4 bytes after a multiple of 8, so the
-# buffer is read as 32-bit words.
-
-
+# The raw data of a chunk's samples where they lie in the buffer. Layout: u32 size; char data[size] in a SAMPLE record
+# (perfpy.abi.sample_decoding). Raw data begin 4 bytes after a multiple of 8, so the buffer is read as 32-bit words.
 class RawData(NamedTuple):
     """Raw data of samples as 32-bit words, valid as long as the buffer.
 
@@ -574,8 +565,6 @@ def raw_of_column(raw: Ragged | Slices, endian: str) -> RawData | None:
 
 
 # All samples of one tracepoint: their columns, and one column per field of the tracepoint.
-
-
 def tracepoint_samples(data: PerfData, name: str, batches: Iterable[Batch]) -> tuple[Columns, dict[str, Any]]:
     """Return the samples' columns without the raw one, and the tracepoint's fields as columns.
 

@@ -287,11 +287,9 @@ def _output_failed(path: str, error: OSError, *, is_empty: bool = False) -> Outp
     return OutputFailedError(path, os.strerror(error.errno or 0), remedy=remedy)
 
 
-# Compress records into COMPRESSED records: one zstd stream in pieces, the reverse of perfpy.perfdata.records.stream.
-#
-# Each piece is flushed, so that a reader gets all its records. Layout: { header; char data[]; }, not padded, as perf 6.12
-# writes and reads it (newer versions also have COMPRESSED2).
-
+# Compress records into COMPRESSED records: one zstd stream in pieces, the reverse of perfpy.perfdata.records.stream. Each piece is
+# flushed, so that a reader gets all its records. Layout: { header; char data[]; }, not padded, as perf 6.12 writes and reads it (newer
+# versions also have COMPRESSED2).
 
 _MOST: Final = 0xFFFF - 8  # the longest payload of a record
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.probing.grammar import without_parameters
 from perfpy.probing.problems import ProbeError
 
@@ -104,11 +103,9 @@ def parse_shown(line: str, *, is_kernel: bool) -> ShownProbe | None:
     return ShownProbe(match["kind"] == "r", match["group"], match["event"], path, offset, symbol, names)
 
 
-# Names of probe groups and events, by perf's rules.
-#
-# The group is probe_ and the program's name up to its first character that is no letter, digit or '_'. The event is the function's name,
-# with _L2 for its line 2 and __return for its return. An existing name gets a number: cost_1.
-
+# Names of probe groups and events, by perf's rules. The group is probe_ and the program's name up to its first character that is no
+# letter, digit or '_'. The event is the function's name, with _L2 for its line 2 and __return for its return. An existing name gets a
+# number: cost_1.
 
 #: the kernel's limit, with the final NUL
 LONGEST: Final = 63
@@ -161,8 +158,6 @@ def unused_name(name: str, group: str, used_names: Collection[str], *, may_numbe
 
 
 # The definitions of a request, and its description.
-
-
 class Planned(NamedTuple):
     """The definitions of one request.
 

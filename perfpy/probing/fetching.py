@@ -6,9 +6,8 @@ Fetch expressions (Documentation/trace/uprobetracer.rst): %REG a register, +OFFS
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.sections import damage_of
@@ -307,7 +306,6 @@ def _as_user_memory(text: str) -> str:
 
 
 # Members of structures and elements of arrays: offsets and bitfields.
-
 
 _NESTED_MOST: Final = 16  # anonymous members
 

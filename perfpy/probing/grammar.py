@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import re
 from fnmatch import translate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -209,7 +208,6 @@ def _check(point: ProbePoint) -> ProbePoint:
 #
 # Syntax: perf-probe(1).
 
-
 _ARGUMENT: Final = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<rest>.+)\Z", re.ASCII)
 _VARIABLE: Final = re.compile(
     r"(?P<name>[A-Za-z_][\w$]*(?:::[\w$]+)*)(?P<fields>(?:->\w+|\.\w+|\[\d+\])*)"
@@ -316,10 +314,8 @@ def _as_name(text: str) -> str:
     return re.sub(r"\W", "_", text, flags=re.ASCII)
 
 
-# The grammar of ranges of source lines: FUNCTION[@SOURCE][:FIRST[+COUNT|-LAST]] or SOURCE[:FIRST[+COUNT|-LAST]].
-#
-# Syntax: perf-probe(1). The lines of functions count from the function's.
-
+# The grammar of ranges of source lines: FUNCTION[@SOURCE][:FIRST[+COUNT|-LAST]] or SOURCE[:FIRST[+COUNT|-LAST]]. Syntax: perf-probe(1).
+# The lines of functions count from the function's.
 
 _RANGE: Final = re.compile(r"(?P<first>\d+)(?:\+(?P<count>\d+)|-(?P<last>\d+))?\Z", re.ASCII)
 _LARGEST: Final = (1 << 31) - 1
@@ -379,7 +375,6 @@ def _parse_lines(lines: str, text: str) -> tuple[int, int | None]:
 
 
 # Filters of names: glob patterns joined by !, &, | and parentheses, such as "foo* & !bar". Syntax: perf-probe(1).
-
 
 _TOKENS: Final = re.compile(r"\s*([!&|()]|(?:\\.|\[[^\]]*\]|[^!&|()\s\\\[])(?:\\.|\[[^\]]*\]|[^&|()\s\\\[])*)")
 _LONGEST: Final = 1 << 12
@@ -463,11 +458,8 @@ def is_glob(text: str) -> bool:
     return any(character in text for character in "*?") and "operator" not in text
 
 
-# Split definitions into words, and words at special characters.
-#
-# Parentheses keep their content together: `over(int, long)`. A backslash takes the meaning from the next character:
-# `malloc\@GLIBC_2.2.5`.
-
+# Split definitions into words, and words at special characters. Parentheses keep their content together: `over(int, long)`. A backslash
+# takes the meaning from the next character: `malloc\@GLIBC_2.2.5`.
 
 _MARK: Final = "\\"
 

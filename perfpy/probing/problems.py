@@ -73,7 +73,6 @@ def damage_refused(file: ElfFile) -> Iterator[None]:
 
 # Names that resemble a misspelt one.
 
-
 _COMPARED_MOST: Final = 20_000  # difflib takes a second for 50,000 names
 
 

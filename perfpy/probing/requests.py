@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import re
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.probing.definitions import KERNEL_GROUP, Definition, Planned, as_event, describe, event_of, group_of
 from perfpy.probing.fetching import Fetcher
 from perfpy.probing.grammar import glob_test, is_glob, parse_argument
@@ -113,12 +112,9 @@ def _arguments(
     return texts, notes
 
 
-# SDT markers (USDT): the probes that programs declare themselves, from the notes in .note.stapsdt.
-#
-# Layout: sourceware.org/systemtap/wiki/UserSpaceProbeImplementation: an ELF note of the owner "stapsdt" and the type 3 has the addresses
-# of
-# the marker, of .stapsdt.base at link time and of the semaphore, and three strings: provider, name, arguments ("-4@%edi 8@-16(%rbp)").
-
+# SDT markers (USDT): the probes that programs declare themselves, from the notes in .note.stapsdt. Layout:
+# sourceware.org/systemtap/wiki/UserSpaceProbeImplementation: an ELF note of the owner "stapsdt" and the type 3 has the addresses of the
+# marker, of .stapsdt.base at link time and of the semaphore, and three strings: provider, name, arguments ("-4@%edi 8@-16(%rbp)").
 
 _TYPE: Final = 3
 _OWNER: Final = b"stapsdt\0"

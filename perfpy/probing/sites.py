@@ -9,9 +9,8 @@ import errno
 import os
 import re
 from fnmatch import translate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.source_lines import ends_with
@@ -278,7 +277,6 @@ def _is_optimized(producer: str) -> bool:
 
 # Search a program's debug information for points: functions, their inlined calls, source lines and patterns.
 
-
 _PARTS: Final = 3  # of a file's name, for suggestions
 
 
@@ -513,10 +511,8 @@ def name_test(name: str) -> Callable[[str], bool]:
     return glob_test(name) if is_glob(name) else name.__eq__
 
 
-# Points in the running kernel, by the symbols of /proc/kallsyms.
-#
-# perf writes probes of the kernel relative to its first symbol, _text; returns, and functions of modules, relative to the function.
-
+# Points in the running kernel, by the symbols of /proc/kallsyms. perf writes probes of the kernel relative to its first symbol, _text;
+# returns, and functions of modules, relative to the function.
 
 KALLSYMS: Final = "/proc/kallsyms"
 _CODE: Final = "tTwW"
@@ -603,8 +599,6 @@ def _missing(point: ProbePoint, symbols: list[KernelSymbol], module: str) -> str
 
 
 # Addresses to points as `probe --list` prints them: FUNCTION[:LINE|+OFFSET][%return]@FILE.
-
-
 def site_text(program: Program, address: int, *, is_return: bool = False) -> str:
     """Return the point of an address, "" if no symbol contains it."""
     try:
@@ -639,7 +633,6 @@ def _by_debug_info(program: Program, address: int, *, is_return: bool) -> str:
 
 
 # The source lines of a program: the file that its debug information names, read as data.
-
 
 _FILE_MOST: Final = 64 << 20
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.dies import Die, locations_of
@@ -137,10 +136,8 @@ def _globals_in(scope: Die, depth: int) -> Iterator[ScopedVariable]:
             yield from _globals_in(child, depth + 1)
 
 
-# DWARF types to the kernel's types (s32, x64, string) and to C text.
-#
-# The kernel's types: Documentation/trace/uprobetracer.rst. perf's choice, as observed: signed numbers are sN, all others xN.
-
+# DWARF types to the kernel's types (s32, x64, string) and to C text. The kernel's types: Documentation/trace/uprobetracer.rst. perf's
+# choice, as observed: signed numbers are sN, all others xN.
 
 _QUALIFIERS: Final = frozenset({
     dwarf.TAG_CONST_TYPE,
@@ -243,11 +240,9 @@ def fetch_type(die: Die | None, letter: str = "") -> tuple[str, bool]:
     return f"{letter or ('s' if is_signed(die) else 'x')}{bits}", bits < 8 * size
 
 
-# Location expressions to places that the kernel can read: a register, memory near a register's value, an address, or a constant.
-#
-# The kernel's fetch expressions add offsets only when they read memory: +8(%di). Other arithmetic has no equivalent.
-# Layout: DWARF 5, sections 2.5 and 2.6. Names of registers: Documentation/trace/kprobetrace.rst and arch/*/kernel/ptrace.c.
-
+# Location expressions to places that the kernel can read: a register, memory near a register's value, an address, or a constant. The
+# kernel's fetch expressions add offsets only when they read memory: +8(%di). Other arithmetic has no equivalent. Layout: DWARF 5,
+# sections 2.5 and 2.6. Names of registers: Documentation/trace/kprobetrace.rst and arch/*/kernel/ptrace.c.
 
 _X86_64: Final = ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16)))
 _RISCV: Final = "zero ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6".split()

@@ -51,13 +51,9 @@ def numbers_of_keys(*columns: Int64) -> Int64:
     return numbers
 
 
-# Pair the begin and the end of lock contention.
-#
-# A thread may report the begin twice, as when a mutex is spun on before the thread sleeps; the first one counts. All pairs are found at
-# once:
-# rows are sorted by thread and lock, and a wait lasts from the first begin after the last end.
-
-
+# Pair the begin and the end of lock contention. A thread may report the begin twice, as when a mutex is spun on before the thread sleeps;
+# the first one counts. All pairs are found at once: rows are sorted by thread and lock, and a wait lasts from the first begin after the
+# last end.
 class LockEvents(NamedTuple):
     """Begins or ends of contention.
 

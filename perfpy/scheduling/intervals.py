@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _WHO: Final = np.uint64((1 << NOTE_SHIFT) - 1)
 
-
 #: one interval that a thread spent off the CPU
 INTERVAL: Final = np.dtype(
     [
@@ -170,7 +169,6 @@ class _ThreadRuns:
 
 
 # The time that each thread was on a CPU, and the number of running threads at any time, from transitions.
-
 
 _MOST_THREADS: Final = 1 << 20
 

@@ -14,7 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _NONE: Final = -1
 _SHORT: Final = 1 << 16
 
@@ -150,14 +149,11 @@ def _last_between(events: Events, switches: Events, before: NDArray[np.int64], a
     return times
 
 
-# Delays on the run queue, by the rules of `perf sched latency`.
-#
-# Each thread has a state after each of its transitions: on a CPU, waiting for a CPU since a time, or asleep. A delay lasts from the
-# moment
-# the thread became ready (woken, or preempted) until it came to a CPU. A thread whose first transition is a wakeup was asleep before;
-# other threads were ready from their first transition on. All threads are computed at once: transitions are sorted by thread, and the
-# state before each arrival on a CPU follows from the last arrival or departure before it.
-
+# Delays on the run queue, by the rules of `perf sched latency`. Each thread has a state after each of its transitions: on a CPU, waiting
+# for a CPU since a time, or asleep. A delay lasts from the moment the thread became ready (woken, or preempted) until it came to a CPU. A
+# thread whose first transition is a wakeup was asleep before; other threads were ready from their first transition on. All threads are
+# computed at once: transitions are sorted by thread, and the state before each arrival on a CPU follows from the last arrival or
+# departure before it.
 
 # kinds of transitions
 LEFT_READY: Final = 0  #: the thread left its CPU, still ready to run

@@ -1,6 +1,6 @@
 """Tasks over time: the comm of every thread and the address space of every process.
 
-`TaskTimeline` gets a recording's side-band records in delivery order, each with its key (the delivery key of perfdata.reader). It returns
+`TaskTimeline` gets a recording's side-band records in delivery order, each with its key (see perfpy.perfdata.records.delivery). It returns
 comms and views for whole columns of samples.
 
 A view is an address space during a span without unmappings, so (view, address) identifies a mapping except before the mapping was created,
@@ -170,14 +170,9 @@ class TaskTimeline:
         self.view_last_rank = np.concatenate([[FOREVER - 1], last_rank]).astype(np.int32)
 
 
-# Replay the side-band records of a recording's tasks.
-#
-# TaskReplay gets TaskRecords as columns. It computes the comm and the address space of every thread and process over time, and the
-# mappings
-# of each space. Only records that affect the meaning of later ones are applied one by one: of mappings, the majority, these are the first
-# of
-# each process and of each file. The others are processed as columns.
-
+# Replay the side-band records of a recording's tasks. TaskReplay gets TaskRecords as columns. It computes the comm and the address space
+# of every thread and process over time, and the mappings of each space. Only records that affect the meaning of later ones are applied
+# one by one: of mappings, the majority, these are the first of each process and of each file. The others are processed as columns.
 
 _ADDRESSES: Final = 1 << 64
 _KSYMBOL_UNREGISTER: Final = 1
@@ -396,12 +391,8 @@ def _last_of_two_found(count: int) -> bool:
     return middle == count - 1
 
 
-# Values of owners (pids, tids) over time.
-#
-# ValueHistory looks up whole columns of (owner, rank), DeliveredValues columns of (owner, delivery key). Ranks are numbers of records
-# (see
-# perfpy.symbols.address_spaces), keys those of perfdata.reader.
-
+# Values of owners (pids, tids) over time. ValueHistory looks up whole columns of (owner, rank), DeliveredValues columns of (owner,
+# delivery key). Ranks are numbers of records (see perfpy.symbols.address_spaces), keys those of perfdata.reader.
 
 _WIDTH: Final = np.uint64(32)
 _RANK: Final = np.uint64(0xFFFFFFFF)

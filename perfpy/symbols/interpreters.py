@@ -28,7 +28,6 @@ _INTERPRETERS = re.compile(
     r"|libjvm\.so|luajit.*"
 )
 
-
 _C_LIBRARY = re.compile(r"(ld|lib(c|m|pthread|gcc_s|stdc\+\+|dl|rt))[-.]")
 
 

@@ -217,18 +217,16 @@ def _after_leb(data: bytes) -> bytes:
     return data[index + 1 :]
 
 
-# Read V8's log of code (node --log-code --log-source-code): the source lines of compiled code, and the functions inlined there.
-#
-# V8's jitdump has lines with damaged file names and no inlined functions. The log has a line for each event, its fields between commas:
+# Read V8's log of code (node --log-code --log-source-code): the source lines of compiled code, and the functions inlined there. V8's
+# jitdump has lines with damaged file names and no inlined functions. The log has a line for each event, its fields between commas:
 #
 #     code-creation,JS,KIND,TIME,ADDRESS,SIZE,NAME FILE:LINE:COLUMN,FUNCTION,TIER
 #     code-source-info,ADDRESS,SCRIPT,BEGIN,END,POSITIONS,INLININGS,FUNCTIONS
 #     script-source,SCRIPT,URL,TEXT
 #
 # POSITIONS are C<offset in the code>O<offset in the script>[I<inlining>], INLININGS F<row of FUNCTIONS>O<offset of the
-# call>[I<inlining>],
-# and FUNCTIONS S<function>, addresses in hexadecimal. Offsets in scripts count UTF-16 units (V8's tools/profview reads them alike).
-
+# call>[I<inlining>], and FUNCTIONS S<function>, addresses in hexadecimal. Offsets in scripts count UTF-16 units (V8's tools/profview
+# reads them alike).
 
 LARGEST: Final = 256 << 20  #: bytes of a log
 _ESCAPE: Final = re.compile(r"\\(?:n|\\|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4}))")

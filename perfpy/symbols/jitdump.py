@@ -21,7 +21,6 @@ from perfpy.untrusted.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 _MAGIC: Final = 0x4A695444  # "JiTD" in the byte order of the writer
 _CODE_LOAD, _CODE_MOVE, _DEBUG_INFO, _CLOSE, _UNWINDING = range(5)
 _FLAG_ARCH_TIMESTAMP: Final = 1
@@ -233,12 +232,9 @@ def _assemble(sections: list[Section], machine: int, endian: str, text_offset: i
     return bytes(body) + b"".join(headers)
 
 
-# Find the jitdump of a recorded mapping, and create a folder for images of its code.
-#
-# A dump is where its program wrote it, often in a folder to which others may write. It is used if it belongs to the process's owner, to
-# root
-# or to us, or if the recording proves that the process mapped this file. Images go to a new folder of our own.
-
+# Find the jitdump of a recorded mapping, and create a folder for images of its code. A dump is where its program wrote it, often in a
+# folder to which others may write. It is used if it belongs to the process's owner, to root or to us, or if the recording proves that the
+# process mapped this file. Images go to a new folder of our own.
 
 MapRecord: TypeAlias = "records.Mmap | records.Mmap2"
 
@@ -286,9 +282,7 @@ def new_folder(cache: str) -> str:
 
 
 # Write source lines and inlined calls of JIT-compiled code as DWARF sections: .debug_line, .debug_info and .debug_abbrev of one unit.
-#
 # Layout: DWARF version 4, sections 6.2 and 7.5.
-
 
 _VERSION: Final = 4
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = b"\x01", b"\x02", b"\x03", b"\x04"

@@ -235,10 +235,8 @@ def _shift(symbols: Symbols, distance: int) -> Symbols:
     return symbols.with_columns(start=symbols.start + step, end=symbols.end + step)
 
 
-# Read /proc/kallsyms: symbols of the kernel and of each module, as columns sorted by address.
-#
-# Lines have the form `ADDRESS TYPE NAME[\t[MODULE]]` (kernel/kallsyms.c).
-
+# Read /proc/kallsyms: symbols of the kernel and of each module, as columns sorted by address. Lines have the form `ADDRESS TYPE
+# NAME[\t[MODULE]]` (kernel/kallsyms.c).
 
 _NEWLINE, _TAB, _BRACKET, _DOLLAR = (ord(character) for character in "\n\t]$")
 _LOWER: Final = 0x20

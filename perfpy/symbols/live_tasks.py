@@ -162,11 +162,9 @@ def _with_parents(records: RawRecords, numbers: RecordedTaskNumbers, pids: NDArr
         chosen = larger
 
 
-# Find the records of tasks that no later sample needs.
-#
-# A record is outdated if its process has ended, or has executed another program since. It is needed all the same if a living process has
-# inherited what it says: by a fork after which the child has not executed another program.
-
+# Find the records of tasks that no later sample needs. A record is outdated if its process has ended, or has executed another program
+# since. It is needed all the same if a living process has inherited what it says: by a fork after which the child has not executed
+# another program.
 
 _MAPS: Final = (int(RecordType.MMAP), int(RecordType.MMAP2))
 _OF_THREADS: Final = (int(RecordType.FORK), int(RecordType.EXIT), int(RecordType.COMM))

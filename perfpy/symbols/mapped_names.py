@@ -19,7 +19,6 @@ from perfpy.untrusted.process_files import is_younger, map_lines, root_of, statu
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-
 KERNEL_NAME: Final = "[kernel.kallsyms]"
 GUEST_KERNEL_NAME: Final = "[guest.kernel.kallsyms]"
 MAP_HUGETLB: Final = 0x40000  # asm-generic/mman-common.h
@@ -68,10 +67,8 @@ def shown_name(name: str, pid: int, flags: int, *, executable: bool) -> str:
     return perf_map(pid) if executable and is_memory(name, flags) else name
 
 
-# Paths below /proc to files of running processes: deleted programs, memfds, files of containers.
-#
-# Empty without /proc, or if the process has ended.
-
+# Paths below /proc to files of running processes: deleted programs, memfds, files of containers. Empty without /proc, or if the process
+# has ended.
 
 DELETED: Final = " (deleted)"
 

@@ -1,6 +1,6 @@
 """An index of the mappings of address spaces over time.
 
-`AddressSpaces` is built from pieces of mappings (mapping_intervals), each a range of addresses and of ranks, without overlaps in a space.
+`AddressSpaces` is built from pieces of mappings, each a range of addresses and of ranks, without overlaps in a space.
 It answers any number of (space, address, rank) queries with a few binary searches, without a loop over spaces.
 """
 
@@ -195,15 +195,11 @@ class _PieceIndex:
         return np.where(is_found, piece, -1)
 
 
-# Divide the mappings of address spaces into pieces of address and time.
-#
-# Mappings, forks and removals arrive in the order in which they happened; times are the ranks of side-band records. The result is
-# `AddressSpaces` (mapping_index).
+# Divide the mappings of address spaces into pieces of address and time. Mappings, forks and removals arrive in the order in which they
+# happened; times are the ranks of side-band records.
 #
 # A mapping that replaces others splits them as perf does. A mapping that repeats an existing one (the same file at the same addresses, or
-# the
-# growth of an anonymous region) does not end it.
-
+# the growth of an anonymous region) does not end it.
 
 _LAST_ADDRESS: Final = (1 << 64) - 1
 
@@ -460,15 +456,11 @@ class LivingPieces:
         self._heads[block] = pieces[0][0]
 
 
-# Joining of long chains of forked address spaces.
-#
-# A forked address space starts as a copy of its parent's: an address that it has not mapped itself is looked up in the parent, as of the
-# fork. In a chain of n forks that takes n steps. Chains are therefore joined into lines: a space, its child with the most descendants,
-# that
-# child's child with the most, and so on. Each space of a line continues the one before it at the fork. Later mappings of a space are not
-# in
-# the line, but in a space of their own, its tail, whose parent is the line. A lookup then visits at most 2 log2(n) lines and tails.
-
+# Joining of long chains of forked address spaces. A forked address space starts as a copy of its parent's: an address that it has not
+# mapped itself is looked up in the parent, as of the fork. In a chain of n forks that takes n steps. Chains are therefore joined into
+# lines: a space, its child with the most descendants, that child's child with the most, and so on. Each space of a line continues the one
+# before it at the fork. Later mappings of a space are not in the line, but in a space of their own, its tail, whose parent is the line. A
+# lookup then visits at most 2 log2(n) lines and tails.
 
 FOREVER: Final = (1 << 31) - 1  # the end rank of what is never removed; all ranks are below it
 _DEPTH: Final = 32  # chains up to this length are searched one by one

@@ -105,10 +105,8 @@ def _details(item: MissingSymbols) -> list[str]:
     return [f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}", *(f"      looked in {path}" for path in item.looked)]
 
 
-# The note on callchains that end after one frame, by the dso of that frame.
-#
-# `record` counts a part of the samples without numpy, `report` all of them.
-
+# The note on callchains that end after one frame, by the dso of that frame. `record` counts a part of the samples without numpy, `report`
+# all of them.
 
 _FEW: Final = 20  # too few to judge by
 _NAMED: Final = 3  # files named in a note

@@ -434,11 +434,8 @@ def _spread(values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:
     return values[:1] if same else np.repeat(values, counts)
 
 
-# Tables of the distinct frames of a recording, and of the symbols that they hit.
-#
-# The tables grow; row numbers are the ids of frames and symbols.
-
-
+# Tables of the distinct frames of a recording, and of the symbols that they hit. The tables grow; row numbers are the ids of frames and
+# symbols.
 class FrameTable:
     """The distinct frames as columns, one row a frame.
 

@@ -19,7 +19,6 @@ from perfpy.abi.records import Comm, Exit, Fork
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 KERNEL_PID: Final = -1  # the pid of the kernel's address space
 KERNEL_SPACE: Final = 0
 NO_PARENT: Final = -1  # of an address space that is not a copy

@@ -44,7 +44,6 @@ _ZSTD_WINDOW_LOG: Final = 23, 27
 _PARTS: Final = 4096
 _PIECE: Final = 1 << 18
 
-
 # The first bytes of files; bzip2 and xz differ after them, by level or not at all.
 _MAGICS: Final = {b"BZh": "bzip2", b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -168,15 +167,11 @@ def _decompressor(kind: str, limit: int) -> tuple[_Decompressor, type[Exception]
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log}), zstd.ZstdError
 
 
-# The memory that a Parquet file's columns need, computed before any page is expanded.
-#
-# Raises ExpansionError for invalid footers and pages. Column totals in the file are ignored, because libraries use the header of each
-# page,
-# with its size and number of values, where one run can stand for a billion values. Layout: parquet.thrift of the Apache Parquet format
-# 2.11
-# (FileMetaData, PageHeader), in Thrift's compact protocol; { footer; u32 length; "PAR1" } ends the file. pyarrow parses footers, too, but
-# ends the process when it describes a column chunk whose statistics are damaged.
-
+# The memory that a Parquet file's columns need, computed before any page is expanded. Raises ExpansionError for invalid footers and
+# pages. Column totals in the file are ignored, because libraries use the header of each page, with its size and number of values, where
+# one run can stand for a billion values. Layout: parquet.thrift of the Apache Parquet format 2.11 (FileMetaData, PageHeader), in Thrift's
+# compact protocol; { footer; u32 length; "PAR1" } ends the file. pyarrow parses footers, too, but ends the process when it describes a
+# column chunk whose statistics are damaged.
 
 # fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData
 _ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
@@ -341,11 +336,9 @@ class _CompactFields:
         return value >> 1 ^ -(value & 1)
 
 
-# Read the files of an untrusted tar archive in one pass.
-#
-# Yields a TarMember with its content in pieces for each regular file. Raises TarError for a damaged archive. Extended headers and the
-# number of members are limited; Python's tarfile reads headers of any size into memory. Format: POSIX.1-2017, pax.
-
+# Read the files of an untrusted tar archive in one pass. Yields a TarMember with its content in pieces for each regular file. Raises
+# TarError for a damaged archive. Extended headers and the number of members are limited; Python's tarfile reads headers of any size into
+# memory. Format: POSIX.1-2017, pax.
 
 _BLOCK: Final = tarfile.BLOCKSIZE
 _LARGEST_HEADER: Final = 1 << 16  # of an extended header: a path has 4 KB

@@ -5,9 +5,7 @@ DWARF numbers of registers: the psABI supplements of each architecture; perf's n
 
 from __future__ import annotations
 
-from typing import Final
-
-from perfpy.abi.startup import NamedTuple
+from typing import Final, NamedTuple
 
 _ABI_32: Final = 1
 NO_REGISTER: Final = -1

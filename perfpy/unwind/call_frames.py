@@ -272,12 +272,8 @@ def _from_header(data: bytes, address: int, file: ElfFile, section: FrameSection
     return FrameIndex(section, rows[:, 0].copy(), (rows[:, 1] - np.uint64(section.address)).astype(np.int64))
 
 
-# Cache the rules of one file between runs.
-#
-# A report on a large compiler looks up some ten thousand addresses; their instructions need not run again. Expressions and missing rules
-# are
-# not cached: both are rare and quickly found.
-
+# Cache the rules of one file between runs. A report on a large compiler looks up some ten thousand addresses; their instructions need not
+# run again. Expressions and missing rules are not cached: both are rare and quickly found.
 
 _LIMIT: Final = 64 << 20
 _MOST: Final = 1 << 18  # addresses of one file

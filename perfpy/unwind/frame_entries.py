@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.files.elf import DAMAGE
 from perfpy.unwind.rules import EXPRESSION, OFFSET, REGISTER, SAME, UNDEFINED, VAL_EXPRESSION, VAL_OFFSET, FrameRules
 
@@ -185,12 +184,9 @@ class FrameSection:
         return _ABSOLUTE
 
 
-# Run the instructions of an FDE to rules at addresses.
-#
-# Instructions (DW_CFA_*): DWARF 5, section 6.4.2; those of GNU and of the architectures as in binutils' dwarf2.h. The number of
-# instructions
-# and the depth of remembered states are bounded. Raises ValueError for damaged instructions.
-
+# Run the instructions of an FDE to rules at addresses. Instructions (DW_CFA_*): DWARF 5, section 6.4.2; those of GNU and of the
+# architectures as in binutils' dwarf2.h. The number of instructions and the depth of remembered states are bounded. Raises ValueError for
+# damaged instructions.
 
 _REMEMBERED_MOST: Final = 1 << 8
 _REGISTERS_MOST: Final = 1 << 10  # samples have no registers with larger numbers
@@ -462,12 +458,8 @@ def _ignore(_value: int) -> None:
     """Ignore a number."""
 
 
-# Numbers in the encodings of call frame information and DWARF expressions.
-#
-# Raises ValueError if the bytes end early or a number does not end. Layouts: DWARF 5, section 7.6 (LEB128); the Linux Standard Base's
-# "DWARF
-# Extensions" for encoded pointers (DW_EH_PE_*).
-
+# Numbers in the encodings of call frame information and DWARF expressions. Raises ValueError if the bytes end early or a number does not
+# end. Layouts: DWARF 5, section 7.6 (LEB128); the Linux Standard Base's "DWARF Extensions" for encoded pointers (DW_EH_PE_*).
 
 OMITTED: Final = 0xFF
 DATA_RELATIVE: Final = 0x30

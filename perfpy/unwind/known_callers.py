@@ -8,12 +8,11 @@ share their outer frames.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
-from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -144,15 +143,9 @@ def _mix(key: Values, values: Values) -> Values:
     return hashes
 
 
-# Callchains of a batch that continue as earlier ones did.
-#
-# A sample whose chain reaches a state that an earlier chain was in (see known_callers) is compared with that chain: it continues the same
-# way
-# while its stack has the same words. All chains step together, because the places of the words are known in advance. Samples with other
-# words
-# continue in the stepper.
-
-
+# Callchains of a batch that continue as earlier ones did. A sample whose chain reaches a state that an earlier chain was in (see
+# known_callers) is compared with that chain: it continues the same way while its stack has the same words. All chains step together,
+# because the places of the words are known in advance. Samples with other words continue in the stepper.
 class Waiting(NamedTuple):
     """Chains in states that earlier chains were in.
 
@@ -267,7 +260,6 @@ def _relocate(moved: list[Values], before: list[Values]) -> list[Values]:
 
 
 # The known memory of a process: the copies of its stack in samples.
-
 
 _SEVEN: Final = np.uint64(7)
 _LOG_OF_WORD: Final = np.uint64(3)

@@ -8,13 +8,12 @@ samples; rules are looked up once for each distinct address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
-from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
 from perfpy.unwind.expressions import evaluate
 from perfpy.unwind.known_callers import (
@@ -574,11 +573,8 @@ class _StepperRun:
         return values, is_known
 
 
-# The callers' registers, besides the stack pointer and the return address.
-#
-# Each step records where callees saved them. Values are read only when a frame depends on them, which most never do.
-
-
+# The callers' registers, besides the stack pointer and the return address. Each step records where callees saved them. Values are read
+# only when a frame depends on them, which most never do.
 class SavedRegisters:
     """The registers of chains, one chain in each row.
 

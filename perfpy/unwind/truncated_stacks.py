@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.errors import plural
 
 if TYPE_CHECKING:

@@ -200,12 +200,8 @@ def _decode_by_layout(
     return Columns.concat(parts).take(np.argsort(np.concatenate(positions), kind="stable")), known_rows
 
 
-# Expand samples that carry counter readings (SAMPLE_READ) as perf does: one row per reading.
-#
-# The row is of the event with the reading's id; its period is the counter's advance since the id's
-# previous reading. Readings without advance, or with unknown ids, give no row.
-
-
+# Expand samples that carry counter readings (SAMPLE_READ) as perf does: one row per reading. The row is of the event with the reading's
+# id; its period is the counter's advance since the id's previous reading. Readings without advance, or with unknown ids, give no row.
 def carries_readings(event: FileEvent) -> bool:
     """Whether the event's samples carry counter readings."""
     return bool(event.attr.sample_type & SampleType.READ)
@@ -269,7 +265,6 @@ def _periods(batch: Batch, count: int) -> list[int]:
 
 
 # The first pass over a file: index everything but the samples, and the order in which later passes read the chunks.
-
 
 NO_KEY: Final = 1 << 64  # higher than any key
 

@@ -170,17 +170,12 @@ def _layout_of_chunk(ordered: OrderedChunk) -> _ChunkLayout | None:
     return _ChunkLayout(count, others.astype(np.int32), lowest if lowest == highest else None)
 
 
-# The order in which perf delivers records, as one key per record.
+# The order in which perf delivers records, as one key per record. The rule (tools/perf/util/ordered-events.c): a record with a time stamp
+# waits in a queue; each FINISHED_ROUND delivers, in order of time, the records not later than the latest time before the previous
+# FINISHED_ROUND; a record without a time stamp is delivered when it is read; the end of the file delivers the rest.
 #
-# The rule (tools/perf/util/ordered-events.c): a record with a time stamp waits in a
-# queue; each FINISHED_ROUND delivers, in order of time, the records not later than
-# the latest time before the previous FINISHED_ROUND; a record
-# without a time stamp is delivered when it is read; the end of the file delivers the rest.
-#
-# So the records delivered before a record is read have times up to a limit, the
-# `floor`; a record with an earlier time is late and follows all of them.
-# Sorting by (key, time, offset in the file) gives the order of delivery.
-
+# So the records delivered before a record is read have times up to a limit, the `floor`; a record with an earlier time is late and
+# follows all of them. Sorting by (key, time, offset in the file) gives the order of delivery.
 
 _ONE: Final = np.uint64(1)
 _LATEST: Final = np.uint64((1 << 64) - 1)
@@ -272,8 +267,6 @@ class EqualTimes:
 
 
 # Split a recording into spans whose samples are delivered one span after the other, and can be read independently.
-
-
 class Span(NamedTuple):
     """The samples with keys from `lower` on and below `upper`: all of them are in the chunks from `first` to before `end`."""
 
@@ -310,12 +303,9 @@ def spans_of(later: Sequence[int], highest: Sequence[int]) -> list[Span]:
     return result
 
 
-# The event and the time of each record, for thousands of records at once.
-#
-# The id is at a fixed offset in samples (struct sample in include/uapi/linux/perf_event.h:
-# IDENTIFIER comes first, ID after IP, TID, TIME and ADDR) and, counted from the
-# end, in the sample_id trailer of all other records.
-
+# The event and the time of each record, for thousands of records at once. The id is at a fixed offset in samples (struct sample in
+# include/uapi/linux/perf_event.h: IDENTIFIER comes first, ID after IP, TID, TIME and ADDR) and, counted from the end, in the sample_id
+# trailer of all other records.
 
 UNKNOWN_EVENT: Final = -1
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -466,7 +456,6 @@ def _words_from_end(sample_type: int, field: int) -> int | None:
 
 
 # Records before they are decoded, as one array and one bytes object: system-wide recordings have very many of them.
-
 
 _HEADER_SIZE: Final = HEADER["<"].size
 _AT_ONCE: Final = 4096  # records decoded together

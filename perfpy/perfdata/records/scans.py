@@ -247,17 +247,14 @@ def _compose(changes: list[Change]) -> Change | None:
     return change
 
 
-# Append user callchains that the kernel took later than their samples: on the return to user space, once per system call.
-#
-# A sample with a deferred user part ends with the marker PERF_CONTEXT_USER_DEFERRED and a cookie; the
-# record of that part has the same cookie (struct perf_event_header's types in
-# include/uapi/linux/perf_event.h):
+# Append user callchains that the kernel took later than their samples: on the return to user space, once per system call. A sample with a
+# deferred user part ends with the marker PERF_CONTEXT_USER_DEFERRED and a cookie; the record of that part has the same cookie (struct
+# perf_event_header's types in include/uapi/linux/perf_event.h):
 #
 #     CALLCHAIN_DEFERRED { u64 cookie, nr; u64 ips[nr]; }
 #
-# As in perf 7, the marker stays, and the frames replace the cookie. Cookies without a record, because
-# the recording ended before, are dropped.
-
+# As in perf 7, the marker stays, and the frames replace the cookie. Cookies without a record, because the recording ended before, are
+# dropped.
 
 _MARKER: Final = np.uint64(CONTEXT_USER_DEFERRED)
 
@@ -306,11 +303,9 @@ class DeferredCallchains:
         return Ragged(values, offsets)
 
 
-# Decode time off the CPU as perf 7 records it: a BPF program writes each wait into the raw data of a sample.
-#
-# Layout (off_cpu.bpf.c of tools/perf): { u32 pid, tid; u64 period, nr; u64 ips[nr]; u64 cgroup; }
-# The sample around it is the BPF program's: its time and CPU are those of the end of the wait.
-
+# Decode time off the CPU as perf 7 records it: a BPF program writes each wait into the raw data of a sample. Layout (off_cpu.bpf.c of
+# tools/perf): { u32 pid, tid; u64 period, nr; u64 ips[nr]; u64 cgroup; } The sample around it is the BPF program's: its time and CPU are
+# those of the end of the wait.
 
 _HEAD: Final = "IIQQ"
 _HEAD_SIZE: Final = 24

@@ -238,17 +238,13 @@ class RecordStream:
             self.damage = Damage(stopped, "the last record is truncated", is_end=True)
 
 
-# Find the records in a buffer: from one header to the next, thousands at a time if possible.
+# Find the records in a buffer: from one header to the next, thousands at a time if possible. Layout: struct perf_event_header { u32 type;
+# u16 misc; u16 size; }; a record's size leads to the next one.
 #
-# Layout: struct perf_event_header { u32 type; u16 misc; u16 size; }; a record's size leads to the next one.
-#
-# Records of one size in a row are proved by one comparison: each begins at the
-# end of the one before, and has that size again (2 ns a record). If sizes
-# vary, all words that look like headers are found at once. If the size of one leads exactly to another,
-# the two are linked; every word linked from a true record is a true
-# record, whatever else looks like a header (20 to 50 ns a record). The walk goes record by
-# record (110 ns each) only where a record does not look like one of the kernel or of perf, and if records are large.
-
+# Records of one size in a row are proved by one comparison: each begins at the end of the one before, and has that size again (2 ns a
+# record). If sizes vary, all words that look like headers are found at once. If the size of one leads exactly to another, the two are
+# linked; every word linked from a true record is a true record, whatever else looks like a header (20 to 50 ns a record). The walk goes
+# record by record (110 ns each) only where a record does not look like one of the kernel or of perf, and if records are large.
 
 HEADER_SIZE: Final = 8
 
@@ -498,10 +494,7 @@ def walk_over_payloads(data: NDArray[np.uint8], endian: str) -> Walk:
     return Walk(np.array(starts, np.int64), offset)
 
 
-# Chunk: consecutive records in one buffer.
-#
-# Types and sizes come from the headers, { u32 type; u16 misc; u16 size; }, on first use.
-
+# Chunk: consecutive records in one buffer. Types and sizes come from the headers, { u32 type; u16 misc; u16 size; }, on first use.
 
 _SAMPLE: Final = int(RecordType.SAMPLE)
 #: records that hold other records, compressed
@@ -597,12 +590,9 @@ def make_chunk(data: NDArray[np.uint8], starts: NDArray[np.int64], offsets: int 
     return Chunk(data, starts, endian, shift)
 
 
-# Replace COMPRESSED and COMPRESSED2 records by the records inside them.
-#
-# All of them together are one zstd stream: one decompressor reads it, and a record may begin in one and
-# end in the next. Layouts: { header; char data[]; } and { header; u64 size;
-# char data[size]; } (tools/lib/perf/include/perf/event.h).
-
+# Replace COMPRESSED and COMPRESSED2 records by the records inside them. All of them together are one zstd stream: one decompressor reads
+# it, and a record may begin in one and end in the next. Layouts: { header; char data[]; } and { header; u64 size; char data[size]; }
+# (tools/lib/perf/include/perf/event.h).
 
 _MOST_RATIO: Final = 3072  # user stacks of 64 kB that hardly change have reached 1,723
 _ALWAYS: Final = 1 << 23  # bytes that any stream may unpack to

@@ -14,7 +14,6 @@ from typing import Final
 
 # Sizes of parts of a demangled C++ name, with unknown template arguments as parameters.
 
-
 #: bound of the text around a part's own parts: "unsigned long long", " const", ", ", "{lambda(", "operator"
 WORDS: Final = 24
 
@@ -71,9 +70,7 @@ class Size:
 NOTHING: Final = Size(0)
 WORD: Final = Size(WORDS)
 
-
 # Read a mangled C++ name from its beginning to its end.
-
 
 _DEEPEST: Final = 150  # nested parts
 # the length of a name, or a part of a type

@@ -200,11 +200,9 @@ def _rust_v0(name: str) -> str | None:
         return None
 
 
-# Demangle names of OCaml and Java compilers, as perf prints them.
-#
-# Functions return None for other names. OCaml: camlMODULE__NAME_NUMBER, with characters as $ and two hexadecimal digits. Java (symbols of
-# JIT-compiled code): the class and argument types as descriptors of the Java Virtual Machine Specification, 4.3.
-
+# Demangle names of OCaml and Java compilers, as perf prints them. Functions return None for other names. OCaml: camlMODULE__NAME_NUMBER,
+# with characters as $ and two hexadecimal digits. Java (symbols of JIT-compiled code): the class and argument types as descriptors of the
+# Java Virtual Machine Specification, 4.3.
 
 _OCAML = re.compile(r"caml(?=[A-Z])")
 _OCAML_PART = re.compile(r"__|\$[0-9a-fA-F]{2}")
@@ -246,13 +244,10 @@ def _java(method: re.Match[str]) -> str:
     return f"{method[1].replace('/', '.')}.{method[2]}({', '.join(arguments)})"
 
 
-# Decide whether a mangled C++ or Rust name may be demangled, by the size of the result.
-#
-# 200 bytes with thirty back references can become gigabytes, and demanglers are C libraries that cannot be interrupted. Names with few
-# back
-# references pass at once. For others, the sizes of parts are added up as a demangler would visit them, each part once. Unknown syntax
-# that could become long is not demangled. Grammar: Itanium C++ ABI, 5.1; RFC 2603.
-
+# Decide whether a mangled C++ or Rust name may be demangled, by the size of the result. 200 bytes with thirty back references can become
+# gigabytes, and demanglers are C libraries that cannot be interrupted. Names with few back references pass at once. For others, the sizes
+# of parts are added up as a demangler would visit them, each part once. Unknown syntax that could become long is not demangled. Grammar:
+# Itanium C++ ABI, 5.1; RFC 2603.
 
 #: characters of a demangled name
 LONGEST: Final = 1 << 16

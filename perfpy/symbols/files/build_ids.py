@@ -208,12 +208,9 @@ def _write_checked(folder: folders.Folder, name: str, build_id: str, pieces: Ite
         raise FileNotFoundError(f"{name}: of another build than {build_id}")
 
 
-# Read build-ids: from an ELF file's notes, the kernel's, and this process's vdso.
-#
-# Functions return the id's bytes, b"" without one. Imports nothing heavy, because a recorder needs a few build-ids. Layout: gabi's
-# Elf32/64_Ehdr, Phdr, Shdr and Nhdr; a note is { u32 namesz, descsz, type; name, desc, each padded to 4 bytes }; the build-id's name is
-# "GNU", its type 3.
-
+# Read build-ids: from an ELF file's notes, the kernel's, and this process's vdso. Functions return the id's bytes, b"" without one.
+# Imports nothing heavy, because a recorder needs a few build-ids. Layout: gabi's Elf32/64_Ehdr, Phdr, Shdr and Nhdr; a note is { u32
+# namesz, descsz, type; name, desc, each padded to 4 bytes }; the build-id's name is "GNU", its type 3.
 
 _MAGIC: Final = b"\x7fELF"
 _GNU: Final = b"GNU\0"

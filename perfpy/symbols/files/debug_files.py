@@ -391,10 +391,8 @@ def last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
     yield from ((_AT_PATH, candidate) for candidate in paths_of(dso.name, dso.pids))
 
 
-# Share the files of several recordings: each is found, read and parsed once.
-#
-# Hosts of one service run the same files, and reading these takes most of the time.
-
+# Share the files of several recordings: each is found, read and parsed once. Hosts of one service run the same files, and reading these
+# takes most of the time.
 
 #: bytes of open files; data parsed from them may take as much again
 _LIMIT: Final = 1 << 30
@@ -431,7 +429,6 @@ class SharedFiles:
 
 
 # Find the ELF file of a kernel module, or its debug file of the same build, and the offset of its frames.
-
 
 _PACKED: Final = re.compile(r"\.(?:gz|xz|zst)\Z")
 

@@ -320,12 +320,10 @@ def open_mapped(name: str, identity: FileId, pids: Iterable[int]) -> ElfFile:
     return ElfFile(path, fd=fd)
 
 
-# Read rare structures of ELF files with pyelftools.
-#
-# Each function receives the bytes of one structure, never a whole file: that limits what pyelftools reads. Raises ValueError for damaged
-# data. perfpy.symbols.files.elf itself reads headers, sections, notes and symbols: importing pyelftools takes 25 to 45 ms, and it needs
-# 1.3 ms for the headers, sections and notes of a library, where ElfFile needs 0.08 ms. A report opens up to a thousand files.
-
+# Read rare structures of ELF files with pyelftools. Each function receives the bytes of one structure, never a whole file: that limits
+# what pyelftools reads. Raises ValueError for damaged data. perfpy.symbols.files.elf itself reads headers, sections, notes and symbols:
+# importing pyelftools takes 25 to 45 ms, and it needs 1.3 ms for the headers, sections and notes of a library, where ElfFile needs 0.08
+# ms. A report opens up to a thousand files.
 
 _KINDS: Final = {"ELFCOMPRESS_ZLIB": "zlib", "ELFCOMPRESS_ZSTD": "zstd", 1: "zlib", 2: "zstd"}
 _CHDR_MOST: Final = 24  # bytes
@@ -358,7 +356,6 @@ def _structs(bits: int, endian: str) -> Any:
 
 
 # Decompress kernel modules (NAME.ko.gz, .xz, .zst) and .gnu_debugdata sections.
-
 
 _COMPRESSIONS: Final = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 

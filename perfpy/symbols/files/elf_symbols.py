@@ -234,13 +234,9 @@ def _file_offset(symbol_file: ElfFile, runtime: ElfFile, value: NDArray[np.uint6
     return offset
 
 
-# Names for the procedure linkage table: `foo@plt` for the stub that calls foo.
-#
-# Each entry jumps through a slot (plt_code finds it), and a relocation gives the slot its symbol. An IFUNC is known only by the address
-# of
-# its resolver. Where the code cannot be decoded, the entries of some machines are counted instead. Sizes of entries: the processor
-# supplements of the System V ABI.
-
+# Names for the procedure linkage table: `foo@plt` for the stub that calls foo. Each entry jumps through a slot (plt_code finds it), and a
+# relocation gives the slot its symbol. An IFUNC is known only by the address of its resolver. Where the code cannot be decoded, the
+# entries of some machines are counted instead. Sizes of entries: the processor supplements of the System V ABI.
 
 _X86: Final = (elf.EM_386, elf.EM_X86_64)
 _IRELATIVE: Final = {elf.EM_X86_64: 37, elf.EM_386: 42, elf.EM_AARCH64: 1032, elf.EM_ARM: 160, elf.EM_RISCV: 58, 21: 248, 22: 61, 258: 12}

@@ -248,7 +248,6 @@ _DECODERS: Final[dict[int, Callable[[bytes | memoryview, int], list[_Part]]]] = 
     _EM_S390: _s390,
 }
 
-
 # -- 64-bit PowerPC: the linker puts stubs between functions
 
 

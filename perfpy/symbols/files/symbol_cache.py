@@ -26,23 +26,14 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.elf import ElfFile
 
 
-# Cache columns of numbers between runs, in files below XDG_CACHE_HOME/perfpy.
-#
-# Columns are stored by name under a key, which must change whenever they would, and are mapped on load. No function here raises: a file
-# that
-# is missing, truncated, damaged or of another version or owner is a miss, and a failed write is ignored. The folder must belong to this
-# user
-# alone.
+# Cache columns of numbers between runs, in files below XDG_CACHE_HOME/perfpy. Columns are stored by name under a key, which must change
+# whenever they would, and are mapped on load. No function here raises: a file that is missing, truncated, damaged or of another version
+# or owner is a miss, and a failed write is ignored. The folder must belong to this user alone.
 #
 # Files are replaced atomically and never changed, so concurrent runs do not disturb each other. The least recently used files are removed
-# above the size limit.
-#
-# File layout: magic; u64 length of the head; u64 sum (modulo 2^64) of all words that follow; the head, a line "NAME DTYPE BYTES" per
-# column;
-# the columns, each padded to 8 bytes. (A sum takes a tenth of a CRC's time and detects what happens to files: zero pages, truncation,
-# single
-# words. Importing json would take longer than reading the file.)
-
+# above the size limit. File layout: magic; u64 length of the head; u64 sum (modulo 2^64) of all words that follow; the head, a line "NAME
+# DTYPE BYTES" per column; the columns, each padded to 8 bytes. (A sum takes a tenth of a CRC's time and detects what happens to files:
+# zero pages, truncation, single words. Importing json would take longer than reading the file.)
 
 _MAGIC: Final = b"perfpy\x00\x03"  # the last byte is the version of the layout and of the cached computations
 _HEAD: Final = struct.Struct("<8sQQ")
@@ -160,11 +151,9 @@ class SymbolCache(ColumnFiles):
         self.keep(key, columns)
 
 
-# Cache the symbols and CRCs of large ELF files between runs, in a thirtieth of the time of reading them again.
-#
-# A file is identified by build-id (or inode), size and time, and by its owner if others could have made it: anybody can make a file with
-# the build-id of another one. Names stay in the file. Small files are not cached, because reading them is faster.
-
+# Cache the symbols and CRCs of large ELF files between runs, in a thirtieth of the time of reading them again. A file is identified by
+# build-id (or inode), size and time, and by its owner if others could have made it: anybody can make a file with the build-id of another
+# one. Names stay in the file. Small files are not cached, because reading them is faster.
 
 _BIG: Final = 20_000  # symbols
 _SLOW_CRC: Final = 16 << 20  # bytes

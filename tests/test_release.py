@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 CHANGELOG = (CHECKOUT / "CHANGELOG.md").read_text()
+#: the most lines of a release's description
+PAGE_LINES = 60
 KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
@@ -37,6 +39,11 @@ def test_the_changelog_has_the_form_of_keep_a_changelog():
     assert sections[0] == "[Unreleased]"
     assert [section for section in sections[1:] if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", section)] == []
     assert set(re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE)) <= KINDS
+
+
+def test_the_next_release_is_described_on_one_page():
+    unreleased = CHANGELOG.partition("\n## [Unreleased]\n")[2].partition("\n## [")[0]
+    assert 0 < len(unreleased.splitlines()) <= PAGE_LINES
 
 
 @pytest.mark.parametrize(

@@ -224,12 +224,6 @@ def table(rows: list[tuple[str, list[Any]]]) -> list[str]:
     ]
 
 
-# The rules of the marker perf_budget: limits of a test's costs, their baselines, and a `Verdict` for each.
-#
-# The baselines are costs at an earlier time, in a JSON file beside the tests: {machine: {test: {event: [amount of each run, ...]}}}. Only
-# entries of similar machines count. This module counts nothing and does not depend on pytest.
-
-
 _LARGEST: Final = 64 << 20
 Amounts: TypeAlias = "dict[str, dict[str, list[float]]]"
 
@@ -241,7 +235,11 @@ def this_machine() -> str:
 
 
 class Baselines:
-    """The baselines of this machine. New ones are stored by write()."""
+    """The baselines of this machine. New ones are stored by write().
+
+    The baselines are costs at an earlier time, in a JSON file beside the tests: {machine: {test: {event: [amount of each run, ...]}}}.
+    Only entries of similar machines count.
+    """
 
     def __init__(self, path: str, machine: str = "") -> None:
         self._path = path
@@ -386,9 +384,6 @@ def format_amount(amount: float, unit: str) -> str:
     usual = f"{amount:,.2f}" if unit else f"{amount:,.0f}"
     number = f"{amount:.3g}" if 0 < abs(amount) < (_SMALL if unit else 1) else usual
     return f"{number} {unit}" if unit else number
-
-
-# Run a test function under counters, as often as its budgets require.
 
 
 class Cost(NamedTuple):

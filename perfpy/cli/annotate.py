@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 
-# Options of `perfpy annotate`: perf annotate's, by topic.
-
-
 _TYPES: Final = "it needs the types of what instructions read and write"
 _LACKING: Final = {
     "--data-type": _TYPES,
@@ -153,9 +150,6 @@ def run(options: AnnotateCommandOptions) -> int:
 
 
 command = PerfCommand(AnnotateCommandOptions, run)
-
-
-# One run of `perfpy annotate` over an open recording.
 
 
 #: The smallest share of an event, in percent, of a function shown on a terminal.

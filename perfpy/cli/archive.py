@@ -137,13 +137,6 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
 command = PerfCommand(ArchiveCommandOptions, run)
 
 
-# Pack files of a build-id cache into an archive as `perf archive` does, and unpack untrusted archives.
-#
-# An archive is a tar compressed by bzip2, in the cache's layout. Each file is unpacked only under its own build-id. Links are not
-# followed;
-# the index is rebuilt.
-
-
 #: kinds of files that the cache keeps per build-id
 KINDS: Final = ("elf", "debug", "vdso", "kallsyms", "probes")
 
@@ -171,6 +164,8 @@ def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
 
 def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
     """Add the files of an archive to the cache; return their number and the names of rejected files.
+
+    Each file is unpacked only under its own build-id. Links are not followed; the index is rebuilt.
 
     Raises tarfile.TarError, ExpansionError, OSError and its subclass ForeignFolderError.
     """

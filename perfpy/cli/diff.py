@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from perfpy.views.diff.text import DifferenceOptions
 
 
-# Options of `perfpy diff`. Names, letters and defaults are perf-diff(1)'s; those for groups are perfpy's.
-
-
 _KINDS: Final = ("delta", "delta-abs", "ratio")
 _WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
 _LACKING: Final = {
@@ -237,9 +234,6 @@ def _is_group(name: str) -> bool:
 command = PerfCommand(DiffCommandOptions, run)
 
 
-# Options of `perfpy diff` as the library's options for one recording: table, samples, symbols.
-
-
 _DEFAULT_SORT: Final = "dso,symbol"
 
 
@@ -299,9 +293,6 @@ def symbol_options(options: DiffCommandOptions, config: Config, recording: Recor
 
     symbols = symbol_options_of(options, config, recording, force=options.force)
     return symbols._replace(fold_interpreters=folds) if options.fold_interpreters is None else symbols
-
-
-# One run of `perfpy diff` over open recordings, the first of which is the baseline.
 
 
 _ALL_ROWS: Final = 1 << 30
@@ -511,12 +502,6 @@ def _truncate(line: str, room: int) -> str:
     return line if len(line) <= room else f"{line[: room - 1]}…"
 
 
-# `perfpy diff BEFORE AFTER` of two groups of recordings: patterns, or folders.
-#
-# The output is a table of the changes that exceed the differences between hosts, JSON, or a page. Unreadable recordings are
-# listed on stderr. The exit status is then 91, or 90 if --fail-above is exceeded.
-
-
 class GroupRecordingOptions:
     """The options for each recording; can be sent to other processes."""
 
@@ -547,7 +532,11 @@ class GroupRecordingOptions:
 
 
 class GroupDiffRun:
-    """One run of the command over two groups."""
+    """One run of the command over two groups.
+
+    The output is a table of the changes that exceed the differences between hosts, JSON, or a page. Unreadable recordings are listed on
+    stderr. The exit status is then 91, or 90 if --fail-above is exceeded.
+    """
 
     def __init__(self, sides: tuple[Sequence[str], Sequence[str]], options: DiffCommandOptions) -> None:
         _refuse_pair_options(options)

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-# Options before the command, for example `perfpy --buildid-dir ids record ...`, and requests that need no command.
-#
-# The options set environment variables, for example the build-id cache's folder. perf's debug options are accepted and ignored.
-
-
 _SPELLINGS: Final = (
     "--help --version --exec-path --html-path --paginate --no-pager --debugfs-dir --buildid-dir"
     " --list-cmds --list-opts --debug --debug-file"
@@ -73,7 +68,10 @@ _VALUED: Final[dict[str, Callable[[str], None]]] = {
 
 
 def read(args: Sequence[str]) -> tuple[list[str], int | None]:
-    """Return the arguments from the command on, and the exit status if the line needs no command. Raises UsageError."""
+    """Return the arguments from the command on, and the exit status if the line needs no command. Raises UsageError.
+
+    The options set environment variables, for example the build-id cache's folder. perf's debug options are accepted and ignored.
+    """
     remaining = list(args)
     while remaining and remaining[0].startswith("-"):
         word, equals, value = remaining[0].partition("=")
@@ -126,9 +124,6 @@ _ANSWERS: Final[dict[str, Callable[[], str]]] = {
     "--list-cmds": _commands,
     "--list-opts": _options,
 }
-
-
-# The topics of `perfpy help TOPIC`: pages about perfpy as a whole, written in Markdown.
 
 
 #: name -> what the page is about; the text is in man/topics/NAME.md
@@ -251,11 +246,6 @@ def run(args: list[str]) -> int:
         return stop.exit_code
     except click.ClickException as error:
         raise UsageError(error.format_message()) from None
-
-
-# Commands of perf that perfpy does not have, and what does their work.
-#
-# Input: a command's name. Output: the message that refuses it, on one line, with lines to type.
 
 
 #: command -> the lines to type instead; () if nothing takes its place

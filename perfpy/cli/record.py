@@ -65,9 +65,6 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
 
 
-# Options of `perfpy record`: perf record's names, letters and defaults (perf-record(1)).
-
-
 _AT_ONCE: int | tuple[tuple[int, int], ...] = 0  # the default of -D
 _MOST_PERCENT: Final = 100_000  # a thousand CPUs
 _LONGEST_PERIOD: Final = (1 << 63) - 1  # the kernel's limit

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from perfpy.views.script.run import ScriptOptions, ScriptRun
 
 
-# Options of `perfpy script`: perf script's, by topic.
-
-
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _GUESTS: Final = "perfpy does not distinguish guests"
 _LACKING: Final = {
@@ -240,9 +237,6 @@ def _run_named(options: ScriptCommandOptions) -> int:
 
 
 command = PerfCommand(ScriptCommandOptions, run)
-
-
-# One run of `perfpy script` over an open recording: lines, a dump, or calls of a program.
 
 
 def output_fields(texts: Sequence[str]) -> OutputFields:

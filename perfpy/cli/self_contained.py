@@ -116,14 +116,6 @@ def _kernel_names() -> bytes:
     return b"".join(lines) if lines and int(lines[-1].split()[0], 16) else b""
 
 
-# Reduce an ELF file to what names and unwinding need, so that it can be stored in a recording.
-#
-# Segments and section headers remain; contents are omitted except symbols, notes, procedure linkage tables and call frame information.
-# The
-# kept contents have other offsets than in the mapped file (see ElfFile.mapped_offset).
-# Layout: elf(5).
-
-
 _SHT_NOBITS: Final = 8
 _DYNAMIC: Final = (".rela.dyn", ".rel.dyn")  # only what names stubs: the whole takes megabytes
 _SLOTS: Final = (".got", ".got.plt")  # of machines whose relocations have their addends in slots
@@ -154,7 +146,11 @@ _ELF_TYPE_AT: Final = 4  # offset in a section header
 
 
 def reduce_elf(file: ElfFile) -> bytes:
-    """Return the reduced file, b"" without section headers."""
+    """Return the reduced file, b"" without section headers.
+
+    Segments and section headers remain; contents are omitted except symbols, notes, procedure linkage tables and call frame information.
+    The kept contents have other offsets than in the mapped file (see ElfFile.mapped_offset). Layout: elf(5).
+    """
     layout = _LAYOUTS[file.bits]
     content = memoryview(file.content)
     if len(file.sections) < 2:

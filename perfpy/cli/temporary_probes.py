@@ -207,18 +207,6 @@ def _free_name(name: str, used_names: set[str]) -> str:
     return free
 
 
-# Clean up before a signal ends the process.
-#
-# Ctrl-C, SIGTERM and their like end perfpy at once, or raise KeyboardInterrupt at any instruction, also in the first one of a finally
-# clause.
-# EndingSignals catches them: its handler cleans up and then lets the signal do what it would have done. While a change is under way, as
-# between the kernel's answer and the note of it, signals wait.
-#
-# A mask (pthread_sigmask) would not do: the kernel gives a process's signal to another thread, and Python runs the handler in the main
-# one.
-# Handlers of others stay: who installs one (record, stat, trace) ends what it does by itself. SIGKILL cannot be caught.
-
-
 ENDING: Final = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -233,6 +221,13 @@ ENDING: Final = (
 
 class EndingSignals:
     """Catches signals that would end the process, in the main thread; a context manager.
+
+    Ctrl-C, SIGTERM and their like end perfpy at once, or raise KeyboardInterrupt at any instruction, also in the first one of a finally
+    clause. The handler cleans up and then lets the signal do what it would have done. While a change is under way, as between the kernel's
+    answer and the note of it, signals wait.
+
+    A mask (pthread_sigmask) would not do: the kernel gives a process's signal to another thread, and Python runs the handler in the main
+    one. Handlers of others stay: who installs one (record, stat, trace) ends what it does by itself. SIGKILL cannot be caught.
 
     Args:
         clean_up: runs once or more often, never during hold(), and raises nothing; its argument: whether the process ends at once.

@@ -279,8 +279,6 @@ def without_repetitions(others: RawRecords) -> RawRecords:
 
 
 # Symbols across windows: each window has its own timeline of tasks, all share the dsos and their symbols.
-
-
 _KERNEL: Final = "[kernel]"  # perf top's name of the running kernel
 _MOST_DSOS: Final = 10_000
 _MOST_SYMBOLS: Final = 48 << 20  # bytes of tables of programs and libraries

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
-# Options of `perfpy ftrace` and its actions: perf ftrace's (perf-ftrace(1)).
-
-
 _LACKING: Final[Mapping[str, str]] = {
     "-b,--use-bpf": "ftrace latency uses the function tracer; perfpy latency measures functions of programs"
 }
@@ -120,9 +117,6 @@ command = _FtraceCommand(
 )
 
 
-# The actions of `perfpy ftrace`: trace, latency and profile.
-
-
 _SORT_KEYS = ("total", "avg", "max", "count", "name")
 
 
@@ -172,9 +166,6 @@ def _notes(tracing: FunctionTracing) -> Iterator[str]:
         yield "note: the kernel dropped events because its buffer was full; -m 16M makes it larger, -T and -G trace fewer functions"
     if tracing.missing:
         yield f"note: this kernel does not have {', '.join(sorted(set(tracing.missing)))}; the options that need them have no effect"
-
-
-# One measurement with a function tracer: its settings, the program, and the lines of the trace.
 
 
 _WAIT: Final = 0.1  # seconds between looks at the program
@@ -391,15 +382,6 @@ def _threads_of(pid: str) -> list[str]:
         fail(f"-p {pid}: no such process")
 
 
-# One line of the tracer function_graph.
-#
-#     0)   0.768 us    |    irq_enter_rcu();                 a call without traced calls
-#     0)               |    getname() {                      the begin of a call
-#     0) + 82.272 us   |    } /* getname */                  its end, with its duration and (option funcgraph-tail) its name
-#
-# Signs before the duration mark long ones ($ @ * # ! +).
-
-
 _LINE: Final = re.compile(
     r"^.*?[\d>]\)(?:\s|[$@*#!+])*(?P<duration>[\d.]+) us\s+\|\s+"
     r"(?:(?P<leaf>[^\s;{}()]+)\(.*\);|\}(?:\s*/\*\s*(?P<name>[^\s*]+).*\*/)?)",
@@ -415,14 +397,20 @@ class Duration(NamedTuple):
 
 
 def duration_of(line: str) -> Duration | None:
-    """Return the call that a line finishes, or None."""
+    """Return the call that a line finishes, or None.
+
+    The lines of a call without traced calls, of the begin of another call, and of its end, with its name (option funcgraph-tail):
+
+        0)   0.768 us    |    irq_enter_rcu();
+        0)               |    getname() {
+        0) + 82.272 us   |    } /* getname */
+
+    Signs before the duration mark long ones ($ @ * # ! +).
+    """
     match = _LINE.match(line)
     if match is None or len(match["duration"]) > 16 or match["duration"].count(".") > 1:
         return None
     return Duration(match["leaf"] or match["name"] or "", float(match["duration"]))
-
-
-# The durations of one function as a histogram: perf ftrace latency's text.
 
 
 _BUCKETS: Final = 22
@@ -467,9 +455,6 @@ class DurationHistogram:
         else:
             start, stop, unit = 1 << number - 11, 1 << number - 10, middle
         return f"  {start:>4} - {stop:<4} {unit:>2}"
-
-
-# Totals, means and longest durations of functions: perf ftrace profile's text.
 
 
 _ORDER: Final[dict[str, Callable[[tuple[str, list[float]]], tuple[float | str, ...]]]] = {

@@ -257,11 +257,7 @@ def _ended(event: str, name: str, values: tuple[int, ...]) -> str | None:
     return None
 
 
-# Names of the reasons for which virtual CPUs exit to the host.
-#
-# Values and names: VMX_EXIT_REASONS in arch/x86/include/uapi/asm/vmx.h, SVM_EXIT_REASONS in arch/x86/include/uapi/asm/svm.h.
-
-
+# Reasons for which virtual CPUs exit to the host: VMX_EXIT_REASONS in arch/x86/include/uapi/asm/vmx.h, SVM_EXIT_REASONS in svm.h.
 UNKNOWN: Final = "UNKNOWN"
 #: of Intel's processors
 VMX: Final = {
@@ -292,9 +288,6 @@ SVM: Final = {
     0x94: "write_cr4_trap", 0x98: "write_cr8_trap", 0xa2: "invpcid", 0x400: "npf", 0x401: "avic_incomplete_ipi", 0x402:
     "avic_unaccelerated_access", 0x403: "vmgexit",
 }  # fmt: skip
-
-
-# The table of `perfpy kvm stat report`, in perf's text.
 
 
 def exit_lines(durations: Sequence[Durations], event: str, *, pids: str, vcpu: int) -> Iterator[str]:

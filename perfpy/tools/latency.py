@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording, TracepointSamples
 
 
-# The options of `perfpy latency`.
-
-
 _SLOWEST: Final = 5
 
 
@@ -97,9 +94,6 @@ class _LatencyCommand(PerfCommand[LatencyCommandOptions]):
 
 
 command = _LatencyCommand(LatencyCommandOptions, run)
-
-
-# Record entries and returns of a function, and read its calls from the recording.
 
 
 _STACK_POINTER: Final = "perfpy_sp"
@@ -261,9 +255,6 @@ def _with_callers(recording: Recording, event: str, rows: list[SlowCall], sample
     ]
 
 
-# `perfpy latency --of KIND`: distributions of the kernel's latencies from a recording.
-
-
 def show_distributions(options: LatencyCommandOptions) -> int:
     """Print the distributions of a recording."""
     with open_recording(options.input, force=options.force, quiet=options.quiet) as recording:
@@ -274,9 +265,6 @@ def show_distributions(options: LatencyCommandOptions) -> int:
             room = width() if is_terminal() else None
             print_lines(distribution_lines(options.of, latencies, all_groups=options.verbose > 0, room=room))
     return 0
-
-
-# Durations of a function's calls as JSON.
 
 
 def latency_json(function: str, path: str, calls: FunctionCalls, slowest: Sequence[SlowCall]) -> str:
@@ -295,9 +283,6 @@ def latency_json(function: str, path: str, calls: FunctionCalls, slowest: Sequen
     summary["histogram"] = [{"from": low, "to": high, "calls": count} for low, high, count in duration_bins(durations)]
     summary["slowest"] = [call._asdict() | {"values": list(call.values), "callers": list(call.callers)} for call in slowest]
     return json.dumps(summary)
-
-
-# Distributions of latencies as text and JSON: percentiles of each group, and a histogram of all.
 
 
 _GROUPS: Final = 20

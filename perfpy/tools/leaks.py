@@ -151,9 +151,6 @@ def _size(size: int) -> str:
 command = PerfCommand(LeaksCommandOptions, run)
 
 
-# The memory that a Python process allocated during some seconds and still has, by the stacks that allocated it.
-
-
 _MOST_ALLOCATIONS: Final = 1 << 16  # in the map
 _MOST_THREADS: Final = 1 << 13
 _MOST_PENDING: Final = 1 << 13
@@ -389,13 +386,6 @@ def _code_and_instructions(words: bytes) -> bytes:
     return b"".join(frame[8:24] for frame in (words[start : start + FRAME.size] for start in range(0, len(words), FRAME.size)))
 
 
-# The BPF programs on allocating and freeing functions.
-#
-# At its entry, an allocation is chosen or not. At its return, its address and the Python frames of its thread enter a map. Freeing
-# removes
-# the address. Layout of a map's value: HEAD and the frames, as in frame_program, with the size in place of the GIL's holder.
-
-
 INTERVAL: Final = 1 << 14  #: bytes of small allocations for each chosen one; a power of two
 SHORT_INTERVAL: Final = 1 << 10  #: the same with CPython's small objects
 MOST_FRAMES: Final = 24  #: of an allocation, innermost first
@@ -433,6 +423,9 @@ class Allocator(NamedTuple):
 
 class AllocationMaps(NamedTuple):
     """The descriptors of the maps.
+
+    At its entry, an allocation is chosen or not. At its return, its address and the Python frames of its thread enter a map. Freeing
+    removes the address. Layout of a map's value: HEAD and the frames, as in frame_program, with the size in place of the GIL's holder.
 
     Attributes:
         live: address -> allocation.
@@ -637,9 +630,6 @@ def _ended(program: BpfCode) -> bytes:
     program.set(_R0, 0)  # no sample
     program.end()
     return program.bytes()
-
-
-# The functions of a process that allocate and free memory: those of the C library, and of an allocator that replaces it.
 
 
 _OF_C: Final = (

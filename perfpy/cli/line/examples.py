@@ -243,19 +243,17 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
 }
 
 
-# The name that perfpy was called by: `perf` if a link of that name replaces perf, else `perfpy`.
-#
-# Messages and help use it. `--version` then answers with the perf version whose text and options perfpy has, because other
-# programs parse the number after "perf version".
-
-
 _OWN: Final = "perfpy"
 _OTHER: Final = "perf"
 _PERF_VERSION: Final = "6.12.0"
 
 
 def program() -> str:
-    """Return `perf` or `perfpy`."""
+    """Return `perf` or `perfpy`.
+
+    It is `perf` if a link of that name replaces perf. `--version` then answers with the perf version whose text and options perfpy has,
+    because other programs parse the number after "perf version".
+    """
     return _OTHER if in_place_of_perf() else _OWN
 
 

@@ -120,9 +120,6 @@ def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[
     return events, filters
 
 
-# Options that select tasks, CPUs and samples, and the types of their values: lists, patterns, times, as in perf-report(1).
-
-
 _FILE: Final = "file://"  # prefix of a path in lists of names
 _LARGEST_LIST: Final = 64 << 20  # bytes of names
 _WIDEST: Final = 10_000  # columns of a terminal
@@ -219,9 +216,6 @@ class SampleFilterOptions(CommandOptions):
     cpus: tuple[int, ...] | None = option("-C,--cpu", Value(parse_ranges), "only these CPUs", metavar="<cpu>")
 
 
-# Build SymbolOptions from a command's options and the configuration, the same way for every command.
-
-
 def symbol_options_of(
     options: SymbolFileOptions,
     config: Config,
@@ -294,11 +288,7 @@ def _require_readable(option: str, path: str) -> None:
         raise PerfError(f"--{option} {path}: not a regular file")
 
 
-# Limits on regressions: --fail-if-slower, --fail-above.
-#
-# Their exit status is used for nothing else, so that scripts can distinguish an exceeded limit from a failure.
-
-
+# The exit status if a limit on regressions (--fail-if-slower, --fail-above) is exceeded; nothing else has it, so that scripts can tell.
 EXCEEDED: Final = 90
 
 

@@ -42,18 +42,6 @@ if TYPE_CHECKING:
     import click
 
 
-# Kinds of options in perf's manner: convert the text of a command line to the values of a command's fields.
-#
-#     Flag()  Flag(default=None)       --all-cpus; None distinguishes an absent option from --no-X
-#     Counted() for -vv
-#     Value(int, default=1)  Value()   --repeat 3; without a default: None
-#     Attached("fp")                   -g, -gdwarf: the text is optional
-#     Listed()                         -e cycles -e instructions: a tuple
-#     Lacking("it needs a PMU")        an option that only perf has
-#
-# Each is a Kind[T]. T is the type of the field, which mypy compares with its annotation.
-
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final, Generic, TypeVar, overload
@@ -77,6 +65,15 @@ _MOST_DIGITS: Final = 4_300  # Python refuses to convert more.
 
 class Kind(Generic[_K]):
     """The text that an option takes, and its conversion; the base of the kinds below.
+
+    T in Kind[T] is the type of the field, which mypy compares with its annotation.
+
+        Flag()  Flag(default=None)       --all-cpus; None distinguishes an absent option from --no-X
+        Counted()                        -vv
+        Value(int, default=1)  Value()   --repeat 3; without a default: None
+        Attached("fp")                   -g, -gdwarf: the text is optional
+        Listed()                         -e cycles -e instructions: a tuple
+        Lacking("it needs a PMU")        an option that only perf has
 
     Attributes:
         default: the value if the option is absent.
@@ -274,17 +271,6 @@ def parse_unsigned(text: str) -> int:
     return int(text)
 
 
-# Parse a command line by the option conventions of perf's commands, as observed from outside.
-#
-# --event=X --event X -eX -e X    a required value, attached or the next argument
-# -gcaller  -g                    an optional value: always attached
-# -agF99                          bundled flags; a value may end the bundle
-# --rep 3                         unique prefixes of long options
-# --no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
-# record -a ls -l                 options end at the workload's first word
-# --                              ends the options anywhere
-
-
 _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
 
 
@@ -353,6 +339,16 @@ class Occurrence:
 
 class Parser:
     """One parsed command line.
+
+    The conventions are those of perf's commands, as observed from outside:
+
+        --event=X --event X -eX -e X    a required value, attached or the next argument
+        -gcaller  -g                    an optional value: always attached
+        -agF99                          bundled flags; a value may end the bundle
+        --rep 3                         unique prefixes of long options
+        --no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
+        record -a ls -l                 options end at the workload's first word
+        --                              ends the options anywhere
 
     Attributes:
         values: parameter name -> converted value, for options on the line.
@@ -720,9 +716,6 @@ def _page(name: str) -> None:
 def fail(text: str) -> NoReturn:
     """Reject the command line: one line, exit status 129."""
     raise UsageError(text)
-
-
-# Help texts of commands in click's layout. Commands read their arguments without click.
 
 
 def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> click.Command:

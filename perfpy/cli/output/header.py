@@ -37,17 +37,15 @@ def print_header(recording: Recording, *, full: bool) -> None:
     print_lines(lines_of_header(recording, full=full))
 
 
-# Names for the numbers in events' attrs, from sysfs and tracefs of this machine.
-#
-# perf uses the machine that it runs on, not the recorded one, so texts that equal perf's do, too. If tracefs is unreadable, the
-# names come from the recording.
-
-
 _CORE_PMU = "cpu"  # perf has a PMU of this name, for raw events, on every machine.
 
 
 class MachineNames:
-    """Event names of this machine, for the events of one recording."""
+    """Event names of this machine, for the events of one recording.
+
+    perf uses the machine that it runs on, not the recorded one, so texts that equal perf's do, too. If tracefs is unreadable, the names
+    come from the recording.
+    """
 
     def __init__(self, data: PerfData) -> None:
         self._data = data
@@ -92,9 +90,6 @@ class MachineNames:
         if self._tracepoints is None:
             return self._file.tracepoint(number)
         return self._tracepoints.get(number, "")
-
-
-# Text of `evlist` over --control: the open events, in perf's format without its tips.
 
 
 class _Names:

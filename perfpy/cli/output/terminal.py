@@ -86,13 +86,11 @@ def print_lines(lines: Iterable[str]) -> None:
     sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))
 
 
-# Notes for people on stderr: gaps of a report or listing, and remedies.
-#
-# Notes are printed on a terminal or with -v only. Scripts take text on stderr for errors, so they get no text that perf does not print.
-
-
 def notes_are_read(*, quiet: bool, verbose: int) -> bool:
-    """Whether a person reads notes: stderr is a terminal, or -v is given."""
+    """Whether a person reads notes: stderr is a terminal, or -v is given.
+
+    Notes are printed on a terminal or with -v only. Scripts take text on stderr for errors, so they get no text that perf does not print.
+    """
     return not quiet and (verbose > 0 or sys.stderr.isatty())
 
 
@@ -137,9 +135,6 @@ def _width() -> int:
     from shutil import get_terminal_size
 
     return max(get_terminal_size().columns, 1)
-
-
-# Warnings about recordings of a group that could not be read, and the exit status for them.
 
 
 #: Exit status of a command whose result lacks some of its recordings.

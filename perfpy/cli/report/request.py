@@ -211,11 +211,6 @@ class ReportRequest:
             fail("--group-sort-idx: this recording has no group of events; --group forms one if it has several events")
 
 
-# How a report shows callchains: --call-graph, -G, --percent-limit and the configuration.
-#
-# The syntax of --call-graph is that of perf-report(1).
-
-
 _ENOUGH: Final = 1_000_000  # more than any percentage or useful number of callers
 # Every word of --call-graph, in perf's search order: an abbreviation means the first word that begins with it.
 _WORDS: Final = (
@@ -238,7 +233,7 @@ _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", 
 
 
 def call_graph_words() -> list[str]:
-    """Return every word of --call-graph."""
+    """Return every word of --call-graph. The syntax of --call-graph is that of perf-report(1)."""
     return [word for word, _ in _WORDS]
 
 
@@ -306,9 +301,6 @@ def _number(token: str, kind: type[int] | type[float]) -> float:
     if not digits:
         fail(f"--call-graph: {token!r} is neither a known word nor a number")
     return kind(float(digits[0]))
-
-
-# The columns of a report, from the options and the configuration: sort keys, fields, the base of percentages.
 
 
 _ADDRESS: Final = re.compile("0x[0-9a-fA-F]{1,16}")

@@ -298,9 +298,6 @@ def _print_counts(lines: Iterable[str]) -> int:
     return 0
 
 
-# `perfpy report --flamegraph, --folded, --speedscope, --firefox, --pprof`: write whole stacks in other formats.
-
-
 #: Formats that do not need addresses within functions.
 BY_FUNCTION: Final = ("flamegraph", "folded")
 #: Characters not used in file names.

@@ -108,9 +108,6 @@ command = StatCommand(StatCommandOptions, _stat)
 record = PerfCommand(StatCommandOptions, _record)
 
 
-# One measurement of `perfpy stat`: signals, messages, the exit status.
-
-
 _BRANCHES = (
     "hint: no hardware event was ever scheduled: a program with event-based branches (EBB) has exclusive use of the PMU;"
     " pinned events (:D) opened before it keep counting"
@@ -232,9 +229,6 @@ def title(plan: Plan) -> str:
     if target.kind == "tid":
         return f"thread id '{target.text}'"
     return f"'{' '.join(plan.command)}'"
-
-
-# The lines of -v and -vv: the machine, each call that opens a counter, each counter's reading, in perf's layout for bug reports.
 
 
 _RULE = "-" * 60

@@ -157,9 +157,6 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     workload: tuple[str, ...] = program_to_run()
 
 
-# Check the options of `perfpy stat`, and convert them to a Plan. Warnings go to stderr.
-
-
 _SECOND_KIND = "/sys/bus/event_source/devices/cpu_atom"  # the second kind of cores on hybrid machines
 
 
@@ -350,11 +347,6 @@ def _in_cgroups(
     return events, metrics, cgroups.open_folders(events)
 
 
-# Format and destination of the counts of `perfpy stat`: text, CSV, JSON; stderr, a file, a descriptor.
-#
-# Each printing is flushed at once, so that the reader of a pipe sees each interval.
-
-
 _CLEAR = ("[H", "[2J")  # after an ESC each
 _WIDTH = 80  # for a terminal that does not report its width
 
@@ -402,7 +394,7 @@ def _leaves_mark_out(options: StatCommandOptions) -> bool:
 
 
 class StatOutput:
-    """The stream and the view; a context manager."""
+    """The stream and the view; a context manager. Each printing is flushed at once, so that the reader of a pipe sees each interval."""
 
     def __init__(self, form: OutputForm) -> None:
         self.form = form
@@ -543,9 +535,6 @@ def _thousands_separator() -> str:
     return separator
 
 
-# SIGINT and SIGTERM as requests to stop, instead of exceptions at arbitrary points.
-
-
 class Signals:
     """Catches the signals while the context is active."""
 
@@ -572,9 +561,6 @@ class Signals:
         self._listener.stop_fd = -1
         os.close(self._read)
         os.close(self._write)
-
-
-# The progress of repeated runs, with the remaining time, as one line on stderr; nothing if stderr is no terminal.
 
 
 _BAR = 24

@@ -107,9 +107,6 @@ def _compare(a: RecordedCounts, b: RecordedCounts, options: StatReportOptions) -
 command = PerfCommand(StatReportOptions, run)
 
 
-# The counts of a `stat record` file as tallies, summed like live counts, with the recorded machine's topology.
-
-
 _TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
 _ROUND_FINAL: Final = 1
 _UNIT, _SCALE, _NAME = 0, 1, 2

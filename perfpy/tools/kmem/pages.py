@@ -200,9 +200,6 @@ def count_by_order(events: PageEvents, rows: Int64) -> NDArray[np.int64]:
     return counts
 
 
-# The functions that asked for pages: the callers of the page allocator's own functions.
-
-
 _ALLOCATOR: Final = re.compile(
     r"_{0,2}(?:"
     r"alloc_(?:pages?|frozen_pages|page_buffers|thread_stack_node)\w*|get_free_pages?\w*|get_zeroed_page\w*"
@@ -269,9 +266,6 @@ def _site(row: Sequence[int], symbolizer: Symbolizer) -> tuple[int, str]:
     return 0, ""
 
 
-# Tables of pages, byte for byte perf 6.12's.
-
-
 _KILOBYTE: Final = 1024
 #: perf's names of migrate types by number; kernels since 4.4 have MOVABLE as 1 and RECLAIMABLE as 2
 _TYPES: Final = ("UNMOVABL", "RECLAIM", "MOVABLE", "RESERVED", "CMA/ISLT")
@@ -297,6 +291,8 @@ def page_lines(
     rows: Sequence[PageRow], names: Mapping[int, str], site_of: Callable[[PageRow], str], *, by_page: bool, is_live: bool, has_more: bool
 ) -> Iterator[str]:
     """Yield one table.
+
+    The text is perf 6.12's, byte for byte.
 
     Args:
         rows: sorted.
@@ -348,11 +344,6 @@ def _total(title: str, count: int, size: int) -> str:
     return f"{title:<30}: {count:16d}   [ {size // _KILOBYTE:16d} KB ]"
 
 
-# Short names of the flags of requests for memory (gfp), as perf kmem abbreviates them.
-#
-# The long names come from the recorded format of the tracepoint, so that they fit the recorded kernel.
-
-
 _MARK: Final = "gfp_flags="
 _HEAD: Final = 8  # bytes of the fields that all tracepoints have
 _TYPE_MASK: Final = 0xFFFF
@@ -381,6 +372,8 @@ def shorten_flags(text: str) -> str:
 
 def names_of_flags(data: SampleSource, event: str, flags: Iterable[int], symbolizer: Symbolizer) -> dict[int, str]:
     """Return the long names of distinct flags, as the recorded format of a tracepoint prints them.
+
+    The long names come from the recorded format of the tracepoint, so that they fit the recorded kernel.
 
     Args:
         data: of the recording.

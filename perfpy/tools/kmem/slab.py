@@ -252,15 +252,14 @@ def sorted_slab(rows: Iterable[SlabRow], keys: Sequence[str]) -> list[SlabRow]:
     return sorted(rows, key=lambda row: [-SORT_KEYS[key](row) for key in keys])
 
 
-# Tables of the slab allocator's objects, byte for byte perf 6.12's.
-
-
 RULE: Final = "-" * 105
 _NAME_WIDTH: Final = 34
 
 
 def slab_lines(rows: Sequence[SlabRow], title: str, label: Callable[[SlabRow], str], *, has_more: bool) -> Iterator[str]:
     """Yield one table.
+
+    The text is perf 6.12's, byte for byte.
 
     Args:
         rows: sorted.

@@ -184,16 +184,13 @@ def sorted_tasks(tasks: Iterable[TaskUsage], keys: Sequence[str]) -> list[TaskUs
     return sorted(tasks, key=lambda task: [SORT_KEYS[key](task) for key in keys])
 
 
-# The tasks by the CPU time that they used, byte for byte perf 6.12's `kwork top`.
-
-
 _BAR_WIDTH: Final = 30
 _WHOLE: Final = 10_000  # hundredths of a percent
 _MOST_BARS: Final = 4 * _BAR_WIDTH
 
 
 def usage_lines(usage: CpuUsage, tasks: Sequence[TaskUsage]) -> Iterator[str]:
-    """Yield the lines. tasks: those of the usage, sorted."""
+    """Yield the lines. tasks: those of the usage, sorted. The text is perf 6.12's, byte for byte."""
     yield ""
     yield f"Total  : {usage.total / MILLISECOND:10.3f} ms, {len(usage.load)} cpus"
     shares = [100 * time / usage.total if usage.total else 0.0 for time in (usage.idle, usage.interrupts[IRQ], usage.interrupts[SOFTIRQ])]

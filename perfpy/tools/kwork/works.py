@@ -167,12 +167,6 @@ def make_history(events: WorkEvents, work: Int64) -> WorkHistory:
     return WorkHistory(begin, runs.end[order], delay_of[begin])
 
 
-# Interrupts, soft interrupts and work of work queues, as one table of events.
-#
-# Each kind of work has up to three tracepoints: the request (RAISE), the begin (ENTRY) and the end (EXIT). Layouts: the kernel's
-# include/trace/events/irq.h and workqueue.h.
-
-
 RAISE: Final = 0
 ENTRY: Final = 1
 EXIT: Final = 2
@@ -195,6 +189,9 @@ _VECTOR_NAMES: Final = re.compile(r'\{\s*(\d{1,9}|0x[0-9a-fA-F]{1,8})\s*,\s*"([^
 
 class WorkEvents(NamedTuple):
     """The events of all kinds of work, in order of delivery.
+
+    Each kind of work has up to three tracepoints: the request (RAISE), the begin (ENTRY) and the end (EXIT). Layouts: the kernel's
+    include/trace/events/irq.h and workqueue.h.
 
     Attributes:
         kind: int64[n], index in the kinds that were read.
@@ -312,9 +309,6 @@ def vector_names(source: SampleSource) -> dict[int, str]:
     return {}
 
 
-# Tables of run times and delays of kernel work, byte for byte perf 6.12's.
-
-
 NAME_WIDTH: Final = 30
 _RUNTIMES: Final = ("Total Runtime", "Max runtime  ", "Max runtime start  ", "Max runtime end    ")
 _DELAYS: Final = ("Avg delay    ", "Max delay    ", "Max delay start    ", "Max delay end      ")
@@ -345,7 +339,10 @@ def seconds_text(nanoseconds: int) -> str:
 
 
 def runtime_lines(rows: Iterable[WorkRow], label: Callable[[WorkRow], str], totals: WorkTotals | None) -> Iterator[str]:
-    """Yield the table of `kwork report`; label: the text of a row's work; totals: for the summary below."""
+    """Yield the table of `kwork report`; label: the text of a row's work; totals: for the summary below.
+
+    The text is perf 6.12's, byte for byte.
+    """
     yield from _table(rows, label, _RUNTIMES, lambda row: row.total)
     if totals is not None:
         load = totals.runtime / totals.span if totals.span else 0.0
@@ -389,9 +386,6 @@ def skipped_lines(skipped: Sequence[int], records: int) -> Iterator[str]:
     yield ""
 
 
-# Each run of kernel work on a line, byte for byte perf 6.12's `kwork timehist`.
-
-
 _HEAD: Final = (
     f" {'Runtime start':<17}  {'Runtime end':<17}  {'Cpu':<6}  {'Kwork name':<30}  {'Runtime':<10}  {'Delaytime':<10}",
     f" {'':<17}  {'':<17}  {'':<6}  {'(TYPE)NAME:NUM':<30}  {'(msec)':<10}  {'(msec)':<10}",
@@ -401,6 +395,8 @@ _HEAD: Final = (
 
 def history_lines(runs: Iterable[tuple[int, int, int, str, int, str]]) -> Iterator[str]:
     """Yield the title and the line of each run.
+
+    The text is perf 6.12's, byte for byte.
 
     Args:
         runs: begin and end (nanoseconds), CPU, label, delay (nanoseconds; -1: none), and the text of the callchain.

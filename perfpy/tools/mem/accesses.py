@@ -147,12 +147,6 @@ def _set_bits(words: tuple[int, ...]) -> NDArray[np.int64]:
     return np.flatnonzero(bits)
 
 
-# What memory accesses were: each data_src as a set of counters, those of perf c2c.
-#
-# Layout of data_src: union perf_mem_data_src in include/uapi/linux/perf_event.h. Which access counts where was learnt from
-# `perf c2c report --stats` of single accesses.
-
-
 #: the counters; the number of each is its bit in the words of count_kinds()
 KINDS: Final = (
     "locks", "load", "load_uncached", "load_io", "load_miss", "load_no_address", "load_fill_buffer", "load_l1", "load_l2", "load_llc",
@@ -177,6 +171,9 @@ _BLOCKED_DATA, _BLOCKED_ADDRESS = 0x2, 0x4
 
 def count_kinds(data_src: NDArray[np.uint64], address: NDArray[np.uint64], is_mapped: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """Return a word for each access, with a bit for each of its KINDS.
+
+    Layout of data_src: union perf_mem_data_src in include/uapi/linux/perf_event.h. Which access counts where was learnt from `perf c2c
+    report --stats` of single accesses.
 
     is_mapped: whether mappings of code and data are known.
     """
@@ -320,11 +317,6 @@ def _has(part: NDArray[np.uint64], bits: int) -> NDArray[np.bool_]:
     return is_set
 
 
-# Memory accesses, one a line: perf mem report -D.
-#
-# perf 6.12 prints a wrong address and padding in the first line; here it is like the others.
-
-
 _LINE_FIELDS = frozenset(("ip", "pid", "tid", "addr", "weight", "data_src", "phys_addr", "data_page_size", "cpumode"))
 
 
@@ -345,7 +337,10 @@ class AccessColumns(NamedTuple):
 
 
 def access_lines(recording: Recorded, columns: AccessColumns) -> Iterator[str]:
-    """Yield a heading and a line for each access."""
+    """Yield a heading and a line for each access.
+
+    perf 6.12 prints a wrong address and padding in the first line; here it is like the others.
+    """
     more = ["PHYS ADDR"] * columns.physical + ["DATA PAGE SIZE"] * columns.page_sizes
     yield f"# {', '.join(['PID, TID, IP, ADDR', *more, 'LOCAL WEIGHT, DSRC, SYMBOL'])}"
     symbolizer = recording.symbolizer()

@@ -266,9 +266,6 @@ def _numbers(values: NDArray[np.generic]) -> list[str]:
     return [str(value) for value in values.tolist()]
 
 
-# The statistics that perf c2c report begins with: all accesses, those of shared lines, and the settings.
-
-
 _STATISTICS_RULE: Final = "=" * 49
 _WIDTH: Final = 10
 _ALL: Final = (
@@ -379,9 +376,6 @@ def _percent(part: int, whole: int) -> str:
     return f"{100.0 * part / whole:.1f}" if whole else "-nan"
 
 
-# The table of cache lines: perf c2c report's "Shared Data Cache Line Table".
-
-
 _SHARES: Final = {"tot": ("Tot", "Hitm"), "lcl": ("Lcl", "Hitm"), "rmt": ("Rmt", "Hitm"), "peer": ("Peer", "Snoop")}
 
 
@@ -456,9 +450,6 @@ def _columns(display: str, *, is_double: bool) -> list[AlignedColumn]:
         AlignedColumn("Rmt", _WIDE),
     ]
     return [*first, *loads, *totals, *rest]
-
-
-# Tables of right-aligned columns, with a line of headings over several columns: those of perf c2c.
 
 
 _SEPARATOR = "  "

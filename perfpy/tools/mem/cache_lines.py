@@ -124,9 +124,6 @@ def sets_of(group: NDArray[np.int64], number: NDArray[np.int32], groups: int) ->
     return [tuple(values) for values in sets]
 
 
-# The accesses of chosen cache lines by offset and code, process or thread: perf c2c's "Pareto" tables.
-
-
 #: the fields that --coalesce can group by
 FIELDS: Final = ("pid", "tid", "iaddr", "dso")
 

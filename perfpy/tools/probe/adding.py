@@ -154,9 +154,6 @@ def _print_added(plans: list[Planned], definitions_of_plans: list[list[Definitio
     print(f"\nYou can now use it in all perf tools, such as:\n\n\t{program()} record -e {last} -aR sleep 1\n", file=sys.stderr)
 
 
-# The probed program or kernel, from -x, -m, -k, --symfs and --target-ns.
-
-
 _KALLSYMS_MOST: Final = 256 << 20
 
 
@@ -215,9 +212,6 @@ def read_kallsyms() -> str:
         return read_regular(KALLSYMS, limit=_KALLSYMS_MOST, of_kernel=True).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise ProbeError(f"cannot read {KALLSYMS}: {error.strerror}; -k names a vmlinux", errno.ENOENT) from None
-
-
-# The options of `perfpy probe`.
 
 
 _LACKING: Final = {

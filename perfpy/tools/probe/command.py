@@ -111,9 +111,6 @@ _ACTIONS: Final[dict[str, Callable[[ProbeCommandOptions], int]]] = {
 command = PerfCommand(ProbeCommandOptions, run)
 
 
-# `perfpy probe -l` and `-d`: the probes that the kernel has.
-
-
 def print_probes(pattern: str, options: ProbeCommandOptions) -> int:
     """Print the probes whose name fits a pattern, with the point of each."""
     events = ProbeEvents(Tracefs(mount=mount_as_root))

@@ -102,9 +102,6 @@ def _with_debug_info(options: ProbeCommandOptions) -> Program:
     return program
 
 
-# List source lines and mark where a probe can be set, for `probe --line`.
-
-
 _MORE: Final = 3  # lines shown after the last one with code
 
 
@@ -164,9 +161,6 @@ def _of_file(program: Program, search: SiteSearch, source: str) -> tuple[str, in
     if not path:
         raise ProbeError(f"no code of {program.path} is from a source file {source}", errno.ENOENT)
     return path, 0, probed
-
-
-# The variables at a site as text, for `probe --vars`.
 
 
 _VALID, _INVALID, _GLOBAL = "[VAL]", "[INV]", "[EXT]"

@@ -56,9 +56,6 @@ def written_by_seven(recording: Recording) -> bool:
     return version.isdecimal() and int(version) >= 7
 
 
-# The table of `sched latency`, as perf 6.12 and, for its files, perf 7 print it.
-
-
 _IDLE: Final = "swapper"
 _NANOSECONDS: Final = 1_000_000_000
 _UNITS: Final = ((1_000_000_000, "s "), (1_000_000, "ms"), (1_000, "us"))
@@ -76,6 +73,8 @@ _SEVEN_TITLE: Final = (
 
 def latency_lines(rows: Iterable[TaskDelays], problems: Sequence[str], *, is_seven: bool = False) -> Iterator[str]:
     """Yield the lines of the table.
+
+    The text is perf 6.12's, byte for byte, or that of perf 7 for its files.
 
     Args:
         rows: sorted.

@@ -77,9 +77,6 @@ def _numbers(option: str, text: str) -> frozenset[int]:
         fail(f"{option} {text!r}: {error}")
 
 
-# Which thread each CPU ran over time: what `sched map` shows.
-
-
 _NAMES: Final = 26
 
 
@@ -191,9 +188,6 @@ def shortname(number: int) -> str:
     return f"{chr(ord('A') + number % _NAMES)}{number // _NAMES % 10}"
 
 
-# The lines of `sched map`: a column for each CPU, byte for byte perf 6.12's.
-
-
 _IDLE: Final = b".  "
 _HIDDEN: Final = b"-  "
 _UNKNOWN: Final = b"   "
@@ -220,6 +214,8 @@ class MapStyle(NamedTuple):
 
 def map_lines(rows: SwitchMap, comms: Sequence[str], style: MapStyle) -> Iterator[bytes]:
     """Yield pieces of text with some thousands of lines each.
+
+    The text is perf 6.12's, byte for byte.
 
     Args:
         rows: of a recording.

@@ -60,13 +60,6 @@ def _repeat(plan: ReplayPlan, repeat: int) -> None:
         print_lines([repetition_line(number, repetition, average)])
 
 
-# The load of a recording as a list of events for each task: what `sched replay` repeats.
-#
-# A task runs, sleeps and wakes other tasks. Each switch ends a run of the thread that leaves and begins a sleep; a sleep lasts until the
-# first wakeup of the task, or not at all if nothing woke the task. Every task begins asleep. The rules and counts are perf 6.12's, learnt
-# from its output.
-
-
 _IDLE_COMM: Final = b"swapper"
 _UNKNOWN: Final = b"<unknown>"  # of a task that first appears as a waker
 _COMM_OFFSET: Final = 8  # of the name in a COMM record
@@ -124,7 +117,12 @@ class _Mention(NamedTuple):
 
 
 def make_replay_plan(events: SchedEvents, source: SampleSource) -> ReplayPlan:
-    """Return the load of a recording. events: with the names in switches and wakeups."""
+    """Return the load of a recording. events: with the names in switches and wakeups.
+
+    A task runs, sleeps and wakes other tasks. Each switch ends a run of the thread that leaves and begins a sleep; a sleep lasts until the
+    first wakeup of the task, or not at all if nothing woke the task. Every task begins asleep. The rules and counts are perf 6.12's,
+    learnt from its output.
+    """
     switches, wakeups = events.switches, events.wakeups
     mentions = _mentions(events, source)
     rank = {mention.tid: number for number, mention in enumerate(mentions)}
@@ -233,12 +231,6 @@ def _forks(source: SampleSource) -> Iterator[_Mention]:
             yield _Mention(raw.key, 2 * number + later, tid, comms.get(tid, b":%d" % tid))  # records precede samples of the same key
 
 
-# Repeat a recorded load with threads: each task runs, waits for wakeups and wakes others, as in the recording.
-#
-# A run takes as much CPU time as the recorded one. It computes hashes, for which Python releases its lock, so that threads run on all
-# CPUs.
-
-
 MOST_THREADS: Final = 4096
 LONGEST: Final = 3600  #: seconds of CPU time of all tasks; more are the result of a clock that jumped
 _TRIALS: Final = 10
@@ -271,6 +263,9 @@ def _elapsed(function: Callable[[], object]) -> int:
 
 def replay_once(loads: Sequence[TaskLoad], wakeup_count: int) -> Repetition:
     """Repeat the load once. Raises PerfError if there are too many tasks for threads, or too much CPU time.
+
+    A run takes as much CPU time as the recorded one. It computes hashes, for which Python releases its lock, so that threads run on all
+    CPUs.
 
     Args:
         loads: the tasks. Those without runs and wakeups get no thread.
@@ -326,9 +321,6 @@ def _run(nanoseconds: int) -> None:
         hashlib.sha256(_LARGE if remaining > _LONG else _SMALL)
 
 
-# The text of `sched replay`, byte for byte perf 6.12's but for measured times.
-
-
 _RULE: Final = "-" * 60
 
 
@@ -363,7 +355,7 @@ def calibration_lines(calibration: Calibration) -> Iterator[str]:
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[str]:
-    """Yield the numbers of events, and a line for each task."""
+    """Yield the numbers of events, and a line for each task. The text is perf 6.12's, byte for byte."""
     yield f"nr_run_events:        {plan.runs}"
     yield f"nr_sleep_events:      {plan.sleeps}"
     yield f"nr_wakeup_events:     {plan.wakeups}"

@@ -87,11 +87,6 @@ def _print(parts: Sequence[Statistics], options: StatsOptions) -> None:
     print_lines(StatisticsText(parts, with_meanings=bool(options.verbose)).lines())
 
 
-# The scheduler's counters between two snapshots of /proc/schedstat: what `sched stats` shows.
-#
-# Meaning of the counters: Documentation/scheduler/sched-stats.rst. perf's rules for averages and the summary were learnt from its output.
-
-
 _CPU: Final = -1  # stands for the domain of a CPU's own counters
 _WORD: Final = 0xFFFFFFFF
 _LONG: Final = (1 << 64) - 1
@@ -114,6 +109,9 @@ class CpuStatistics(NamedTuple):
 
 class Statistics(NamedTuple):
     """The differences between two snapshots.
+
+    Meaning of the counters: Documentation/scheduler/sched-stats.rst. perf's rules for averages and the summary were learnt from its
+    output.
 
     Attributes:
         version: of /proc/schedstat.
@@ -205,16 +203,6 @@ def _averages(rows: Iterable[Sequence[int]], cpus: int) -> tuple[int, ...]:
     return tuple(sum(column) // cpus for column in zip(*rows, strict=False))
 
 
-# Read /proc/schedstat: the counters of the scheduler since the boot.
-#
-# Layout, versions 15 to 17: Documentation/scheduler/sched-stats.rst.
-#
-#     version 17
-#     timestamp 4295176789                       jiffies
-#     cpu0 <9 counters>
-#     domain0 [NAME] <CPU mask> <36 counters, 45 in version 17>      the name in version 17 only; domains follow their CPU
-
-
 PATH: Final = "/proc/schedstat"
 SWITCH: Final = "/proc/sys/kernel/sched_schedstats"
 _LARGEST: Final = 256 << 20  # bytes
@@ -264,7 +252,15 @@ def read_schedstat(path: str = PATH) -> Snapshot:
 
 
 def parse_schedstat(text: str) -> Snapshot:
-    """Parse the content of the file. Raises ValueError."""
+    """Parse the content of the file. Raises ValueError.
+
+    Layout, versions 15 to 17: Documentation/scheduler/sched-stats.rst. Domains follow their CPU; version 17 has their names.
+
+        version 17
+        timestamp 4295176789                       jiffies
+        cpu0 <9 counters>
+        domain0 [NAME] <CPU mask> <36 counters, 45 in version 17>
+    """
     lines = [line.split() for line in text.splitlines()]
     heads = {words[0]: words[1] for words in lines[:2] if len(words) == 2}
     if "version" not in heads or "timestamp" not in heads:
@@ -336,9 +332,6 @@ class EnabledStatistics:
             os.close(fd)
 
 
-# Take snapshots of /proc/schedstat around a command, and write them to a file as `perf sched stats record` does.
-
-
 _ENDS = frozenset((signal.SIGINT, signal.SIGTERM))
 
 
@@ -408,11 +401,6 @@ def write_snapshots(path: str, snapshots: Sequence[Snapshot], command_line: Sequ
         writer.finish({number: encode_feature(number, value, NATIVE_ENDIAN) for number, value in features.items()})
     finally:
         writer.close()
-
-
-# The text of `sched stats`, byte for byte perf 7.3's.
-#
-# perf computes the averages of `diff` in single precision, and may show the change of equal ones as -0.00 %.
 
 
 _RULE: Final = "-" * 100
@@ -525,6 +513,9 @@ def categories_of(version: int) -> list[Category]:
 
 class StatisticsText:
     """Formats one recording, or two side by side.
+
+    The text is perf 7.3's, byte for byte. perf computes the averages of `diff` in single precision, and may show the change of equal ones
+    as -0.00 %.
 
     Args:
         parts: one or two.

@@ -253,9 +253,6 @@ def is_idle(task: TaskColumn) -> NDArray[np.bool_]:
     return idle
 
 
-# The filters of `sched timehist`: tasks, CPUs, times, priorities.
-
-
 class TaskFilter(NamedTuple):
     """Conditions on threads; None: all.
 
@@ -379,14 +376,6 @@ def rows_of_events(events: TaskEvents, chosen: NDArray[np.bool_] | slice) -> Tas
     )
 
 
-# The threads of a recording in perf's order.
-#
-# perf keeps threads in eight hash tables, by tid modulo 8, and prints summaries in the order of these tables. A table has a power of two
-# of
-# buckets, at least four, and doubles before it is more than three quarters full; new entries come first in their bucket. Fork and exit
-# records remove a thread, so that its number may return as another one. This order is perf 6.12's, learnt from its summaries.
-
-
 _TABLES: Final = 8
 _FEWEST_BITS: Final = 2
 _MULTIPLIER: Final = 11400714819323198485
@@ -486,6 +475,10 @@ class _HashTable:
 def known_threads(source: SampleSource, mentions: Mention) -> list[KnownThread]:
     """Return the threads that exist at the end of a recording, in perf's order.
 
+    perf keeps threads in eight hash tables, by tid modulo 8, and prints summaries in the order of these tables. A table has a power of two
+    of buckets, at least four, and doubles before it is more than three quarters full; new entries come first in their bucket. Fork and
+    exit records remove a thread, so that its number may return as another one. This order is perf 6.12's, learnt from its summaries.
+
     Args:
         source: of the records about tasks.
         mentions: of threads by samples.
@@ -527,9 +520,6 @@ def _mention(tables: list[_HashTable], thread: int, tid: int, pid: int) -> None:
         table.add(KnownThread(thread, tid, pid, _UNKNOWN))
     elif known.pid == _UNKNOWN and pid != _UNKNOWN:
         table.threads[tid] = known._replace(pid=pid)
-
-
-# Run time and idle time of threads: the summary of `sched timehist`.
 
 
 class ThreadRunTimes(NamedTuple):

@@ -165,9 +165,6 @@ def _words(text: str) -> frozenset[str] | None:
     return frozenset(text.split(",")) if text else None
 
 
-# The lines of `sched timehist`: switches, wakeups and migrations in order of time, byte for byte perf 6.12's.
-
-
 _AT_ONCE: Final = 1 << 15  # lines
 _STATE_LETTERS = {0: b"R", **{bit: letter.encode() for bit, letter in STATE_BITS}}
 
@@ -213,6 +210,8 @@ def header_lines(style: TimehistStyle) -> list[str]:
 
 class TimehistLines:
     """Formats lines.
+
+    The text is perf 6.12's, byte for byte.
 
     Args:
         style: the columns.
@@ -371,9 +370,6 @@ def state_letter(state: int) -> bytes:
     return _STATE_LETTERS.get(state & -state, b"?")
 
 
-# The summary of `sched timehist` (-s, -S), byte for byte perf 6.12's.
-
-
 _RUN_TITLES = ("sched-in", "run-time", "min-run", "avg-run", "max-run")
 _IDLE_TITLES = ("sched-out", "idle-time", "min-idle", "avg-idle", "max-idle")
 
@@ -382,6 +378,8 @@ def summary_lines(
     summary: Summary, comms: Sequence[str], *, idle_only: bool, is_complete: bool, cpus: Collection[int] | None = None
 ) -> Iterator[str]:
     """Yield the lines.
+
+    The text is perf 6.12's, byte for byte.
 
     Args:
         summary: of a recording.
@@ -446,9 +444,6 @@ def _idle_lines(summary: Summary, cpus: Sequence[int]) -> Iterator[str]:
             continue
         share = 100 * times.total / summary.span if summary.span else 0.0
         yield f"    CPU {cpu:2d} idle for {milliseconds(times.total, 6)} msec  ({share:6.2f}%)"
-
-
-# Columns of fixed width for a million lines: durations, times and names, as pieces of lines (perfpy.views.script.pieces).
 
 
 NAME_WIDTH: Final = 30  #: of a task's name

@@ -96,13 +96,6 @@ def size_text(size: int) -> str:
     return f"{size:.1f} bytes"
 
 
-# The input and output of tasks: system calls that read, write, sync, send, receive or poll, from their own tracepoints.
-#
-# The rules are perf 6.12's, learnt from its charts. Calls that are shorter than a minimum are shown as that long. A call that begins
-# before
-# the last one has ended on the chart cuts that one short, or begins later if that one failed, so that errors stay visible.
-
-
 #: kind of call -> names
 CALLS: Final = {
     "read": ("read", "pread64", "readv", "preadv"),
@@ -189,7 +182,11 @@ def has_io(source: SampleSource) -> bool:
 
 
 def read_io(source: SampleSource, options: IoOptions) -> IoHistory:
-    """Return the calls of all tasks."""
+    """Return the calls of all tasks.
+
+    The rules are perf 6.12's, learnt from its charts. Calls that are shorter than a minimum are shown as that long. A call that begins
+    before the last one has ended on the chart cuts that one short, or begins later if that one failed, so that errors stay visible.
+    """
     states = ChartedTasks()
     changes = iter([(side.key, side.record) for side in source.side_band(TASK_RECORDS)])
     change = next(changes, None)

@@ -214,9 +214,6 @@ def _shown_names(tasks: Sequence[ChartedTask], parts: ChartParts) -> list[tuple[
     return [(task, name) for task, name in named if name.run_time]
 
 
-# Idle states and frequencies in the rows of the CPUs.
-
-
 _DEEPEST: Final = 6
 _LARGEST_TEXT: Final = 5.0
 _SMALLEST_TEXT: Final = 0.02
@@ -288,9 +285,6 @@ def frequency_text(kilohertz: int) -> str:
     if kilohertz > _MEGAHERTZ:
         return f"{(kilohertz + 500) // _MEGAHERTZ:7d} Mhz"
     return f"{kilohertz:9d}"
-
-
-# Lines of wakeups, from the row of the waker to that of the woken task.
 
 
 _STUB: Final = ROW / 32  # the length of a line that ends before it reaches the other row

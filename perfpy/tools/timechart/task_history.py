@@ -265,13 +265,6 @@ class ChartedTasks:
             name.begin = name.since
 
 
-# Idle states and frequencies of CPUs over time, from power:cpu_idle and power:cpu_frequency.
-#
-# The rules are perf 6.12's, learnt from its charts: a later idle state replaces an earlier one that has not ended, and idle states that
-# last
-# until the end of the recording are left out. A CPU has an unknown frequency, 0, until the first event.
-
-
 IDLE: Final = "power:cpu_idle"
 FREQUENCY: Final = "power:cpu_frequency"
 _POWER_FIELDS: Final = ("state", "cpu_id")
@@ -326,7 +319,11 @@ class PowerHistory(NamedTuple):
 
 
 def read_power(source: SampleSource) -> PowerHistory:
-    """Return idle states and frequencies."""
+    """Return idle states and frequencies.
+
+    The rules are perf 6.12's, learnt from its charts: a later idle state replaces an earlier one that has not ended, and idle states that
+    last until the end of the recording are left out. A CPU has an unknown frequency, 0, until the first event.
+    """
     tables = read_tracepoints(source, {IDLE: _POWER_FIELDS, FREQUENCY: _POWER_FIELDS}, columns=())
     idle, frequencies = _columns(tables.get(IDLE)), _columns(tables.get(FREQUENCY))
     since: dict[int, tuple[int, int]] = {}

@@ -77,9 +77,6 @@ def _check_waits(options: TopCommandOptions) -> None:
 command = PerfCommand(TopCommandOptions, run)
 
 
-# One run of `perfpy top`: open the events, then one interval after the other until the end.
-
-
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _LONGEST_WAIT: Final = 1.0  # seconds
@@ -308,9 +305,6 @@ def _tell(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-# The start of `perfpy top`, until the first table.
-
-
 _NICER: Final = 10
 _REALTIME: Final = 2.0  # seconds at most; imports and the first table take 0.5 seconds of CPU time
 
@@ -344,9 +338,6 @@ class Start:
         if self._has_collections and not gc.isenabled():
             gc.freeze()  # modules and classes stay for ever
             gc.enable()
-
-
-# perf top --stdio: the header line and the rows of the first event, once per interval.
 
 
 #: rows of the screen that are not for the table

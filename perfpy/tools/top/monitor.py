@@ -357,11 +357,6 @@ def _tracing(data: bytes) -> Tracing:
     return Tracing(decode_tracing(data), lambda _text: None)
 
 
-# The rows of earlier windows, with falling weights, as perf top has them.
-#
-# Each interval leaves 7/8 of every row (rounded down), so that a row without new samples fades and disappears.
-
-
 _KEPT: Final = (7, 8)  # the share of a row that an interval leaves
 _MOST_ROWS: Final = 20_000  # beyond it the smallest rows go first
 
@@ -378,7 +373,10 @@ def add_window(history: PortableProfile | None, window: PortableProfile) -> Port
 
 
 def fade(profile: PortableProfile) -> PortableProfile:
-    """Return the rows with 7/8 of their weight, without rows that have none left, and without what only those referred to."""
+    """Return the rows with 7/8 of their weight, without rows that have none left, and without what only those referred to.
+
+    Each interval leaves 7/8 of every row (rounded down), so that a row without new samples fades and disappears, as in perf top.
+    """
     share, of = _KEPT
     rows = profile.folded
     period, count = rows.period * share // of, rows.count * share // of
@@ -443,18 +441,15 @@ def _renumber_used(numbers: NDArray[Any], count: int) -> tuple[NDArray[np.int64]
     return used, number_of
 
 
-# Waits of threads, including waits that have not ended yet: `perfpy top --off-cpu`.
-#
-# `record --off-cpu` writes a wait when it ends. A live view counts in each interval the part of every wait that lies in it, so that
-# what everybody waits for now has rows while they wait.
-
-
 _CHECK_EVERY: Final = 10_000_000_000  # nanoseconds
 _WITHOUT_WORK: Final = (ord("S"), ord("I"))  # states of kernel threads
 
 
 class LiveWaits:
     """Turns the switches of each interval into samples of the event `offcpu-time`.
+
+    `record --off-cpu` writes a wait when it ends. A live view counts in each interval the part of every wait that lies in it, so that
+    waits that have not ended have rows, too.
 
     Args:
         plan: the events that were opened for waits.
@@ -532,9 +527,6 @@ def clip(waits: Intervals, begin: int) -> Intervals:
     rows = waits.rows.copy()
     rows["duration"] = np.minimum(rows["duration"], rows["end"] - np.minimum(rows["end"], np.uint64(begin)))
     return Intervals(rows[rows["duration"] > 0], waits.stacks)
-
-
-# The code of one function with the samples of the last minute.
 
 
 def annotate(window: LiveWindow, symbols: LiveSymbols, function: str, dso: str, style: CodeStyle) -> AnnotatedFunction:

@@ -139,19 +139,16 @@ def _read(path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# Names of code that JVMs have compiled, for a live view: their perf maps are requested while they run (`top --jit`).
-#
-# Other runtimes write their perf maps themselves, if they were started for it, and the view reads what was added
-# (perfpy.symbols.loader). A JVM writes its map on request only, so a new one is requested when samples hit code without a name.
-# The requests run in a thread of their own: a JVM may need seconds for its answer, or never give one.
-
-
 _PAUSE: Final = 1.0  # seconds between two maps of one process: writing one takes the JVM some hundredths of a second
 _MOST_PROCESSES: Final = 256
 
 
 class LiveJitNames:
     """Requests perf maps of JVMs. One thread uses it.
+
+    Other runtimes write their perf maps themselves, if they were started for it, and the view reads what was added
+    (perfpy.symbols.loader). A JVM writes its map on request only, so a new one is requested when samples hit code without a name. The
+    requests run in a thread of their own: a JVM may need seconds for its answer, or never give one.
 
     Args:
         pids: the processes that may be asked; empty: all that samples hit.
@@ -230,17 +227,14 @@ def _failures_of(answers: Iterable[str]) -> Iterator[str]:
         yield f"cannot get a perf map: {error}"
 
 
-# Python functions and lines for a live view: the parts of `record --python` around the ring buffers of `top`.
-#
-# Another process reads the frames (perfpy.capture.unwinding.reader_process), because a page of a hostile program can block its reader for
-# ever. Samples with registers and stack copies go in; samples with callchains of native and Python frames come out.
-
-
 _SPOOL: Final = 128 << 20  # bytes of memory: twice the records that may wait
 
 
 class LivePython:
     """Converts the records of ring buffers. Close it before the rings.
+
+    Another process reads the frames (perfpy.capture.unwinding.reader_process), because a page of a hostile program can block its reader
+    for ever. Samples with registers and stack copies go in; samples with callchains of native and Python frames come out.
 
     One thread may convert while another one calls look(), close_piece() and release_pieces().
 

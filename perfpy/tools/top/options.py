@@ -220,9 +220,6 @@ class TopCommandOptions(
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
 
 
-# The request of one `perfpy top`: its command line as options of the library.
-
-
 _SORT_OF = {"process": "tgid", "thread": "pid", "cgroup": "cgroup", "container": "container"}  # --by
 _CGROUP_KEYS = {"cgroup", "container"}
 _DEFAULT_SORT = "dso,symbol"
@@ -419,9 +416,6 @@ def _split_call_graph(text: str) -> tuple[str, dict[str, Any]]:
     parts = call_graph_parts(",".join(words))
     parts.pop("branches", None)
     return mode, parts
-
-
-# The numbers of an interval, and perf top's header line.
 
 
 #: the measure of a row's period in the last interval (perfpy.analysis.aggregate.profile.Folded)

@@ -176,9 +176,6 @@ def without_records(data: bytes, types: Collection[int]) -> tuple[bytes, int]:
     return kept, len(chunk) - len(others)
 
 
-# Write what a live view has seen as a perf.data: the samples of the last minute, and all tasks that they refer to.
-
-
 _AT_ONCE = 1 << 16  # bytes
 
 

@@ -438,9 +438,6 @@ def _truncate(line: Line, width: int) -> Line:
     return [segment for segment in short if segment[0]]
 
 
-# The code of a function on the screen of `perfpy top`: heat, source lines, jumps at the cursor.
-
-
 #: styles of CodePage -> numbers of ECMA-48, SGR
 _NUMBERS: Final = {"bold white on red": "1;37;41", "bold red": "1;31", "magenta": "35", "": "", "dim": "2"}
 _CODE_STATUS: Final = "Enter jump  n next hot line  H hottest  s source  a newer samples  q Esc back"

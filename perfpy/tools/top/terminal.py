@@ -197,9 +197,6 @@ def split_keys(text: str) -> Iterator[str]:
         text = text[1:]
 
 
-# `perfpy top` on a terminal: keys and the screen in one thread, updates in another.
-
-
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _FIRST: Final = 0.3  # seconds until the first update at the latest: few samples soon are better than an empty screen
 _SECOND: Final = 0.5  # seconds from the first to the second update at the latest
@@ -322,11 +319,6 @@ class ScreenRun:
         return pressed or not self._terminal.is_open
 
 
-# Changes of a running view that keys request: other rows, call trees, hidden functions, a file of what was seen.
-#
-# They use the monitor, so they run in the thread that computes updates.
-
-
 _FILE: Final = "perf.data"
 #: what the rows are, in the order of the key s
 _ROWS: Final = (("dso,symbol", "functions"), ("comm", "commands"), ("tgid", "processes"), ("pid", "threads"), ("comm,dso,symbol", "all"))
@@ -353,6 +345,8 @@ class Changed(NamedTuple):
 
 class ViewChanges:
     """Carries out the requests of keys.
+
+    They use the monitor, so they run in the thread that computes updates.
 
     Args:
         monitor: of the view.
@@ -427,9 +421,6 @@ class ViewChanges:
     def _change(self, message: str, options: ReportOptions, hidden: set[int] | None = None) -> Changed:
         begins_again = self._monitor.change(options, hidden)
         return Changed(message, None if begins_again else self._monitor.report(), begins_again)
-
-
-# Compute in one other thread, so that keys and ring buffers never wait.
 
 
 _LAST_WAIT: Final = 0.2  # seconds that close() waits for the call that runs

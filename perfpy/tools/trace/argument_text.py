@@ -305,11 +305,6 @@ class Hidden(Number):
         return [""] * len(values)
 
 
-# The text of structures that arguments point to, in the form of perf trace's: { .tv_sec: 1, .tv_nsec: 0 }.
-#
-# Their bytes are data of the traced programs, and may be cut.
-
-
 _MOST_ELEMENTS: Final = 16
 _UNIX, _INET, _INET6 = 1, 2, 10  # families of sockets
 _NANOSECONDS: Final = {(1 << 30) - 1: "UTIME_NOW", (1 << 30) - 2: "UTIME_OMIT"}
@@ -343,6 +338,8 @@ _TIME, _WORDS = struct.Struct("=qq"), struct.Struct("=QQ")
 
 def structure_text(structure: str, machine: str) -> Callable[[bytes], str]:
     """Return the function from the bytes of a structure to its text; it returns "" if the bytes are too few.
+
+    The bytes are data of the traced programs, and may be cut.
 
     Args:
         structure: its name in perfpy.abi.system_calls.

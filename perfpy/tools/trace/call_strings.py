@@ -174,11 +174,6 @@ def open_strings(
         return f"BPF programs are refused ({error.strerror}); run as root"
 
 
-# The strings and structures that the BPF programs copied, as columns, and the call of each.
-#
-# Most texts of a busy machine are never printed, so they become text when their calls are.
-
-
 _NO_ROW: Final = -1
 _MOST_BYTES: Final = 1 << 26  # of waiting texts: four times the ring buffer
 
@@ -260,6 +255,8 @@ class ThreadEntries:
 class WaitingTexts:
     """Texts whose calls have not been seen; bounded, because tasks that are not traced make them without end.
 
+    Most texts of a busy machine are never printed, so they become text when their calls are.
+
     Args:
         machine: as uname(2) has it.
     """
@@ -318,21 +315,15 @@ def structure_texts(machine: str) -> dict[tuple[int, int], Callable[[bytes], str
 
 
 # The BPF programs that copy what arguments of system calls point to: names of files, other strings, and structures.
-#
-# One runs when a thread enters a call. The kernel cannot wait for a page there, so a string may be unreadable; then the other one reads
-# it
+# One runs when a thread enters a call. The kernel cannot wait for a page there, so a string may be unreadable; then the other one reads it
 # when the call returns, because the kernel has read the page by then. It also reads the structures that the call writes, if the call
 # succeeded. Both change nothing in the thread.
 #
-# The raw data of the tracepoints begin with 8 common bytes: raw_syscalls:sys_enter { s64 id; u64 args[6]; }, sys_exit { s64 id; s64 ret;
-# }.
+# The raw data of the tracepoints begin with 8 common bytes: raw_syscalls:sys_enter { s64 id; u64 args[6]; }, sys_exit { s64 id; s64 ret; }.
 # Layout of a record: HEAD, then the string with its final NUL, or the structure.
 # Layout of a pending call: { u64 mask; u64 id; u64 args[6]; }.
-# Layout of a wanted call: WANTED. A mask has the arguments to copy at the entry, or unreadable then, in its bits 0 to 5, and those to
-# copy
+# Layout of a wanted call: WANTED. A mask has the arguments to copy at the entry, or unreadable then, in its bits 0 to 5, and those to copy
 # at the return in its bits 8 to 13. The scratch memory of a CPU has a record, and SLOTS with the numbers that can be counts.
-
-
 HEAD: Final = struct.Struct(
     "=QIIiHH"
 )  #: time (CLOCK_MONOTONIC, ns), tid, pid, number of the call, index of the argument, whether at return

@@ -347,9 +347,6 @@ def _of_constants(constants: Constants) -> Number:
     return Named(text, dtype="i4", is_always_shown=constants.is_always_shown)
 
 
-# Arguments that a system call does not use, by the values of others: perf does not print them.
-
-
 _ANONYMOUS: Final = 0x20  # a flag of mmap
 _PARENT_SETTID, _CHILD_CLEARTID, _CHILD_SETTID, _SETTLS = 0x100000, 0x200000, 0x1000000, 0x80000
 _UTIME, _SECOND, _BITS = 3, 4, 5  # arguments of futex
@@ -442,11 +439,6 @@ def unused_arguments(name: str, values: Values) -> list[tuple[int, NDArray[np.bo
     """
     rule = _RULES.get(name)
     return rule(values) if rule is not None and values and len(values[0]) else []
-
-
-# Arguments of system calls whose text needs more than a table of names.
-#
-# They are modes, types of sockets, operations of futexes, and arguments whose meaning depends on another one.
 
 
 _MODE_BITS: Final = (

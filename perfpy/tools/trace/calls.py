@@ -179,13 +179,6 @@ class Pairing:
         return frozenset(rows.tolist())
 
 
-# Samples of the tracepoints of system calls as columns.
-#
-# raw_syscalls:sys_enter has { s64 id; u64 args[6]; } and raw_syscalls:sys_exit { s64 id; s64 ret; }; syscalls:sys_enter_NAME has
-# { s32 __syscall_nr; u64 of each argument; } and syscalls:sys_exit_NAME { s32 __syscall_nr; s64 ret; }. Where the fields are is read
-# from the tracepoints' formats.
-
-
 ENTER: Final = 0  #: a thread calls the kernel
 EXIT: Final = 1  #: the call returns
 OTHER: Final = 2  #: a sample of another event
@@ -354,6 +347,10 @@ class CallColumns:
 def call_events(columns: Columns, key: NDArray[np.uint64]) -> CallEvents:
     """Return the samples of a batch as entries, returns and others.
 
+    raw_syscalls:sys_enter has { s64 id; u64 args[6]; } and raw_syscalls:sys_exit { s64 id; s64 ret; }; syscalls:sys_enter_NAME has { s32
+    __syscall_nr; u64 of each argument; } and syscalls:sys_exit_NAME { s32 __syscall_nr; s64 ret; }. Where the fields are is read from the
+    tracepoints' formats.
+
     Args:
         columns: of the samples, with tid and those of CallColumns.
         key: the samples' delivery keys.
@@ -421,12 +418,6 @@ class RawWords:
         return np.where(is_inside, at_any_byte[np.where(is_inside, positions, 0)], dtype.type(0))
 
 
-# The comms of threads over time, by following records of comms, forks and exits; bounded, for streams without an end.
-#
-# Other than perfpy.symbols.address_spaces.TaskTimeline it forgets the past: it knows the comms at the beginning of a batch and their
-# changes in it.
-
-
 _IDLE: Final = "swapper"
 _MOST_COMMS: Final = 1 << 16
 
@@ -442,6 +433,9 @@ class ThreadNames(Protocol):
 
 class FollowedComms:
     """The comms of threads.
+
+    Other than perfpy.symbols.address_spaces.TaskTimeline it forgets the past, for streams without an end: it knows the comms at the
+    beginning of a batch and their changes in it.
 
     Args:
         read_comm: returns the comm that a thread has now, "" if it has ended.
@@ -516,9 +510,6 @@ class FollowedComms:
             number = self._numbers[comm] = len(self.comms)
             self.comms.append(comm)
         return number
-
-
-# Search ordered values within groups: np.searchsorted for many groups at once, for example the times of each thread.
 
 
 class Found(NamedTuple):

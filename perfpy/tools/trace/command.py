@@ -71,9 +71,6 @@ def run(options: TraceCommandOptions) -> int:
 command = PerfCommand(TraceCommandOptions, run)
 
 
-# `perfpy trace` of a program, of running tasks or of all CPUs.
-
-
 _FAULTS: Final = {"maj": ("major-faults",), "min": ("minor-faults",), "all": ("major-faults", "minor-faults")}
 _RAW: Final = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

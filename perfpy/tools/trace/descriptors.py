@@ -195,9 +195,6 @@ class Descriptors:
             self._changes.note(pid, number, key, before.name, "")
 
 
-# The names of descriptors at the moments of events, as numbers: columns of calls need the same few names again and again.
-
-
 _MOST_NAMES: Final = 1 << 16  # that are kept from batch to batch
 _LOW: Final = 0xFFFFFFFF
 _UNCHANGED: Final = -1
@@ -359,9 +356,6 @@ class DescriptorNames:
         """
         name = self._read_name(pid, number) if number >= 0 else ""
         return name if name.startswith("anon_inode:") and name not in FOLLOWED_KINDS else ""
-
-
-# What each system call does to the descriptors of its process.
 
 
 CURRENT_FOLDER: Final = -100  #: AT_FDCWD
@@ -637,9 +631,6 @@ RULES: Final[dict[str, Callable[[OpenDescriptors, Call], None]]] = {
     "execveat": execute,
 }
 CLOSING: Final = (_close, _close_range)  #: rules of calls that close descriptors
-
-
-# The descriptors of one process.
 
 
 class OpenFile(NamedTuple):

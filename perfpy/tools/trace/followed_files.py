@@ -100,8 +100,6 @@ def _texts_by_key(texts: Texts, keys: NDArray[np.uint64], events: CallEvents) ->
 
 
 # The descriptors and the current folder that a process has now, from /proc/PID/fd, fdinfo and cwd. Their texts are data, not paths.
-
-
 _MOST_FILES: Final = 4096  # of one process
 _CLOSE_ON_EXEC: Final = 0o2000000  # O_CLOEXEC in fdinfo
 

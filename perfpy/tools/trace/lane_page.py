@@ -123,9 +123,6 @@ def _notes(merged: int, without_text: int) -> list[str]:
     return notes
 
 
-# Collect the calls of a stream for a picture of lanes, in place of lines.
-
-
 _MILLISECOND = 1_000_000
 _UNFINISHED = b" ...\n"
 

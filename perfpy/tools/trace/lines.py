@@ -331,9 +331,6 @@ class TraceLines:
         return list(map(known.__getitem__, keys))
 
 
-# The beginnings of lines: time, CPU and duration, made by numpy where they have the usual width.
-
-
 _MICROSECOND: Final = 1000
 _TIE: Final = 500
 _LONGEST_EXACT: Final = 10**16  # nanoseconds: the error of a double is smaller than one of them
@@ -443,13 +440,6 @@ def _slow_heads(times: NDArray[np.int64], durations: NDArray[np.int64] | None, c
     return heads
 
 
-# The texts of lines that occur again: each distinct one is made once.
-#
-# Lines are known by a 64-bit key: a sum of the line's numbers, 32 bits at a time, each multiplied by a random odd number, so that nobody
-# can
-# choose arguments whose line is taken for another one.
-
-
 _MOST_LINES: Final = 1 << 17  # that are kept
 _MOST_NUMBERS: Final = 32  # columns that decide a text
 _LOW_BITS: Final = np.uint64(0xFFFFFFFF)
@@ -457,7 +447,11 @@ _HALF: Final = np.uint64(32)
 
 
 class LineKeys:
-    """Computes the keys of lines."""
+    """Computes the keys of lines.
+
+    A key is a sum of the line's numbers, 32 bits at a time, each multiplied by a random odd number, so that nobody can choose arguments
+    whose line is taken for another one.
+    """
 
     def __init__(self) -> None:
         self._factors = np.frombuffer(os.urandom(16 * _MOST_NUMBERS), np.uint64) | np.uint64(1)
@@ -524,11 +518,6 @@ def _as_lines(texts: list[str]) -> list[bytes]:
     return [one_line_bytes(text.encode("utf-8", "surrogateescape")) + b"\n" for text in texts]
 
 
-# Samples of other events between the system calls: NAME(FIELD: VALUE, ...) for tracepoints, NAME() for the rest.
-#
-# As in perf trace, fields that are 0 are omitted, strings stand between quotes, and processes have their comm.
-
-
 _FAULTS: Final = {SoftwareId.PAGE_FAULTS_MAJ: "majfault", SoftwareId.PAGE_FAULTS_MIN: "minfault"}
 _PROCESS = "pid"  # the end of the names of fields that are processes
 
@@ -540,6 +529,9 @@ def fault_name(event: FileEvent) -> str:
 
 class OtherEvents:
     """The texts of samples that are no system calls.
+
+    The text is NAME(FIELD: VALUE, ...) for tracepoints, NAME() for the rest. As in perf trace, fields that are 0 are omitted, strings
+    stand between quotes, and processes have their comm.
 
     Args:
         events: of the source.
@@ -613,9 +605,6 @@ class OtherEvents:
         else:
             values = list(map(hex if field.is_pointer else str, column.tolist()))
         return [f"{field.name}: {text}" if value else "" for text, value in zip(values, column.tolist(), strict=True)]
-
-
-# Page faults (-F) and run times (--sched) of threads, for the tables of -s.
 
 
 RUN_TIME: Final = "sched:sched_stat_runtime"

@@ -124,9 +124,6 @@ class TraceCommandOptions(
     workload: tuple[str, ...] = program_to_run()
 
 
-# -e: system calls by name or pattern, groups of them, and other events.
-
-
 _PATTERN = frozenset("*?[")
 _TRACEPOINT = "syscalls:sys_enter_"
 
@@ -220,9 +217,6 @@ def split_list(text: str) -> list[str]:
             start = index + 1
             is_probe, depth = names_probe(text[start:]), 0
     return [word for word in (*words, text[start:]) if word]
-
-
-# Where the lines go: standard error, as perf's do, or the file of -o.
 
 
 _LINES_AT_ONCE: Final = 4096

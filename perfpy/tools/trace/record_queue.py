@@ -129,11 +129,6 @@ class RecordQueue:
             self._files.close()
 
 
-# Pieces of data that wait on disk, in nameless files, and are read in the order in which they were written.
-#
-# A file is closed when its pieces have been read, so that its room is free again. A full disk is no error: append() returns None.
-
-
 _MOST: Final = 1 << 30  # bytes on disk
 _SHARE: Final = 4  # one part in four of the free space
 _FILE_SIZE: Final = 1 << 26  # bytes, if pieces are smaller
@@ -149,6 +144,8 @@ class WaitingPiece(NamedTuple):
 
 class WaitingFiles:
     """The files.
+
+    A file is closed when its pieces have been read, so that its room is free again. A full disk is no error: append() returns None.
 
     Args:
         folders: where the files may be; the first usable one is taken. None: $TMPDIR, /var/tmp and /tmp.
@@ -211,14 +208,6 @@ class WaitingFiles:
             os.close(self._files.popleft()[0])
 
 
-# Empty the ring buffers in a thread of its own while the calls are printed, which may take longer than the ring buffers last.
-#
-# The thread copies only, but it waits for Python's lock while the printing thread waits for a CPU. So if the ring buffers fill up faster
-# than
-# they are emptied, it raises the priority of the printing thread, too, for some time. The traced tasks run slower then: they have to, or
-# their calls are lost.
-
-
 _PAUSE: Final = 0.02  # seconds between two readings
 _SHORT_PAUSE: Final = 0.005  # while calls come in a storm, which fills a small ring buffer in a tenth of a second
 _SWITCH: Final = 0.001  # seconds until the printing thread gives Python's lock away
@@ -230,6 +219,10 @@ _LONG: Final = 1.0  # seconds that the printing thread keeps the priority
 
 class DrainingThread:
     """Reads the ring buffers again and again while it is resumed; a context manager.
+
+    The thread copies only, but it waits for Python's lock while the printing thread waits for a CPU. So if the ring buffers fill up faster
+    than they are emptied, it raises the priority of the printing thread, too, for some time. The traced tasks run slower then: they have
+    to, or their calls are lost.
 
     Args:
         read: empties the ring buffers, and returns how full they were, from 0 to 1; called by this thread.

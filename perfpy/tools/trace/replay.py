@@ -182,13 +182,6 @@ def _filter(options: TraceCommandOptions, machine: str) -> CallFilter:
     )
 
 
-# The calls of a long recording by several processes, each of which pairs and prints spans of it.
-#
-# A process does not know what happened before its span. So it leaves out what depends on that: the first return of each thread, if its
-# entry is before the span, and the line of the last call before the span, if it is interrupted. These lines belong between the others,
-# and this process, which follows the state from span to span, fills them in.
-
-
 #: the number of samples for which another process is worthwhile
 _EVENTS_EACH: Final = 100_000
 
@@ -218,6 +211,10 @@ class PartCalls(NamedTuple):
 
 class DividedCalls:
     """Pairs and prints the parts of a recording without other events.
+
+    A process does not know what happened before its span. So it leaves out what depends on that: the first return of each thread, if its
+    entry is before the span, and the line of the last call before the span, if it is interrupted. These lines belong between the others,
+    and this process, which follows the state from span to span, fills them in.
 
     Args:
         pairing: of the stream before the parts; the pairing of this process from then on.
@@ -316,9 +313,6 @@ def reader(batch_of: Callable[[Span], Batch | None], select: Callable[[CallEvent
     return read
 
 
-# `--switch-on` and `--switch-off`: print and add up only what happens between two events.
-
-
 class SwitchOptions(NamedTuple):
     """Which events switch.
 
@@ -355,9 +349,6 @@ class SwitchedSamples:
             return None
         mask = self._switch.mask(event)
         return mask & ~np.isin(event, self._hidden) if self._hidden else mask
-
-
-# The system calls of a recording: lines and sums, batch after batch.
 
 
 _ENDING = ("exit", "exit_group")

@@ -291,9 +291,6 @@ def _own_counter(attr: EventAttr) -> Counter:
     return Counter(attr)
 
 
-# The code that addresses of live samples refer to: mappings of running tasks, and their symbols.
-
-
 class LiveCode:
     """The mappings and symbols of running tasks.
 

@@ -253,9 +253,6 @@ def call_values(call: CallTotals, wall: int) -> dict[str, Any]:
     }
 
 
-# The slowest calls of a stream, printed at its end.
-
-
 class SlowestCalls:
     """Keeps the lines of the calls that took longest.
 
@@ -294,9 +291,6 @@ class SlowestCalls:
     def rest(self) -> Flat:
         """Return the lines of the slowest calls, the slowest first."""
         return Flat([line for _, _, line in self._kept], 1)
-
-
-# System calls as JSON, one object for each return, and one for each call of a table.
 
 
 _JSON_MILLISECOND = 1_000_000

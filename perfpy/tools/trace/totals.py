@@ -346,13 +346,6 @@ def _by_index(counts: dict[tuple[int, int], int]) -> dict[int, dict[int, int]]:
     return by_index
 
 
-# Calls, errors, times and bytes of each file or peer of a connection, added up over batches.
-#
-# The file of a call is the path in its arguments, or that of its first descriptor. The peer is that of the descriptor's connection, or
-# the
-# address in the arguments.
-
-
 PATH, PEER = "path", "peer"
 _MOST_NAMES: Final = 1 << 16
 _OTHERS: Final = "(others)"
@@ -379,6 +372,9 @@ class _Naming(NamedTuple):
 
 class NamedTotals:
     """The sums by names.
+
+    The file of a call is the path in its arguments, or that of its first descriptor. The peer is that of the descriptor's connection, or
+    the address in the arguments.
 
     Args:
         kind: PATH or PEER.

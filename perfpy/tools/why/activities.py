@@ -178,11 +178,6 @@ def _last_calls(events: WhyEvents, segments: Segments, machine: str) -> tuple[In
     return np.where(has_call, reason_of[row], reasons.OTHER), np.where(has_call, first_arguments(calls)[row], np.uint64(0))
 
 
-# What the callchains of switches, wakeups and samples mean: the reason of a wait, and the function that the program's author knows.
-#
-# Each distinct callchain is read once. Function numbers are indexes into `StackMeanings.functions`.
-
-
 NO_FUNCTION: Final = -1
 _FAULT: Final = r"(?:asm_)?exc_page_fault|do_user_addr_fault|handle_userfault|do_page_fault|do_mem_abort|do_translation_fault"
 _ROW_LOCK: Final = r"ProcSleep|lock_wait_suspend_thread|lock_wait_timeout_thread"
@@ -241,6 +236,8 @@ class Meaning(NamedTuple):
 
 class StackMeanings:
     """The meanings of the callchains of a recording.
+
+    Each distinct callchain is read once. Function numbers are indexes into `functions`.
 
     Args:
         symbolizer: of the recording.
@@ -364,12 +361,6 @@ def _reason(bits: int) -> int:
     return PAGE_FAULT if bits & _BIT_FAULT else reasons.OTHER
 
 
-# The functions and lines of Python frames: `py::Queue.get:/srv/worker.py:41` for the call of Queue.get in line 41 of worker.py.
-#
-# Such a name has the function that the program calls, or its own one if no library is in between, with the file and line of the program's
-# own code.
-
-
 _IMPORTING: Final = "<frozen importlib"
 _NAME: Final = re.compile(PYTHON_MARK + r"(?!\[)([^:]+):(?!:)(.+)", re.DOTALL)  # [GIL held by ...] is no function
 
@@ -396,6 +387,9 @@ class _PythonCall(NamedTuple):
 
 class PythonLines:
     """The Python frames among the frames of a recording.
+
+    A name such as `py::Queue.get:/srv/worker.py:41` has the function that the program calls, or its own one if no library is in between,
+    with the file and line of the program's own code.
 
     Args:
         symbolizer: of the recording.
@@ -459,13 +453,6 @@ def is_python(name: str) -> bool:
     return name.startswith(PYTHON_MARK)
 
 
-# The names of variables at the addresses of locks: `queue_lock` for a static or global mutex.
-#
-# A lock lies in the data of a file whose code is in the callchain of the wait. The place of that code tells where the file is loaded, and
-# the
-# file's symbol table has the variables. Locks on the heap have no name.
-
-
 _MOST: Final = 1000  # locks that are named
 _LONGEST_NAME: Final = 256  # bytes of a name
 _TYPE: Final = 0xF  # of a symbol's info
@@ -474,6 +461,9 @@ _ADDRESS: Final = (1 << 64) - 1
 
 def name_locks(waits: Mapping[int, NDArray[np.int32]], symbolizer: Symbolizer) -> dict[int, str]:
     """Return the names of locks that have one.
+
+    A lock lies in the data of a file whose code is in the callchain of the wait. The place of that code tells where the file is loaded,
+    and the file's symbol table has the variables. Locks on the heap have no name.
 
     Args:
         waits: the address of each lock -> the frames of a callchain that waits for it.
@@ -543,9 +533,6 @@ def chains_of_locks(lock: NDArray[np.uint64], chain: NDArray[np.int64], chains: 
     rows = np.flatnonzero((lock != 0) & (chain >= 0))
     distinct, first = np.unique(lock[rows], return_index=True)
     return {address: chains[int(chain[rows[row]])] for address, row in zip(distinct.tolist(), first.tolist(), strict=True)}
-
-
-# Who ends the waits of threads: the threads that wake them, and interrupts, which `perfpy why` does not follow.
 
 
 _HARD_INTERRUPT: Final = 0x08  # common_flags (Documentation/trace/events.rst)

@@ -301,9 +301,6 @@ def _totals(node: Int64, value: Int64, weight: Int64) -> tuple[Int64, Int64, Int
     return node[where], value[where], np.add.reduceat(weight[order], where) if len(where) else weight[:0]
 
 
-# The nodes of a tree of causes, merged by what their time was spent with.
-
-
 _MERGED_DETAILS = ("tids", "wakers", "waker_chains", "chains", "runners", "samples", "counts")
 _STARTS: Final = re.compile(r"_start|_*libc_start_(?:call_)?main\S*|start_thread|_*clone3?")
 _MOST: Final = 0.6  # of a wait: a part that explains it

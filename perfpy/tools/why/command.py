@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from perfpy.tools.why.tasks import StartedCommand
 
 
-# The options of `perfpy why`.
-
-
 class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOptions):
     """Options of `perfpy why`."""
 
@@ -103,11 +100,6 @@ def _pids(text: str) -> list[int]:
 command = PerfCommand(WhyCommandOptions, run)
 
 
-# Record what `perfpy why` explains: switches, wakeups, futex calls and samples of all CPUs, by `perfpy record`.
-#
-# All CPUs are recorded, not only the process: other processes use its CPUs, and end its waits.
-
-
 _STACK: Final = "call-graph=dwarf,stack-size={size}"
 _STACK_SIZE: Final = 4096
 _PYTHON_STACK_SIZE: Final = 16384  # the interpreter's own calls use more
@@ -158,7 +150,10 @@ def _pages() -> int:
 
 
 def _arguments(path: str, *, python: bool) -> list[str]:
-    """Return the arguments of `perfpy record`, without the target."""
+    """Return the arguments of `perfpy record`, without the target.
+
+    All CPUs are recorded, not only the process: other processes use its CPUs, and end its waits.
+    """
     numbers = numbers_by_name(os.uname().machine)
     filter_text = " || ".join(f"id == {numbers[name]}" for name in _CALLS if name in numbers)
     arguments = ["-q", "-a", "-m", str(_pages()), "--unwind", "--unwind-late", "-o", path]
@@ -168,9 +163,6 @@ def _arguments(path: str, *, python: bool) -> list[str]:
     arguments += ["-e", f"sched:sched_wakeup_new/period=1,{_NO_STACK}/", "-e", f"raw_syscalls:sys_enter/period=1,{_NO_STACK}/"]
     arguments += ["--filter", filter_text] if filter_text else []
     return [*arguments, "-e", f"cpu-clock/freq={_FREQUENCY},{stack}/"]
-
-
-# `perfpy why` without access to tracepoints: watch the threads through /proc.
 
 
 _INTERVAL: Final = 0.004  # seconds between two readings

@@ -255,18 +255,16 @@ def _main_thread(activities: Activities, tasks: RecordedTasks, pid: int, family:
     return int(tids[int(np.argmax(busy))]) if busy and max(busy) > whole - idle else pid
 
 
-# The waits of programs for programs that they started: of a shell for make, of make for a compiler.
-#
-# Such a wait is no cause. What the started program does, or waits for, is.
-
-
 #: how programs wait for programs that they started: for their end, their output, or a signal of their end
 LAUNCH_KINDS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.EVENTS, reasons.SIGNAL, reasons.OTHER)
 _MOST: Final = 64  # generations of processes
 
 
 def find_launches(activities: Activities, tasks: RecordedTasks) -> NDArray[np.bool_]:
-    """Return which segments are waits that end by a program that the waiting process, or a child of it, started."""
+    """Return which segments are waits that end by a program that the waiting process, or a child of it, started.
+
+    Such a wait, of a shell for make or of make for a compiler, is no cause. What the started program does, or waits for, is.
+    """
     segments = activities.segments
     rows = np.flatnonzero(follows_waker(activities.segments, activities.waker) & np.isin(activities.kind, LAUNCH_KINDS))
     launches = np.zeros(len(segments.tid), bool)
@@ -319,11 +317,6 @@ def launchers(tid: int, main: int, tasks: RecordedTasks) -> list[str]:
     return names
 
 
-# Sleeps of parents that poll for the ends of their children: wait4(WNOHANG) in a loop, as Python's subprocess.wait(timeout).
-#
-# Such a sleep is a wait for the child, which explains it. It lies between two system calls that look for ended children.
-
-
 _NONE: Final = -1
 _ANY: Final = 0  # any child
 _WNOHANG: Final = 1
@@ -336,6 +329,9 @@ _KINDS: Final = (reasons.SLEEP, reasons.EVENTS)
 
 def explain_polls(activities: Activities, events: WhyEvents, tasks: RecordedTasks, machine: str) -> Activities:
     """Return the activities with the sleeps of polling parents as waits that the children end.
+
+    A parent polls by wait4(WNOHANG) in a loop, as Python's subprocess.wait(timeout) does. Such a sleep is a wait for the child, which
+    explains it. It lies between two system calls that look for ended children.
 
     Args:
         activities: of all threads.

@@ -148,9 +148,6 @@ def recorders_of(tasks: RecordedTasks, recorder: int, family: set[int]) -> froze
     return frozenset({*processes, *threads})
 
 
-# The events that `perfpy why` reads: switches, wakeups and system calls as columns, and samples of the CPU.
-
-
 SWITCH: Final = "sched:sched_switch"
 WAKING: Final = "sched:sched_waking"
 WAKEUP: Final = "sched:sched_wakeup"
@@ -282,13 +279,8 @@ def _read_samples(source: SampleSource) -> CpuSamples:
     return CpuSamples(pid, tid, time, np.concatenate([key for _, key in parts]), Ragged.concat(chains))
 
 
-# The kinds of what a thread does: it runs, or it waits for a reason.
-#
-# The reasons of waits are those of perfpy.analysis.verdict.waits; the kinds here continue their numbers. Each kind belongs to a column of
-# the
-# table of threads.
-
-
+# The kinds of what a thread does: it runs, or it waits for a reason. The reasons of waits are those of perfpy.analysis.verdict.waits; the
+# kinds here continue their numbers. Each kind belongs to a column of the table of threads.
 RUNNING: Final = 18
 SPINNING: Final = 19  #: running in a function that waits for a spinlock
 PAGE_FAULT: Final = 20  #: blocked in a page fault

@@ -148,16 +148,13 @@ def short_stack(names: Sequence[str]) -> list[str]:
     return frames if len(frames) <= _FRAMES else [*frames[: _FRAMES - 1], "..."]
 
 
-# The explanation of `perfpy why` as one JSON object. Times are nanoseconds.
-
-
 _SMALLEST_IN_JSON: Final = 0.001  # of the time
 _DEEPEST_IN_JSON: Final = 12
 _WAITS_IN_JSON: Final = 100
 
 
 def why_json(explanation: Explanation) -> str:
-    """Return the object as text."""
+    """Return the object as text. Times are nanoseconds."""
     main, pid = explanation.main, explanation.tasks.pid_of.get(explanation.main, explanation.main)
     return json.dumps(
         {
@@ -207,18 +204,15 @@ def _values(explanation: Explanation, groups: CauseGroups, cause: Cause, *, stac
     return values
 
 
-# The states of threads over time in the Chrome Trace Event Format (JSON), which Perfetto and chrome://tracing open.
-#
-# Each segment of a thread is a complete event ("X") with the kind of activity as its name. Each wakeup is a flow ("s", "f") from the
-# waker
-# to the woken thread. Times are microseconds from the begin of the recording.
-
-
 _MICROSECOND: Final = 1000
 
 
 def chrome_trace(explanation: Explanation) -> Iterator[str]:
-    """Yield the file in pieces: the threads of the explained processes."""
+    """Yield the file in pieces: the threads of the explained processes.
+
+    Each segment of a thread is a complete event ("X") with the kind of activity as its name. Each wakeup is a flow ("s", "f") from the
+    waker to the woken thread. Times are microseconds from the begin of the recording.
+    """
     activities = explanation.activities
     segments = activities.segments
     threads = {thread.tid: thread for thread in explanation.threads}

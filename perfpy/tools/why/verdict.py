@@ -223,9 +223,6 @@ def _who(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
 __all__ = ["MATTERS", "activity_function", "inverted", "launch_text", "object_text", "ranked", "resource_of", "running_function", "verdict"]
 
 
-# Words for what threads do: "waits for the mutex queue_lock in flush()".
-
-
 OBJECTS: Final = {
     reasons.CPU: "a CPU",
     reasons.GIL: "Python's global interpreter lock (GIL)",

@@ -176,9 +176,6 @@ def _reason_of_target(target: str, letter: str) -> int:
     return reasons.DISK if letter == "D" else reasons.OTHER
 
 
-# The text and JSON of threads that were watched through /proc (perfpy why without access to tracepoints).
-
-
 _MATTERS: Final = 0.1  # of the time
 _RUNS: Final = 0.65  # of the time: programs that run for longer do not mainly wait
 _SENTENCES: Final = 3

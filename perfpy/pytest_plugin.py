@@ -77,8 +77,6 @@ def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractConte
 
     @contextmanager
     def counted(*events: str, **how: Any) -> Iterator[Region]:
-        from perfpy.capture.region import Region
-
         try:
             region = Region(*events, **how)
             region.__enter__()
@@ -138,7 +136,6 @@ class BudgetSession:
         return result
 
     def _prepare(self, item: pytest.Function, markers: list[pytest.Mark]) -> tuple[MeasuredTest, list[Budget]]:
-
         try:
             if inspect.iscoroutinefunction(item.obj):
                 raise UsageError("only functions are counted, not coroutines; use the fixture perf_counters")
@@ -154,7 +151,6 @@ class BudgetSession:
         pytest.skip(reason_to_skip)
 
     def _judge(self, item: pytest.Item, budgets: list[Budget], costs: list[Cost]) -> None:
-
         try:
             baselines = self.baselines  # also before new ones replace them at the end of the session
         except PerfError as error:
@@ -210,8 +206,6 @@ class BudgetSession:
 
 def table(rows: list[tuple[str, list[Any]]]) -> list[str]:
     """Return the lines of the table, one per test and event."""
-    from perfpy.counts.aggregation import median
-
     cells = [("test", "event", "cost", "runs", "allowed")]
     for test, (event, unit, amounts, allowed, complaint) in rows:
         cells.append(

@@ -26,12 +26,12 @@ from perfpy.cli.line.option_groups import (
 from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, PerfCommand, Value, fail, option, word
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import colour_start, print_lines, print_notes, wants_plain
+from perfpy.cli.output.terminal import colour_start, console, print_lines, print_notes, wants_plain
 from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.errors import PerfError
 from perfpy.symbols.files.debug_files import Inline
 from perfpy.untrusted.text import one_line
-from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
+from perfpy.views.annotate.text import AnnotateStyle, AnnotationText, SourceStyle, source_lines
 from perfpy.views.report.text import event_title
 
 if TYPE_CHECKING:
@@ -226,7 +226,6 @@ class AnnotateRun:
 
     def _show_screen(self, annotation: Annotation) -> int:
         """Show the hottest functions on a terminal."""
-        from perfpy.cli.output.terminal import console
         from perfpy.views.annotate.screen import show_functions
 
         options, screen = self._options, console()
@@ -242,8 +241,6 @@ class AnnotateRun:
 
     def _show_source(self) -> int:
         """Print source files, of each event with samples."""
-        from perfpy.views.annotate.text import SourceStyle, source_lines
-
         limit = self._options.percent_limit
         style = SourceStyle(colour=colour_start(self._options.stdio_color))
         style = style if limit is None else style._replace(limit=limit)

@@ -15,6 +15,7 @@ from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fa
 from perfpy.errors import BadPerfDataError, PerfError, plural
 from perfpy.untrusted import expansion, paths
 from perfpy.untrusted import expansion as tar_stream
+from perfpy.untrusted.expansion import ExpansionError
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -113,9 +114,6 @@ def _only_archive() -> str:
 
 
 def _unpack(name: str, cache: BuildIdCache) -> int:
-    import tarfile
-
-    from perfpy.untrusted.expansion import ExpansionError
     from perfpy.untrusted.files import open_regular
     from perfpy.untrusted.folders import ForeignFolderError
 

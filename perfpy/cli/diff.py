@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.opening import prepare_numpy
+from perfpy.cli.line.opening import open_recording, prepare_numpy
 from perfpy.cli.line.option_groups import (
     JobOptions,
     QuietOptions,
@@ -25,11 +25,12 @@ from perfpy.cli.line.option_groups import (
     parse_numbers,
     parse_ranges,
     report_exceeded,
+    symbol_options_of,
 )
 from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, Listed, PerfCommand, Value, fail, option, percent, words
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import console, print_lines, wants_plain, warn_of_failed_recordings
+from perfpy.cli.output.terminal import console, notes_are_read, print_lines, wants_plain, warn_of_failed_recordings, width
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.preamble import main_file, recordings_in
 
@@ -175,8 +176,6 @@ _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
 def run(options: DiffCommandOptions) -> int:
     """Compare recordings (default: perf.data.old and perf.data)."""
     # everything after the options needs numpy
-    from perfpy.cli.line.opening import open_recording
-
     if options.field_separator == ".":
         fail("-t .: numbers contain dots; choose another separator")
     if groups := _groups(options):
@@ -289,8 +288,6 @@ def symbol_options(options: DiffCommandOptions, config: Config, recording: Recor
 
     folds: count samples for the functions that interpreters ran, unless an option decides.
     """
-    from perfpy.cli.line.option_groups import symbol_options_of
-
     symbols = symbol_options_of(options, config, recording, force=options.force)
     return symbols._replace(fold_interpreters=folds) if options.fold_interpreters is None else symbols
 
@@ -302,8 +299,6 @@ class DiffRun:
     """One run of the command over open recordings."""
 
     def __init__(self, recordings: list[Recording], paths: list[str], options: DiffCommandOptions) -> None:
-        from perfpy.cli.line.perfconfig import load_config
-
         self._recordings = recordings
         self._paths = paths
         self._options = options
@@ -320,7 +315,6 @@ class DiffRun:
     def _print_exceeded(self, limit: float) -> int:
         """Print what costs more than the limit; return the exit status."""
         from perfpy.analysis.differences import recording_changes
-        from perfpy.cli.line.option_groups import report_exceeded
 
         if len(self._recordings) != 2:
             fail("--fail-above requires two recordings")
@@ -341,15 +335,11 @@ class DiffRun:
 
             write_text(options.json, difference_json(differences, self._paths))
             return 0
-        from perfpy.cli.output.terminal import print_lines
-
         print_lines(self._lines(differences))
         return 0
 
     def _is_for_people(self) -> bool:
         """Whether two recordings are compared on a terminal without options of perf's columns."""
-        from perfpy.cli.output.terminal import wants_plain
-
         options = self._options
         texts = (options.json, options.flamegraph, options.field_separator, options.noise, options.order)
         if len(self._paths) != 2 or options.period or options.formula or any(one is not None for one in texts):
@@ -357,7 +347,6 @@ class DiffRun:
         return compute_of(options, self._config).of_shares and not wants_plain(stdio=options.stdio)
 
     def _show_screen(self) -> int:
-        from perfpy.cli.output.terminal import console
         from perfpy.views.diff.screen import Side, show_differences
 
         sides = [Side(path, one.title, _seconds(one)) for path, one in zip(self._paths, self._recordings, strict=True)]
@@ -402,14 +391,12 @@ class DiffRun:
     def _explain(self, index: int, *, always: bool) -> None:
         """Print why no samples of a recording are left. always: also if stderr is no terminal."""
         from perfpy.cli.line.empty_results import print_nothing_left
-        from perfpy.cli.output.terminal import notes_are_read
 
         options, recording = self._options, self._recordings[index]
         if notes_are_read(quiet=options.quiet, verbose=options.verbose) or (always and not options.quiet):
             print_nothing_left(recording, self._sample_filter(index), self._symbols(recording))
 
     def _lines(self, differences: Iterable[Difference]) -> Iterator[str]:
-        from perfpy.cli.output.terminal import wants_plain, width
         from perfpy.views.diff.text import difference_lines
 
         plain = wants_plain(stdio=self._options.stdio) or self._options.field_separator is not None

@@ -6,10 +6,11 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.option_groups import QuietOptions, SymbolFileOptions
+from perfpy.cli.line.option_groups import QuietOptions, SymbolFileOptions, symbol_options_of
 from perfpy.cli.line.options import Flag, Listed, PerfCommand, Value, fail, option, words
 from perfpy.errors import OutputFailedError, PerfError, plural
 from perfpy.untrusted.text import one_line
+from perfpy.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,6 @@ def _export_samples(options: ExportCommandOptions) -> int:
     from perfpy.analysis.filters import SampleFilter
     from perfpy.cli.line.empty_results import print_nothing_left
     from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.option_groups import symbol_options_of
     from perfpy.cli.line.perfconfig import load_config
     from perfpy.cli.output.output_files import write_bytes
 
@@ -96,7 +96,6 @@ def _export_samples(options: ExportCommandOptions) -> int:
 
 def _otlp_message(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     from perfpy.cli.report.run import start_time
-    from perfpy.version import __version__
     from perfpy.views.stacks.protobuf_exports import Origin, otlp
 
     header, times = recording.header, recording.times()
@@ -126,7 +125,6 @@ def _send(url: str, data: bytes, *, quiet: bool) -> None:
 
 def _export(path: str, options: ExportCommandOptions) -> tuple[Exported, str]:
     from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.option_groups import symbol_options_of
     from perfpy.cli.line.perfconfig import load_config
 
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:

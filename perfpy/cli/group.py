@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from perfpy.cli.commands import COMMANDS, load_command
-from perfpy.cli.line.examples import program
+from perfpy.cli.line.examples import program, version_line
 from perfpy.cli.line.options import as_click, fail
-from perfpy.cli.line.pager import page
+from perfpy.cli.line.pager import never, page
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ _DEBUG_WORDS: Final = frozenset(
 
 
 def _no_pager(_value: str) -> None:
-    from perfpy.cli.line.pager import never
-
     never()
 
 
@@ -208,8 +206,6 @@ def unknown_command(name: str) -> str:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
-        from perfpy.cli.line.examples import version_line
-
         click.echo(version_line())
         ctx.exit()
 

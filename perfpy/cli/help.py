@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 import perfpy
+from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, word
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ class HelpCommandOptions(CommandOptions):
 def run(options: HelpCommandOptions) -> int:
     """Print the help of a command or a topic, or of perfpy itself; `help api` prints the map of the Python API."""
     from perfpy.cli import group
-    from perfpy.cli.commands import COMMANDS, load_command
     from perfpy.cli.group import TOPICS, print_topic
 
     if options.command is None:

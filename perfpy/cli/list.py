@@ -8,7 +8,7 @@ import sys
 
 from perfpy.cli.line.option_groups import StdioOptions
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, option, words
-from perfpy.errors import plural
+from perfpy.errors import PerfError, plural
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ def run(options: ListCommandOptions) -> int:
     machine = this_machine(options.event_files)
     if options.cputype:
         if not machine.sysfs.pmu(options.cputype):
-            from perfpy.errors import PerfError
-
             raise PerfError(f"--cputype {options.cputype}: no such type of CPU on this machine")
         options = options.replace(unit=options.cputype)
     if options.debug:

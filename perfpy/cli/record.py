@@ -10,6 +10,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.sample_layout import sampled_registers
 from perfpy.capture.record_options import (
     AFFINITIES,
     DEFAULT_SWITCH_LIMIT,
@@ -477,8 +478,6 @@ def _describe(events: Sequence[OpenEvent], option: str) -> str:
 def _lists_registers(options: RecordCommandOptions) -> bool:
     if Registers.LISTED not in (options.user_regs, options.intr_regs):
         return False
-    from perfpy.abi.sample_layout import sampled_registers
-
     print("available registers:", *sampled_registers(os.uname().machine), file=sys.stderr)
     return True
 

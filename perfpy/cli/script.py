@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.cli.line.option_groups import (
     HeaderOptions,
     InputOptions,
@@ -13,8 +14,10 @@ from perfpy.cli.line.option_groups import (
     SampleFilterOptions,
     SymbolFileOptions,
     VerboseOptions,
+    inline_of,
     parse_names,
     split_names,
+    symbol_options_of,
 )
 from perfpy.cli.line.options import (
     UNWIND_STYLES,
@@ -225,8 +228,6 @@ def run(options: ScriptCommandOptions) -> int:
 
 
 def _run_named(options: ScriptCommandOptions) -> int:
-    import os
-
     from perfpy.cli.line.opening import input_hint
     from perfpy.cli.script_programs import run_named
 
@@ -344,8 +345,6 @@ class SampleListing:
         write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
 
     def _write_each(self, run: ScriptRun) -> None:
-        import os
-
         from perfpy.untrusted.paths import component
 
         for path, printed in run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump"):
@@ -354,7 +353,6 @@ class SampleListing:
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
 
     def _script_options(self) -> ScriptOptions:
-        from perfpy.cli.line.option_groups import inline_of, symbol_options_of
         from perfpy.cli.line.perfconfig import load_config
         from perfpy.views.script.run import ScriptOptions
 
@@ -384,7 +382,6 @@ class SampleListing:
         )
 
     def _sample_filter(self) -> SampleFilter:
-        from perfpy.abi.flags import SampleType
         from perfpy.analysis.filters import SampleFilter
 
         options, data = self._options, self._recording.data

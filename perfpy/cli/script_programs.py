@@ -11,10 +11,11 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
+from perfpy.cli.commands import load_command
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.destinations import write_whole
 from perfpy.untrusted.files import read_regular
-from perfpy.untrusted.text import one_line
+from perfpy.untrusted.text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -150,7 +151,6 @@ def _on_screen() -> Callable[[str], str] | None:
     if not isinstance(sys.stdout, Terminal):
         return None
     from perfpy.cli.line.pager import finish
-    from perfpy.untrusted.text import visible
 
     finish()  # scripts' output is not paged
     sys.stdout = Painted(sys.stdout)
@@ -213,8 +213,6 @@ def _required_arguments(report: str) -> int:
 
 def _has_program(args: Sequence[str]) -> bool:
     """Whether a program follows the options of record."""
-    from perfpy.cli.commands import load_command
-
     return bool(load_command("record").parser(args).words) if args else False
 
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
+from perfpy.cli.commands import load_command
 from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
 
 if TYPE_CHECKING:
@@ -147,8 +148,6 @@ def stack_option(runtime: LanguageRuntime | None) -> str:
 
 
 def _command(name: str) -> PerfCommand[Any]:
-    from perfpy.cli.commands import load_command
-
     return load_command(name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, option
 
 
@@ -41,7 +43,6 @@ _LIBRARIES = {
 def _parts() -> list[str]:
     """Return a line for each library, in perf's layout: name, on or OFF, purpose."""
     import platform
-    import sys
     from importlib.metadata import PackageNotFoundError, version
 
     lines = [f"{'python':>22}: [ on  ]  # {platform.python_version()}, {platform.machine()}"]

@@ -10,7 +10,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions
+from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, symbol_options_of
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
 from perfpy.errors import OutputFailedError
 
@@ -85,7 +85,6 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
 
 
 def _symbols(recording: Recording, options: ViewCommandOptions) -> SymbolOptions:
-    from perfpy.cli.line.option_groups import symbol_options_of
     from perfpy.cli.line.perfconfig import load_config
 
     return symbol_options_of(options, load_config(), recording, force=options.force)

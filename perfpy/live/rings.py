@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.capture.metadata import Environment, event_groups
+from perfpy.capture.metadata import Environment, event_groups, tracing_data
+from perfpy.capture.record_options import complete_python_options
 from perfpy.capture.sample_counters import MAX_RATE, SampleCounters, configure_sampling, is_dummy, pages_for, roomy_pages, with_frequency
 from perfpy.capture.targets import ANY, resolve
 from perfpy.capture.unwinding.process import plain_attr
@@ -18,6 +19,7 @@ from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.syscalls import may_measure_kernel, own_status
+from perfpy.kernel.tracefs import Tracefs
 from perfpy.perfdata.events import FileEvent
 
 if TYPE_CHECKING:
@@ -207,9 +209,6 @@ class LiveRings:
         tracepoints = [event.event.tracepoint for event in self.counters.events if event.event.tracepoint]
         if not tracepoints:
             return b""
-        from perfpy.capture.metadata import tracing_data  # few views have tracepoints
-        from perfpy.kernel.tracefs import Tracefs
-
         return tracing_data(Tracefs(), tracepoints).encode()
 
     def close(self) -> None:
@@ -231,7 +230,6 @@ def _with_python(options: RecordOptions) -> tuple[RecordOptions, FrameCopier | N
     Without permission for BPF programs, frames are read the better the sooner.
     """
     from perfpy.capture.python_frames.kernel_frames import open_copier
-    from perfpy.capture.record_options import complete_python_options  # rarely needed
 
     options = complete_python_options(options)
     copier = open_copier(options.sampling.clockid)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+import perfpy
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Lost, Switch
 from perfpy.analysis.latencies import CallSamples, all_durations, duration_bins, nearest_rank, pair_calls, read_latencies
@@ -24,8 +25,9 @@ from perfpy.errors import PerfError, plural
 from perfpy.probing.grammar import parse_request
 from perfpy.probing.problems import ProbeError
 from perfpy.symbols.mapped_names import other_root
-from perfpy.untrusted.files import is_file
+from perfpy.untrusted.files import is_file, read_regular
 from perfpy.untrusted.folders import temporary_folder
+from perfpy.untrusted.pinned_files import pin
 from perfpy.untrusted.text import one_line, visible
 from perfpy.views.latency_text import PERCENTILES, SlowCall, duration_text, histogram_lines, latency_lines
 
@@ -157,8 +159,6 @@ def _candidates(options: LatencyCommandOptions, command: list[str]) -> Iterator[
     if not options.pid.isdecimal():
         fail(f"-p {options.pid}: latency takes one process")
     pid = int(options.pid)
-    from perfpy.untrusted.files import read_regular
-
     try:
         maps = read_regular(f"/proc/{pid}/maps", limit=_MAPS_MOST, of_kernel=True).decode("utf-8", "surrogateescape")
         program = os.readlink(f"/proc/{pid}/exe")
@@ -174,8 +174,6 @@ def _seen_by(pid: int, name: str) -> str:
     """Return the path of a process's file, "" if it is gone."""
     if not other_root(pid):
         return name if is_file(name) else ""
-    from perfpy.untrusted.pinned_files import pin  # for containers only
-
     try:
         return pin(name, pid).path
     except OSError:
@@ -197,8 +195,6 @@ def _record_and_show(options: LatencyCommandOptions, function: str, path: str, e
 
 
 def _show(options: LatencyCommandOptions, function: str, path: str, file: str, events: list[str]) -> None:
-    import perfpy
-
     with perfpy.open(file) as recording:
         lost = 0
         switches = []

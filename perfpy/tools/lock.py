@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.flags import MISC_KERNEL, RecordType
 from perfpy.analysis.callchains import frames_of
 from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
 from perfpy.cli.line.actions import Action, CommandWithActions
@@ -329,14 +330,10 @@ class LockInput:
 
     @cached_property
     def _comms(self) -> dict[int, str]:
-        from perfpy.abi.flags import RecordType
-
         return {side.record.tid: side.record.comm for side in self._recording.data.side_band({RecordType.COMM})}
 
     def lock_names(self, addresses: Iterable[int]) -> dict[int, str]:
         """Return the symbols of locks, "" for locks without one."""
-        from perfpy.abi.flags import MISC_KERNEL
-
         distinct = np.array(sorted(set(addresses)), np.uint64)
         count = len(distinct)
         ids = self.symbolizer.frame_ids(

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -264,8 +266,6 @@ def in_place_of_perf() -> bool:
 
 def version_line() -> str:
     """Return the text of --version."""
-    from perfpy.version import __version__
-
     return f"perf version {_PERF_VERSION} (perfpy {__version__})" if in_place_of_perf() else f"perfpy version {__version__}"
 
 

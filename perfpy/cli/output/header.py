@@ -6,7 +6,7 @@ from perfpy.abi.flags import PerfType
 from perfpy.abi.startup import cached_property
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import KernelRefusedError
-from perfpy.views.metadata import FileNames
+from perfpy.views.metadata import FRAME, FileNames, attr_fields, header_lines
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -19,15 +19,11 @@ if TYPE_CHECKING:
 
 def lines_of_header(recording: Recording, *, full: bool) -> Iterator[str]:
     """Return the header's lines. full: include the topology."""
-    from perfpy.views.metadata import header_lines
-
     return header_lines(recording, full=full, names=MachineNames(recording.data))
 
 
 def features_of_pipe(recording: Recording) -> list[str]:
     """Return the text of -I for a pipe: its features in order, without a file's header."""
-    from perfpy.views.metadata import FRAME
-
     lines = list(lines_of_header(recording, full=True))
     return lines[lines.index(FRAME, 1) + 2 :]
 
@@ -122,8 +118,6 @@ def _details(event: OpenEvent, option: str, names: _Names | None) -> str:
         return f": {'sample_freq' if attr.freq else 'sample_period'}={attr.sample_freq}"
     if names is None:
         return ""
-    from perfpy.views.metadata import attr_fields
-
     return ": " + ", ".join(f"{label}: {value}" for label, value in attr_fields(attr, names))
 
 

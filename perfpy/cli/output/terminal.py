@@ -10,6 +10,7 @@ import os
 import sys
 
 from perfpy.errors import plural
+from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -81,8 +82,6 @@ def wrap_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines that contain names: escaped to one line each on a terminal, and perf's bytes in pipes and files."""
-    from perfpy.untrusted.text import lines as one_line_each
-
     sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))
 
 

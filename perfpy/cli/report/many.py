@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.sort_keys import DEFAULT_ORDER
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
@@ -17,7 +18,10 @@ from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import colour_start, print_lines, print_notes, warn_of_failed_recordings
 from perfpy.cli.report.request import ReportRequest
 from perfpy.cli.report.run import BY_FUNCTION, refuse_row_options, write_folded
-from perfpy.fleet.cluster import SentSettings
+from perfpy.fleet.cluster import SentSettings, cluster_address
+from perfpy.fleet.folding import StackOptions
+from perfpy.symbols.quality_notes import note
+from perfpy.views.report.text import HEADER_HINT, report_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
-    from perfpy.fleet.folding import StackOptions
     from perfpy.fleet.recordings import Recordings
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -55,8 +58,6 @@ class ManyRun:
         return warn_of_failed_recordings([recordings], quiet=self._options.quiet)
 
     def _report(self, recordings: Recordings) -> None:
-        from perfpy.views.report.text import HEADER_HINT, report_lines
-
         options = self._options
         each = ManyRecordingOptions(options, plain=options.json is None)
         table_options, symbols, text_options = recordings.read_first(each.table_options)
@@ -70,8 +71,6 @@ class ManyRun:
             print_lines(HEADER_HINT.split("\n"))
         if report.samples:
             print_lines(report_lines(report, text_options._replace(colour=colour_start(options.stdio_color))))
-        from perfpy.symbols.quality_notes import note
-
         notes = [*note(report.missing, report.samples, everything=bool(options.verbose)), *report.notes]
         print_notes(notes, quiet=options.quiet, verbose=options.verbose)
 
@@ -119,15 +118,11 @@ class ManyRecordingOptions:
 
     def stack_options(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """Return the options for whole stacks."""
-        from perfpy.fleet.folding import StackOptions
-
         request = self._request(recording)
         return StackOptions(request.sample_filter(), self._options.latency, self._sites), request.symbol_options()
 
     def table_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
         """Return the options for the table of all recordings, and its text, from the first recording. Raises UsageError."""
-        from perfpy.analysis.report.options import plan_report
-
         options, symbols = self.row_options(recording)
         plan_report(recording.data, options)
         # the terminal is this process's, whichever process reads the recording
@@ -141,7 +136,6 @@ class ManyRecordingOptions:
 
 
 def _open(options: ReportCommandOptions, progress: Callable[[float], None] | None) -> Recordings:
-    from perfpy.fleet.cluster import cluster_address
     from perfpy.fleet.recordings import Recordings, find_recordings
 
     return Recordings(

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.filters import SampleFilter, events_named
+from perfpy.analysis.filters import EventSwitch, SampleFilter, events_named, ranges_of
 from perfpy.analysis.report.options import (
     DEFAULT_PARENT,
     CallGraph,
@@ -30,7 +30,7 @@ from perfpy.views.report.text import TextOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.filters import EventSwitch, TimeRanges
+    from perfpy.analysis.filters import TimeRanges
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
@@ -153,16 +153,12 @@ class ReportRequest:
     def _times(self) -> TimeRanges | None:
         if not self._options.time:
             return None
-        from perfpy.analysis.filters import ranges_of
-
         return ranges_of(self._options.time, self._recording.times())
 
     def _switch(self) -> EventSwitch | None:
         options = self._options
         if not (options.switch_on or options.switch_off):
             return None
-        from perfpy.analysis.filters import EventSwitch
-
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_on_off_events)
 
     def _mode(self) -> Mode:

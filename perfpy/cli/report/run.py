@@ -9,15 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, RecordType, SoftwareId
+from perfpy.analysis.report.report import cgroup_names, filtered_rows_notes, losses
 from perfpy.analysis.sample_view import has_off_cpu, is_off_cpu
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import fit_notes, is_terminal, notes_are_read, print_lines, print_notes, rows_of, wants_plain
+from perfpy.cli.output.terminal import console, fit_notes, is_terminal, notes_are_read, print_lines, print_notes, rows_of, wants_plain
 from perfpy.cli.report.request import ReportRequest, hidden_keys
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
-from perfpy.views.report.text import HEADER_HINT, report_lines
+from perfpy.views.report.text import HEADER_HINT, block_lines, report_lines, thread_count_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,7 +90,6 @@ class ReportRun:
         return _print(task_lines(self._recording, mappings=self._options.mmaps))
 
     def _export(self) -> None:
-
         write_exports(self._recording, self._options, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
@@ -128,8 +128,6 @@ class ReportRun:
     def _report_blocks(self) -> int:
         """Print the blocks between branches that took the most cycles."""
         from perfpy.analysis.report.branch_blocks import COLUMNS, block_tables
-        from perfpy.analysis.report.report import losses
-        from perfpy.views.report.text import block_lines
 
         recording, chosen = self._recording, self._request.sample_filter()
         symbolizer = recording.symbolizer(self._request.symbol_options(plain=True))
@@ -188,13 +186,10 @@ class ReportRun:
     def _print_tables(self, report: Report, options: TextOptions) -> None:
         _print(report_lines(report, options))
         if self._options.threads:
-            from perfpy.views.report.text import thread_count_lines
-
             _print(thread_count_lines(self._recording))
 
     def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> int:
         """Print the report, and return the rows that it leaves for notes above the prompt."""
-        from perfpy.cli.output.terminal import console
         from perfpy.views.report.screen import ScreenOptions, show_report
 
         options = self._options
@@ -234,8 +229,6 @@ class ReportRun:
         from perfpy.unwind import truncated_stacks
 
         if self._plain and self._request.sample_filter().marks:
-            from perfpy.analysis.report.report import filtered_rows_notes
-
             yield from filtered_rows_notes(report)
         yield from note(report.missing, report.samples, everything=bool(self._options.verbose))
         yield from report.notes
@@ -442,7 +435,6 @@ def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOpti
 
 
 def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
-    from perfpy.analysis.report.report import cgroup_names
     from perfpy.views.stacks.protobuf_exports import Metadata, pprof
 
     times = recording.times()

@@ -12,7 +12,7 @@ from perfpy.abi.startup import signal
 from perfpy.capture.measurement import Hooks, Measurement
 from perfpy.cli.line.option_groups import names_probe
 from perfpy.cli.line.options import PerfCommand
-from perfpy.cli.stat.options import Signals, StatCommandOptions
+from perfpy.cli.stat.options import Progress, Signals, StatCommandOptions, StatOutput, check, form_of, plan_of
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel import this_kernel
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from perfpy.capture.count_file import CountFile
     from perfpy.capture.counters import Counting, Readings
     from perfpy.capture.measurement import Plan
-    from perfpy.cli.stat.options import Progress, StatOutput
     from perfpy.counts.tally import Tally
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
@@ -68,15 +67,11 @@ def _stat(options: StatCommandOptions) -> int:
 
 
 def _measure(options: StatCommandOptions) -> int:
-    from perfpy.cli.stat.options import check, plan_of
-
     check(options)
     if options.compare:
         from perfpy.cli.stat.compare import compare_programs
 
         return compare_programs(options)
-    from perfpy.cli.stat.options import StatOutput, form_of
-
     plan = plan_of(options)
     with StatOutput(form_of(options)) as output:
         return Session(plan, output, options).run()
@@ -85,7 +80,6 @@ def _measure(options: StatCommandOptions) -> int:
 def _record(options: StatCommandOptions) -> int:
     """Run a program, count events, and write the counts into a file (-o, default perf.data; - is a pipe)."""
     from perfpy.capture.count_file import CountFile
-    from perfpy.cli.stat.options import StatOutput, check, form_of, plan_of
 
     path, options = options.output or "perf.data", options.replace(output="")
     check(options)
@@ -98,9 +92,6 @@ def _record(options: StatCommandOptions) -> int:
 
 
 def _command_line() -> list[str]:
-    import os
-    import sys
-
     return [os.path.abspath(sys.argv[0]), *sys.argv[1:]]
 
 
@@ -199,8 +190,6 @@ class Session(Hooks):
     def run_started(self, number: int) -> None:
         """Show the progress of repeated runs; with -v print the run's number."""
         if self._plan.repeat > 1:
-            from perfpy.cli.stat.options import Progress
-
             self._progress = self._progress or Progress()
             self._progress.show(number, self._plan.repeat)
         if self._options.verbose and self._plan.repeat != 1:

@@ -11,7 +11,7 @@ from perfpy.cli.line.opening import default_input
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.stat.options import OutputForm, PartOptions, StatCommandOptions, StatOutput
 from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountState, Grouping, aggregate, count_members
-from perfpy.counts.comparison import Runs
+from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import BadPerfDataError, UsageError
 
@@ -94,7 +94,6 @@ def _open(stack: ExitStack, path: str, options: StatReportOptions) -> RecordedCo
 
 def _compare(a: RecordedCounts, b: RecordedCounts, options: StatReportOptions) -> None:
     from perfpy.cli.stat.compare import show
-    from perfpy.counts.comparison import compare_runs
 
     try:
         comparison = compare_runs(a.runs(options.input or "perf.data"), b.runs(options.compare))

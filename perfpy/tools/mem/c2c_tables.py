@@ -395,8 +395,6 @@ def cache_line_table(lines: CacheLines, chosen: Sequence[int], display: str) -> 
 
 def node_text(nodes: Sequence[int]) -> str:
     """Return nodes as a list of ranges, "N/A" without any."""
-    from perfpy.abi.cpu_list import cpu_list_text
-
     return cpu_list_text(nodes) if nodes else "N/A"
 
 

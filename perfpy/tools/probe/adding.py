@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.line.examples import program
 from perfpy.cli.line.option_groups import QuietOptions, VerboseOptions
 from perfpy.cli.line.options import Attached, CommandOptions, Flag, Listed, Value, fail, option, parse_unsigned, words
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_notes
 from perfpy.cli.temporary_probes import EndingSignals, remove_orphans
 from perfpy.errors import KernelRefusedError, PerfError
@@ -192,8 +193,6 @@ def _user_program(options: ProbeCommandOptions) -> Program:
 
 
 def _symbol_options(options: ProbeCommandOptions) -> SymbolOptions:
-    from perfpy.cli.line.perfconfig import load_config
-
     folder = "" if options.symfs else load_config().build_id_folder
     return SymbolOptions(symfs=options.symfs, buildid_dir=folder)
 

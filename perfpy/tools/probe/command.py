@@ -15,8 +15,10 @@ from perfpy.kernel.tracefs import Tracefs, mount_as_root
 from perfpy.probing.definitions import parse_shown
 from perfpy.probing.grammar import glob_test
 from perfpy.probing.problems import ProbeError, nearest
+from perfpy.probing.program import open_program
 from perfpy.probing.sites import site_text
-from perfpy.tools.probe.adding import ALL_PROBES, ProbeCommandOptions, existing_names
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.tools.probe.adding import ALL_PROBES, ProbeCommandOptions, add, existing_names, print_definitions
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.text import one_line
 
@@ -55,25 +57,19 @@ def _chosen(options: ProbeCommandOptions) -> list[str]:
 
 
 def _add(options: ProbeCommandOptions) -> int:
-    from perfpy.tools.probe.adding import add
-
     texts = [*options.add, *([" ".join(options.words)] if options.words else [])]
     return add(options, texts)
 
 
 def _define(options: ProbeCommandOptions) -> int:
-    from perfpy.tools.probe.adding import print_definitions
-
     return print_definitions(options, options.definition)
 
 
 def _delete(options: ProbeCommandOptions) -> int:
-
     return delete(options.delete, dry_run=options.dry_run, quiet=options.quiet)
 
 
 def _list(options: ProbeCommandOptions) -> int:
-
     if options.exec_path:
         fail("-l lists the probes of all programs; drop -x")
     return print_probes(options.list_probes or ALL_PROBES, options)
@@ -147,9 +143,6 @@ def _with(probe: ShownProbe) -> str:
 
 def _program(path: str, options: ProbeCommandOptions) -> Program | None:
     """Return a probed program; None if it is missing or damaged."""
-    from perfpy.probing.program import open_program
-    from perfpy.symbols.files.debug_files import SymbolOptions
-
     if not os.path.isabs(path) or path.startswith("/proc/") or not is_file(path):
         return None
     try:

@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
+from perfpy.cli.line.options import fail
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.sections import damage_of
 from perfpy.probing.definitions import describe
@@ -51,8 +52,6 @@ def print_variables(options: ProbeCommandOptions, points: Iterable[str]) -> int:
     for text in points:
         request = parse_request(text)
         if request.arguments or request.event:
-            from perfpy.cli.line.options import fail
-
             fail(f"-V takes a point without arguments and names, not '{text}'")
         program = _with_debug_info(options)
         resolver = Resolver(program, inlines=not options.no_inlines, source=options.source, most=options.max_probes)

@@ -9,12 +9,13 @@ import numpy as np
 
 from perfpy.abi.flags import RecordType
 from perfpy.cli.line.options import fail
+from perfpy.cli.output.terminal import is_terminal
 from perfpy.scheduling.switch_times import previous_of
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import first_rows, number_values
 from perfpy.tools.sched.options import open_sched
 from perfpy.tools.sched.timehist import micros_pieces
-from perfpy.untrusted.text import one_line_bytes
+from perfpy.untrusted.text import one_line_bytes, visible
 from perfpy.views.script.pieces import Coded, Joiner
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ def run(options: MapOptions) -> int:
 
 def _show(recording: Recording, options: MapOptions) -> None:
     from perfpy.analysis.scheduler import read_events
-    from perfpy.cli.output.terminal import is_terminal
-    from perfpy.untrusted.text import visible
 
     options.dump(recording)
     events = read_events(recording.data, runtimes=False)

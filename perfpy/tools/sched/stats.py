@@ -51,8 +51,6 @@ def show_live(options: StatsRecordOptions) -> int:
 
 def record(options: StatsRecordOptions) -> int:
     """Write the counters before and after a command to a file."""
-    from perfpy.untrusted.text import one_line
-
     cpus = chosen_cpus(options.cpu)
     snapshots, status = take_snapshots(options.workload)
     write_snapshots(options.output, snapshots, ["perfpy", *sys.argv[1:]], cpus)
@@ -83,7 +81,6 @@ def diff(options: StatsDiffOptions) -> int:
 
 
 def _print(parts: Sequence[Statistics], options: StatsOptions) -> None:
-
     print_lines(StatisticsText(parts, with_meanings=bool(options.verbose)).lines())
 
 

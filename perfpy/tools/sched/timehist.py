@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import Columns
+from perfpy.abi.flags import SampleType
 from perfpy.abi.recorded_marks import STATE_BITS
+from perfpy.cli.line.option_groups import kernel_symbolizer
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
 from perfpy.symbols.interning import number_values
 from perfpy.tools.sched.latency import written_by_seven
 from perfpy.tools.sched.options import chosen_cpus, open_sched
-from perfpy.tools.sched.switches import rows_of, rows_of_events
+from perfpy.tools.sched.switches import Narrowing, TaskFilter, make_history, rows_of, rows_of_events, taken
 from perfpy.untrusted.text import one_line_bytes
 from perfpy.views.script.pieces import Coded, Joiner, text_of
 
@@ -56,7 +59,6 @@ class _Timehist:
     def show(self) -> None:
         """Print lines and summary."""
         from perfpy.analysis.scheduler import read_events
-        from perfpy.tools.sched.switches import make_history
 
         recording, options = self._recording, self._options
         options.dump(recording)
@@ -75,7 +77,6 @@ class _Timehist:
 
     def _has_chains(self) -> bool:
         """Whether switches have callchains; print perf's line if they do not."""
-        from perfpy.abi.flags import SampleType
         from perfpy.analysis.scheduler import SWITCH
 
         if any(event.name == SWITCH and event.attr.sample_type & SampleType.CALLCHAIN for event in self._recording.events):
@@ -85,8 +86,6 @@ class _Timehist:
 
     def _narrowed(self, history: History) -> tuple[NDArray[np.bool_], History]:
         """Apply the filters; return a mask of the shown switches."""
-        from perfpy.tools.sched.switches import Narrowing, TaskFilter
-
         options, recording = self._options, self._recording
         span = (0, 0)
         if options.time:
@@ -101,15 +100,12 @@ class _Timehist:
         return narrowing.apply(history)
 
     def _print_events(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
-
         options = self._options
         style = TimehistStyle(
             wakeups=options.wakeups, migrations=options.migrations, next=options.next, state=options.state, priority=options.show_prio,
             before_migration=options.pre_migrations, cpus=self._cpu_count() + 1 if options.cpu_visual else 0, chains=with_chains,
             idle_chains=options.idle_hist,
         )  # fmt: skip
-        from perfpy.tools.sched.switches import taken
-
         switches = taken(history.switches, shown)
         print_lines(header_lines(style))
         chains = self._chain_texts(switches) if with_chains else None
@@ -121,8 +117,6 @@ class _Timehist:
             sys.stdout.buffer.write(block)
 
     def _chain_texts(self, switches: Switches) -> list[bytes]:
-        from perfpy.abi.columns import Columns
-        from perfpy.cli.line.option_groups import kernel_symbolizer
         from perfpy.views.chain_text import chain_texts
 
         options = self._options

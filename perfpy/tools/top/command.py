@@ -21,6 +21,7 @@ from perfpy.cli.line.option_groups import events_with_filters
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_lines, wants_plain
+from perfpy.disassembly.function_code import NoCodeError
 from perfpy.live.priority import HigherPriority
 from perfpy.tools.top.options import TopCommandOptions, TopRequest, code_style, first_wait, header_lines
 from perfpy.untrusted.text import one_line
@@ -176,8 +177,6 @@ class TopRun:
         update, function = monitor.update(records), self._options.sym_annotate
         if not function:
             return update
-        from perfpy.disassembly.function_code import NoCodeError
-
         try:
             return update._replace(code=monitor.annotate(function, "", code_style(self._options)))
         except NoCodeError as error:
@@ -222,7 +221,6 @@ class PlainText:
     """perf's text."""
 
     def __init__(self, subject: Subject, options: TopCommandOptions) -> None:
-
         columns, rows = _screen_size()
         limit, cell_widths = options.percent_limit, options.widths
         self._text = TopText(subject, columns=columns, rows=rows, entries=options.entries, percent_limit=limit, widths=cell_widths)

@@ -15,7 +15,8 @@ from perfpy.analysis.annotation import BY_FUNCTION, Annotation
 from perfpy.analysis.dimensions import DIMENSIONS
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.options import ReportOptions, plan_report
-from perfpy.analysis.report.report import make_report, planned_scan, recording_text, report_of
+from perfpy.analysis.report.report import key_style, make_report, planned_scan, recording_text, report_of
+from perfpy.analysis.sort_key import TraceData
 from perfpy.capture.metadata import RecordedFeatures, Synthesis, id_layout
 from perfpy.capture.off_cpu import TIME_ATTR
 from perfpy.capture.unwinding.process import plain_attr
@@ -23,14 +24,14 @@ from perfpy.capture.unwinding.waits import PieceWaits, records, sum_short_waits
 from perfpy.disassembly.function_code import NoCodeError
 from perfpy.errors import PerfError
 from perfpy.fleet.merging import MergedProfile, Merging
-from perfpy.fleet.portable_profile import OwnWords, formats_of, portable
+from perfpy.fleet.portable_profile import OwnWords, formats_of, portable, shown_texts
 from perfpy.kernel.procfs import ProcFs, read_wait
 from perfpy.live.window import LiveSymbols, LiveWindow
 from perfpy.perfdata.records.delivery import EventTable, RawRecords
 from perfpy.scheduling.intervals import IntervalPairing, Intervals
 from perfpy.scheduling.transitions import OUT, STACK, TRANSITION, Transitions, has_user_part
 from perfpy.symbols.live_tasks import MOST_MAP_BYTES, LiveTasks
-from perfpy.tools.top.names import RunningContainers
+from perfpy.tools.top.names import LivePython, RunningContainers
 from perfpy.tools.top.options import WINDOW, Rates
 from perfpy.tools.top.reading import Retained, RingReader, write_snapshot
 from perfpy.workers import return_freed_memory
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbol_table import SymbolTable
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.tools.top.names import LiveJitNames, LivePython
+    from perfpy.tools.top.names import LiveJitNames
     from perfpy.tools.top.reading import RingRecords
 
 
@@ -141,13 +142,10 @@ class LiveMonitor:
         self._since = time.monotonic_ns()
 
     def _new_python(self, events: list[FileEvent], *, only_python: bool) -> LivePython:
-        from perfpy.tools.top.names import LivePython  # rarely needed
-
         return LivePython(self._rings, events, only_python=only_python)
 
     @staticmethod
     def _new_waits(plan: WaitPlan, events: list[FileEvent], own: int) -> LiveWaits:
-
         return LiveWaits(plan, events, own)
 
     @property
@@ -319,9 +317,6 @@ class LiveMonitor:
 
     def _payload_texts(self, payloads: Sequence[bytes], symbolizer: Symbolizer) -> list[Any]:
         """Return the shown texts of tracepoints' payloads."""
-        from perfpy.analysis.report.report import key_style  # few views have tracepoints
-        from perfpy.analysis.sort_key import TraceData
-        from perfpy.fleet.portable_profile import shown_texts
         from perfpy.views.tracepoints.event_text import PayloadTexts
 
         tracing, plan = self._window.tracing, self._plan

@@ -14,6 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from perfpy.tools.top.model import CELLS, TopModel
 from perfpy.untrusted.text import visible
 from perfpy.views.annotate.screen import CodePage
+from perfpy.views.report.text import TextOptions, chain_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -390,9 +391,7 @@ _REQUESTS: Final = {
 
 
 def _call_lines(table: Histogram, entry: int) -> Iterator[str]:
-    from perfpy.untrusted.text import visible  # none of these are needed for the first screen
     from perfpy.views.report.callchain_text import Stem
-    from perfpy.views.report.text import TextOptions, chain_writer
 
     writer = chain_writer(table, TextOptions())
     if writer is None or table.trees is None:

@@ -32,6 +32,7 @@ from perfpy.tools.trace.replay import (
     line_options,
     new_totals,
     output_path,
+    replay,
     stack_options,
     summary_of,
     wants_lines,
@@ -61,8 +62,6 @@ def run(options: TraceCommandOptions) -> int:
     if options.input:
         if options.workload:
             fail(f"-i {options.input} excludes a command to run")
-        from perfpy.tools.trace.replay import replay  # --help needs no numpy
-
         return replay(options)
 
     return LiveTrace(options).run()

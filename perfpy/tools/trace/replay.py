@@ -20,7 +20,7 @@ from perfpy.tools.trace.calls import ENTER, EXIT, NO_CALL, NO_ROW, UNNUMBERED, C
 from perfpy.tools.trace.lines import NO_LINES, LineOptions, OtherEvents, TraceLines, fault_name
 from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.stack_text import JoinedColumns, StackLimits, StackTexts
-from perfpy.tools.trace.tables import CallTables, SummaryOptions, empty_totals, percentile_lines
+from perfpy.tools.trace.tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, empty_totals, json_summary, percentile_lines
 from perfpy.views.script.pieces import Flat
 from perfpy.workers import ForkedWorkers, jobs_for
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.lane_page import LaneLines
     from perfpy.tools.trace.lanes import Lanes
     from perfpy.tools.trace.options import TraceCommandOptions
-    from perfpy.tools.trace.tables import JsonCalls, SlowestCalls
     from perfpy.tools.trace.totals import Totals
     from perfpy.views.recorded import Recorded
 
@@ -130,8 +129,6 @@ def write_page(
 def summary_of(totals: Totals, options: TraceCommandOptions, name_of: Callable[[int], str], comm_of: Callable[[int], str]) -> Iterable[str]:
     """Return the lines of the tables."""
     if options.json:
-        from perfpy.tools.trace.tables import json_summary  # rarely needed
-
         return json_summary(totals, name_of, comm_of, of_all=options.summary_mode == "total")
     if options.percentiles or options.histogram:
         return percentile_lines(totals, name_of, options.max_summary, histograms=options.histogram)
@@ -401,14 +398,10 @@ def make_lines(
 
         return LaneLines(options.lanes, options, calls, names)
     if options.as_json:
-        from perfpy.tools.trace.tables import JsonCalls  # rarely needed
-
         return JsonCalls(options, calls, names)
     lines = TraceLines(options, calls, names, ending, others, stacks)
     if not options.slowest:
         return lines
-    from perfpy.tools.trace.tables import SlowestCalls  # rarely needed
-
     return SlowestCalls(lines, options)
 
 

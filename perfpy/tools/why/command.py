@@ -15,22 +15,22 @@ from perfpy.analysis.verdict import waits as reasons
 from perfpy.capture.session.attention import Wakeups
 from perfpy.capture.targets import Workload
 from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
 from perfpy.cli.line.options import Flag, PerfCommand, Value, fail, option, program_to_run
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.cli.record import RecordCommandOptions, make_recorder
 from perfpy.cli.record import command as record_command
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.tracefs import Tracefs
-from perfpy.tools.why.tasks import RUNNING
+from perfpy.tools.why.tasks import RUNNING, StartedCommand
+from perfpy.tools.why.text import why_json, why_lines
 from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait, watched_json, watched_lines
 from perfpy.untrusted.folders import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from perfpy.tools.why.tasks import StartedCommand
 
 
 class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOptions):
@@ -71,10 +71,7 @@ def run(options: WhyCommandOptions) -> int:
 
 def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started: StartedCommand | None = None) -> None:
     """Print the explanation of a recording. started: its command, of a recording of this process."""
-    from perfpy.cli.line.option_groups import symbol_options_of
-    from perfpy.cli.line.perfconfig import load_config
     from perfpy.tools.why.explanation import explain
-    from perfpy.tools.why.text import why_json, why_lines
 
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
         symbolizer = recording.symbolizer(symbol_options_of(options, load_config(), recording, force=options.force))
@@ -123,8 +120,6 @@ def check_processes(pids: list[int]) -> None:
 
 def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, StartedCommand], None]) -> int:
     """Record a command or processes, explain the recording, and return the command's exit status."""
-    from perfpy.tools.why.tasks import StartedCommand
-
     with temporary_folder("perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
         arguments = [*_arguments(path, python=options.python), *_target(options)]

@@ -10,9 +10,6 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.annotation import ShareOf
-from perfpy.analysis.filters import SampleFilter
-from perfpy.analysis.report.options import ColumnOptions, NameOptions, ReportOptions, RowOptions
 from perfpy.cli.line.option_groups import (
     InputOptions,
     QuietOptions,
@@ -27,20 +24,20 @@ from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, Perf
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import colour_start, console, print_lines, print_notes, wants_plain
-from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.errors import PerfError
-from perfpy.symbols.files.debug_files import Inline
 from perfpy.untrusted.text import one_line
-from perfpy.views.annotate.text import AnnotateStyle, AnnotationText, SourceStyle, source_lines
-from perfpy.views.report.text import event_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.analysis.annotation import Annotation
+    from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.source_files import SourceShares
+    from perfpy.disassembly.disassembler import CodeStyle
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.annotate.text import AnnotateStyle
 
 
 _TYPES: Final = "it needs the types of what instructions read and write"
@@ -144,8 +141,6 @@ def run(options: AnnotateCommandOptions) -> int:
     from perfpy.cli.line.opening import open_recording
 
     with open_recording(options.input, force=options.force, quiet=options.quiet) as recording:
-        # everything below needs numpy
-
         return AnnotateRun(recording, options).show()
 
 
@@ -227,6 +222,7 @@ class AnnotateRun:
     def _show_screen(self, annotation: Annotation) -> int:
         """Show the hottest functions on a terminal."""
         from perfpy.views.annotate.screen import show_functions
+        from perfpy.views.report.text import event_title
 
         options, screen = self._options, console()
         limit = (0.0 if options.function else _LEAST) if options.percent_limit is None else options.percent_limit
@@ -241,6 +237,8 @@ class AnnotateRun:
 
     def _show_source(self) -> int:
         """Print source files, of each event with samples."""
+        from perfpy.views.annotate.text import SourceStyle, source_lines
+
         limit = self._options.percent_limit
         style = SourceStyle(colour=colour_start(self._options.stdio_color))
         style = style if limit is None else style._replace(limit=limit)
@@ -262,6 +260,9 @@ class AnnotateRun:
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
         """Yield perf's text of all events."""
+        from perfpy.views.annotate.text import AnnotationText
+        from perfpy.views.report.text import event_title
+
         style = self._style()
         for table in annotation.report.histograms:
             if not any(member.samples for member in table.events):
@@ -286,6 +287,9 @@ class AnnotateRun:
         return self._config.number("annotate.percent_limit", 0.0) if options is None else options
 
     def _style(self) -> AnnotateStyle:
+        from perfpy.analysis.annotation import ShareOf
+        from perfpy.views.annotate.text import AnnotateStyle
+
         options = self._options
         return AnnotateStyle(
             unit=options.unit,
@@ -297,6 +301,8 @@ class AnnotateRun:
         )
 
     def _code_style(self) -> CodeStyle:
+        from perfpy.disassembly.disassembler import CodeStyle
+
         options, config = self._options, self._config
         return CodeStyle(
             source=options.source and not config.flag("annotate.hide_src_code", False),
@@ -309,6 +315,8 @@ class AnnotateRun:
         )
 
     def _report_options(self) -> ReportOptions:
+        from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
+
         options, data = self._options, self._recording.data
         if options.cpus and not data.is_pipe and not data.has(SampleType.CPU):
             raise PerfError(f"{self._recording.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
@@ -319,9 +327,13 @@ class AnnotateRun:
         )
 
     def _filter(self) -> SampleFilter:
+        from perfpy.analysis.filters import SampleFilter
+
         return self._options.fill(SampleFilter, symbols=(self._function,) if self._function else None)
 
     def _symbols(self) -> SymbolOptions:
+        from perfpy.symbols.files.debug_files import Inline
+
         options, inline = self._options, Inline.ALL if self._options.by_line else Inline.NONE
         symbols = symbol_options_of(
             options, self._config, self._recording, force=options.force, ignore_vmlinux=options.ignore_vmlinux, inline=inline
@@ -350,6 +362,8 @@ def functions_named(recording: Recording, name: str, symbols: SymbolOptions, oth
 
     others: the filters but that for the function.
     """
+    from perfpy.analysis.report.options import ColumnOptions, ReportOptions
+
     options = ReportOptions(columns=ColumnOptions(sort="symbol"), sample_filter=others)
     report = recording.report(options=options, symbols=symbols)
     rows = [row for histogram in report.histograms for row in histogram.top(len(histogram.order))]

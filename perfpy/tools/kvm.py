@@ -11,15 +11,12 @@ import math
 import sys
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from perfpy.cli.forwarded_actions import RECORDINGS, ForwardingAction, present_events, run_record
 from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, StdioOptions, VerboseOptions
 from perfpy.cli.line.options import Value, fail, option, parse_unsigned
 from perfpy.errors import PerfError
-from perfpy.perfdata.tracepoint_rows import read_tracepoints
 from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:
@@ -179,6 +176,10 @@ def sorted_durations(durations: list[Durations], key: str) -> list[Durations]:
 
 def _events_by_thread(data: SampleSource, event: str, pids: Collection[int]) -> Iterator[list[tuple[int, str, tuple[int, ...]]]]:
     """Yield the events of each thread in order of time: nanoseconds, tracepoint, fields."""
+    import numpy as np
+
+    from perfpy.perfdata.tracepoint_rows import read_tracepoints
+
     names = [ENTRY, EXIT, *([MMIO] if event == "mmio" else [PIO] if event == "ioport" else [])]
     read = read_tracepoints(data, {name: _FIELDS[name] for name in names})
     rows = {name: part for name, part in read.items() if all(_is_number(part.fields.get(field)) for field in _FIELDS[name])}
@@ -198,7 +199,7 @@ def _events_by_thread(data: SampleSource, event: str, pids: Collection[int]) -> 
 
 def _is_number(column: object) -> bool:
     """Whether a column of a damaged file still has numbers."""
-    return isinstance(column, np.ndarray) and column.dtype.kind in "iu"
+    return getattr(getattr(column, "dtype", None), "kind", "") in ("i", "u")
 
 
 def _names(data: SampleSource) -> Callable[[int], str]:

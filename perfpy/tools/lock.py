@@ -7,10 +7,7 @@ import sys
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from perfpy.abi.flags import MISC_KERNEL, RecordType
-from perfpy.analysis.callchains import frames_of
 from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
 from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
@@ -23,6 +20,7 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Ragged
@@ -147,6 +145,8 @@ command = CommandWithActions(
 
 def _rows(read: LockInput, options: LockReportOptions) -> tuple[list[LockRow], Callable[[LockRow], str]]:
     """Return the rows, and the function that names them."""
+    import numpy as np
+
     waits = read.waits
     everything = np.ones(len(waits.tid), bool)
     if options.threads:
@@ -205,6 +205,8 @@ class _ContentionTable:
 
     def _chosen(self) -> NDArray[np.bool_]:
         """Return which waits the filters leave."""
+        import numpy as np
+
         from perfpy.analysis.lock_waits import type_of
 
         waits, options = self._waits, self._options
@@ -334,6 +336,8 @@ class LockInput:
 
     def lock_names(self, addresses: Iterable[int]) -> dict[int, str]:
         """Return the symbols of locks, "" for locks without one."""
+        import numpy as np
+
         distinct = np.array(sorted(set(addresses)), np.uint64)
         count = len(distinct)
         ids = self.symbolizer.frame_ids(
@@ -436,6 +440,8 @@ def make_rows(waits: LockWaits, keys: Sequence[int] | NDArray[np.uint64] | NDArr
         keys: of each wait.
         chosen: mask of the waits that count.
     """
+    import numpy as np
+
     rows = np.flatnonzero(chosen)
     if not len(rows):
         return []
@@ -520,6 +526,10 @@ def find_callers(
         max_stack: the most frames of a callchain.
         skip: frames at the top that are no callers.
     """
+    import numpy as np
+
+    from perfpy.analysis.callchains import frames_of
+
     ids, counts = frames_of(chains, pid.astype(np.int32), key, symbolizer)
     symbolizer.resolve()
     starts = np.cumsum(counts) - counts
@@ -572,6 +582,8 @@ def duration_text(nanoseconds: int, width: int) -> str:
     >>> duration_text(834007492, 12), duration_text(1630000000, 12)
     ('   834.01 ms', '     1.63 s ')
     """
+    import numpy as np
+
     for size, unit in _UNITS:
         if nanoseconds >= size:
             return f"{float(np.float32(nanoseconds / size)):{width - 3}.2f} {unit}"  # perf prints a number of single precision

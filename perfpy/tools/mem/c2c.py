@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from perfpy.abi.flags import SampleType
-from perfpy.analysis.location_sort_keys import dso, source_line, symbol
-from perfpy.analysis.locations import Locations, SourceTexts, sample_locations
-from perfpy.analysis.sort_key import KeyTexts, TaskComms, TraceData
 from perfpy.cli.forwarded_actions import ForwardingAction
 from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
@@ -69,6 +63,7 @@ def _record(options: C2cRecordOptions, arguments: list[str]) -> int:
 
 def report(options: C2cReportOptions) -> int:
     """Show the cache lines that CPUs take from each other, and the code that uses them."""
+    from perfpy.abi.flags import SampleType
     from perfpy.tools.mem.c2c_tables import DISPLAYS
 
     if options.display and options.display not in DISPLAYS:
@@ -144,6 +139,11 @@ class _C2cReport:
 
     def _names(self, rows: AccessRows) -> RowNames:
         """Return the names of the rows' code."""
+        import numpy as np
+
+        from perfpy.analysis.location_sort_keys import dso, source_line, symbol
+        from perfpy.analysis.locations import Locations, SourceTexts, sample_locations
+        from perfpy.analysis.sort_key import KeyTexts, TaskComms, TraceData
         from perfpy.tools.mem.c2c_tables import RowNames
 
         frames, number = np.unique(rows.accesses.code[rows.first], return_inverse=True)

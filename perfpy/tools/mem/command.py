@@ -13,7 +13,6 @@ from perfpy.cli.line.options import Flag, Listed, Value, fail, option, parse_uns
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_lines
 from perfpy.cli.report.options import ReportCommandOptions
-from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError, UsageError
 from perfpy.kernel.sysfs import Sysfs
 
@@ -55,6 +54,7 @@ def _sort_keys(options: MemReportOptions) -> Iterator[str]:
 
 def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
     """Print the accesses that the options of report leave, for `perfpy mem report ARGUMENTS`."""
+    from perfpy.cli.report.request import ReportRequest
     from perfpy.tools.mem.accesses import AccessColumns, access_lines
 
     parser = load_command("report").parser([*report_arguments(options.replace(sort_keys="", separator="")), *arguments])

@@ -29,39 +29,12 @@ _LISTED: Final = 130
 _DEBUG_WORDS: Final = frozenset(
     "verbose ordered-events stderr data-convert perf-event-open kmaps type-profile".split()  # --debug NAME[=N]
 )
-
-
-def _no_pager(_value: str) -> None:
-    never()
-
-
-def _build_id_dir(value: str) -> None:
-    os.environ["PERF_BUILDID_DIR"] = value
-
-
-def _debugfs_dir(value: str) -> None:
-    os.environ["PERF_DEBUGFS_DIR"] = value
-
-
-def _exec_path(value: str) -> None:
-    os.environ["PERF_EXEC_PATH"] = value
-
-
-def _debug(value: str) -> None:
-    if value.partition("=")[0] not in _DEBUG_WORDS:
-        fail(f"--debug: unknown option {value!r}; expected one of {', '.join(sorted(_DEBUG_WORDS))}")
-
-
-def _nothing(_value: str) -> None:
-    pass
-
-
-_FLAGS: Final[dict[str, Callable[[str], None]]] = {"-p": _nothing, "--paginate": _nothing, "--no-pager": _no_pager}
-_VALUED: Final[dict[str, Callable[[str], None]]] = {
-    "--buildid-dir": _build_id_dir,
-    "--debugfs-dir": _debugfs_dir,
-    "--debug": _debug,
-    "--debug-file": _nothing,
+_VARIABLES: Final = {"--buildid-dir": "PERF_BUILDID_DIR", "--debugfs-dir": "PERF_DEBUGFS_DIR", "--exec-path": "PERF_EXEC_PATH"}
+_ANSWERS: Final[dict[str, Callable[[], str]]] = {
+    "--exec-path": lambda: os.environ.get("PERF_EXEC_PATH") or "/usr/lib/perf-core",  # where other programs look for perf's scripts
+    "--html-path": lambda: "/usr/share/doc/perf-doc",
+    "--list-cmds": lambda: " ".join(COMMANDS) + " ",
+    "--list-opts": lambda: _SPELLINGS + " ",
 }
 
 
@@ -76,19 +49,20 @@ def read(args: Sequence[str]) -> tuple[list[str], int | None]:
         if not equals and word in _ANSWERS:
             print(_ANSWERS[word]())
             return [], 0
-        if word == "--exec-path" and equals:
-            _exec_path(value)
-        elif word in _FLAGS and not equals:
-            _FLAGS[word]("")
-        elif word in _VALUED:
-            if not equals:
-                del remaining[0]
-                if not remaining:
-                    fail(f"option {word} requires a value")
-                value = remaining[0]
-            _VALUED[word](value)
-        else:
+        takes_value = word in _VARIABLES or word in ("--debug", "--debug-file")
+        if not takes_value and (equals or word not in ("-p", "--paginate", "--no-pager")):
             break
+        if takes_value and not equals:
+            del remaining[0]
+            if not remaining:
+                fail(f"option {word} requires a value")
+            value = remaining[0]
+        if word in _VARIABLES:
+            os.environ[_VARIABLES[word]] = value
+        elif word == "--no-pager":
+            never()
+        elif word == "--debug" and value.partition("=")[0] not in _DEBUG_WORDS:
+            fail(f"--debug: unknown option {value!r}; expected one of {', '.join(sorted(_DEBUG_WORDS))}")
         del remaining[0]
     return remaining, None
 
@@ -97,31 +71,6 @@ def list_options(name: str) -> int:
     """Print a command's options for shell completion, as perf does; return the exit status."""
     print("".join(f"--{option.words[0]} " for option in load_command(name).options if option.words and not option.hidden))
     return _LISTED
-
-
-def _path_of_perf_core() -> str:
-    """Return the folder of perf's scripts, where other programs look for them."""
-    return os.environ.get("PERF_EXEC_PATH") or "/usr/lib/perf-core"
-
-
-def _commands() -> str:
-    return " ".join(COMMANDS) + " "
-
-
-def _html_path() -> str:
-    return "/usr/share/doc/perf-doc"
-
-
-def _options() -> str:
-    return _SPELLINGS + " "
-
-
-_ANSWERS: Final[dict[str, Callable[[], str]]] = {
-    "--exec-path": _path_of_perf_core,
-    "--html-path": _html_path,
-    "--list-cmds": _commands,
-    "--list-opts": _options,
-}
 
 
 #: name -> what the page is about; the text is in man/topics/NAME.md
@@ -172,7 +121,10 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command of this name."""
-        return _as_click(cmd_name) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        command = load_command(cmd_name)
+        return as_click(cmd_name, command.help, command.options, command.usage)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the first argument names. Raises UsageError for an unknown one."""
@@ -184,11 +136,6 @@ class LazyGroup(click.Group):
         """Write the table of commands in the help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
-
-
-def _as_click(name: str) -> click.Command:
-    command = load_command(name)
-    return as_click(name, command.help, command.options, command.usage)
 
 
 def unknown_command(name: str) -> str:

@@ -394,7 +394,11 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     return options.fill(
         RecordOptions,
         target=options.fill(TargetOptions, inherit=not options.no_inherit),
-        sampling=_sampling(options, config),
+        sampling=options.fill(
+            SamplingOptions,
+            callchain=_callchain(options, config),
+            branch_filter=options.branch_filter or (parse_branch_filter("any") if options.branch_any else 0),
+        ),
         side_band=options.fill(
             SideBandOptions,
             switch_events=options.switch_events or options.latency,
@@ -407,14 +411,6 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         notes=notes_are_read(quiet=options.quiet, verbose=options.verbose),
         brief=options.brief and not options.verbose,
-    )
-
-
-def _sampling(options: RecordCommandOptions, config: Config) -> SamplingOptions:
-    return options.fill(
-        SamplingOptions,
-        callchain=_callchain(options, config),
-        branch_filter=options.branch_filter or (parse_branch_filter("any") if options.branch_any else 0),
     )
 
 

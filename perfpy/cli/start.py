@@ -13,10 +13,8 @@ from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from perfpy.capture.runtimes.table import LanguageRuntime
-    from perfpy.cli.line.options import PerfCommand
 
 
 _SECONDS: Final = 10  # of recording a running process
@@ -119,7 +117,7 @@ def _record_and_report(stacks: str, target: Sequence[str]) -> int:
         from perfpy.cli.line.pager import page
 
         page("report")
-    report_status = _command("report").run("report", arguments)
+    report_status = load_command("report").run("report", arguments)
     return status or report_status
 
 
@@ -131,7 +129,7 @@ def _record(stacks: str, target: Sequence[str]) -> int:
         print(f"perfpy record{_join_command(arguments)}", file=sys.stderr)
         sys.stderr.flush()
         try:
-            return _command("record").run("record", [_BRIEF, *arguments])
+            return load_command("record").run("record", [_BRIEF, *arguments])
         except KernelRefusedError as error:  # the program has not run yet
             refusal = error
     assert refusal is not None
@@ -145,10 +143,6 @@ def stack_option(runtime: LanguageRuntime | None) -> str:
     if runtime is None:
         return "--unwind"
     return "--python" if runtime is PYTHON else "--jit"
-
-
-def _command(name: str) -> PerfCommand[Any]:
-    return load_command(name)
 
 
 def _join_command(arguments: Sequence[str]) -> str:

@@ -241,7 +241,8 @@ def call_graph(options: ReportCommandOptions, *, children: bool, config: Config)
     limit = options.percent_limit
     chosen = _read_configuration(config) | call_graph_parts(options.call_graph or "")
     if limit is None:
-        chosen.setdefault("percent", _configured_limit(config))
+        # As in perf, the configured limit of rows takes precedence.
+        chosen.setdefault("percent", config.number("report.percent-limit", config.number("call-graph.threshold", CallGraph().percent)))
     elif "percent" not in chosen or options.gives_row_limit_last:
         chosen["percent"] = limit
     chosen.pop("branches", "")  # Counts of branches within callchains are not supported; perf shows none without branch records.
@@ -278,11 +279,6 @@ def call_graph_parts(text: str) -> dict[str, Any]:
         if word == "none":
             break
     return parts
-
-
-def _configured_limit(config: Config) -> float:
-    """Return the limit of callers: as in perf, the configured limit of rows takes precedence."""
-    return config.number("report.percent-limit", config.number("call-graph.threshold", CallGraph().percent))
 
 
 def _word(text: str, part: str) -> str:

@@ -201,7 +201,7 @@ def check(options: StatCommandOptions) -> None:
         fail("--metric-only excludes -r")
     if options.hybrid_merge and os.path.exists(_SECOND_KIND):
         fail("--hybrid-merge: perfpy shows the counts of each core type separately")
-    if options.interval_clear and not _on_terminal(options):
+    if options.interval_clear and (options.output or options.log_fd or not sys.stderr.isatty()):
         fail("--interval-clear requires a terminal as output")
     if options.table and options.repeat <= 1:
         fail("--table requires -r")
@@ -225,10 +225,6 @@ def _check_times(options: StatCommandOptions) -> None:
         fail("--timeout excludes -I; use --interval-count with -I")
     if options.timeout and options.timeout < 100:
         _print_warning(options, "warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end")
-
-
-def _on_terminal(options: StatCommandOptions) -> bool:
-    return not (options.output or options.log_fd) and sys.stderr.isatty()
 
 
 def _print_warning(options: StatCommandOptions, text: str) -> None:

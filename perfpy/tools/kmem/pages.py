@@ -392,9 +392,4 @@ def names_of_flags(data: SampleSource, event: str, flags: Iterable[int], symboli
     head = struct.pack(tracing.endian + "H", number & _TYPE_MASK).ljust(field.offset, b"\0")
     payloads = [(head + struct.pack(code, value & ((1 << 8 * field.size) - 1))).ljust(_PAYLOAD, b"\0") for value in distinct]
     texts = PayloadTexts(tracing, symbolizer).texts(payloads)
-    return {value: _flags_in(text) or f"{value:#x}" for value, text in zip(distinct, texts, strict=True)}
-
-
-def _flags_in(text: str) -> str:
-    """Return the flags in the text of an event."""
-    return text.partition(_MARK)[2].partition(" ")[0]
+    return {value: text.partition(_MARK)[2].partition(" ")[0] or f"{value:#x}" for value, text in zip(distinct, texts, strict=True)}

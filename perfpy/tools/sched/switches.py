@@ -297,16 +297,15 @@ class Narrowing(NamedTuple):
     def apply(self, history: History) -> tuple[NDArray[np.bool_], History]:
         """Return a mask of the switches that are shown, and the history with its times cut at the span."""
         switches = history.switches
-        included = self.tasks.mask(switches.task) & self._on_cpus(switches.cpu)
+        included = self.tasks.mask(switches.task) & (
+            np.ones(len(switches.cpu), bool) if self.cpus is None else np.isin(switches.cpu, list(self.cpus))
+        )
         if self.tasks.priorities is not None:
             included &= np.isin(switches.came_with_priority, list(self.tasks.priorities))
         if self.idle_only:
             included &= switches.task.tid == IDLE
         switches, in_span = self._cut(switches)
         return included & in_span, History(switches, self._events(history.wakeups), self._events(history.migrations))
-
-    def _on_cpus(self, cpu: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return np.ones(len(cpu), bool) if self.cpus is None else np.isin(cpu, list(self.cpus))
 
     def _events(self, events: TaskEvents) -> TaskEvents:
         begin, end = self.span

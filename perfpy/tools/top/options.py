@@ -305,7 +305,7 @@ class TopRequest:
         shows_trees = self._has_chains and (is_screen or is_requested)
         by_default = self._config.flag("top.children", True) and not options.hierarchy
         children = shows_trees and (by_default if options.children is None else options.children)
-        sample_filter = self._sample_filter()
+        sample_filter = self._options.fill(SampleFilter)
         percentage = options.percentage or configured_percentage(self._config)
         return ReportOptions(
             columns=ColumnOptions(
@@ -318,7 +318,11 @@ class TopRequest:
                 hidden=tuple(key for key, _, _ in hidden_keys(sample_filter)),
             ),
             sample_filter=sample_filter,
-            chains=ChainOptions(self._call_graph(children=children) if shows_trees else None, children, options.max_stack),
+            chains=ChainOptions(
+                CallGraph(**{"order": "caller" if children else "callee", **self._graph_parts}) if shows_trees else None,
+                children,
+                options.max_stack,
+            ),
             rows=RowOptions(hierarchy=options.hierarchy, relative_percentages=percentage == "relative", rows_filtered=True),
         )
 
@@ -331,13 +335,6 @@ class TopRequest:
         if self._has_branches:
             return None  # the default of branches
         return "trace" if of_tracepoints else _PYTHON_SORT if options.python else _DEFAULT_SORT
-
-    def _call_graph(self, *, children: bool) -> CallGraph:
-        """Return how callchains are shown; with callers' overhead from callers to callees, as perf does."""
-        return CallGraph(**{"order": "caller" if children else "callee", **self._graph_parts})
-
-    def _sample_filter(self) -> SampleFilter:
-        return self._options.fill(SampleFilter)
 
     def _metrics(self) -> list[str]:
         options = self._options

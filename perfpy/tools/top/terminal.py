@@ -164,11 +164,9 @@ class KeyTerminal:
 
     def _paint(self, line: Line) -> str:
         return "".join(
-            f"{_ESC}[{style}m{visible(text)}{_ESC}[0m" if style and self._paints(style) else visible(text) for text, style in line
+            f"{_ESC}[{style}m{visible(text)}{_ESC}[0m" if style and (self._coloured or style == _REVERSED) else visible(text)
+            for text, style in line
         )
-
-    def _paints(self, style: str) -> bool:
-        return self._coloured or style == _REVERSED
 
 
 _ESC: Final = chr(27)

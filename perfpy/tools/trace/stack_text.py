@@ -130,7 +130,7 @@ class StackTexts:
         ):
             name = symbols.name(symbol) if symbol >= 0 else f"[{_hex(address) if dso >= 0 else 0}]"
             file = "inlined" if symbol >= 0 and symbols.is_inlined(symbol) else self._file(dso)
-            self._frames.append(_INDENT + _encoded(f"{name} ({file})") + b"\n")
+            self._frames.append(_INDENT + one_line(f"{name} ({file})").encode("utf-8", "surrogateescape") + b"\n")
         return self._frames
 
     def _file(self, dso: int) -> str:
@@ -167,10 +167,6 @@ def _kept(ids: NDArray[np.int32], counts: NDArray[np.int64], kept: NDArray[np.bo
 def _hex(number: int) -> str:
     """Return a number as C prints it by %#lx."""
     return f"{number:#x}" if number else "0"
-
-
-def _encoded(text: str) -> bytes:
-    return one_line(text).encode("utf-8", "surrogateescape")
 
 
 class JoinedColumns:

@@ -299,15 +299,12 @@ class StackMeanings:
             _reason(bits),
             best,
             lock,
-            self._spins(chain),
+            any(self._function(frame)[0] & _BIT_SPIN for frame in chain[:3]),
             bool(bits & _BIT_SEND),
             rank == 0,
             call,
             is_python(self.functions[best]) if best >= 0 else False,
         )
-
-    def _spins(self, chain: Sequence[int]) -> bool:
-        return any(self._function(frame)[0] & _BIT_SPIN for frame in chain[:3])
 
     def _function(self, frame: int) -> tuple[int, int, int, str]:
         """Return the bits of a frame's function, its category, its number and its name."""

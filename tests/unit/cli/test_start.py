@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.runtimes.table import runtime_of
-from perfpy.cli import commands, run, start
+from perfpy.cli import run, start
 from perfpy.errors import KernelRefusedError, WorkloadFailedError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def program(tmp_path: Path) -> str:
 
 def started(monkeypatch: pytest.MonkeyPatch, recorded: Recorded, *args: str) -> tuple[int, list[str]]:
     """Return the exit status, and the command lines."""
-    monkeypatch.setattr(commands, "load_command", lambda _name: recorded)
+    monkeypatch.setattr(start, "load_command", lambda _name: recorded)
     return run([*args]), recorded.lines
 
 
@@ -105,7 +105,7 @@ def test_words_that_name_no_program_stay_errors(
     (tmp_path / "data.txt").write_text("")
     for word in ("reprot", "daemon", str(tmp_path / "data.txt"), str(tmp_path / "absent"), str(tmp_path)):
         recorded = Recorded()
-        monkeypatch.setattr(commands, "load_command", lambda _name, recorded=recorded: recorded)
+        monkeypatch.setattr(start, "load_command", lambda _name, recorded=recorded: recorded)
         assert run([word]) == 129
         assert not recorded.lines
     assert "did you mean 'report'" in capsys.readouterr().err

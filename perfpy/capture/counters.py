@@ -247,13 +247,14 @@ class CountingOptions(NamedTuple):
     skip_missing: bool = False
 
 
-def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
-    """Return the attr to count an event with, as perf makes it; leads: the event leads a group, or has none."""
+def counting_attr(event: OpenEvent, options: CountingOptions) -> EventAttr:
+    """Return the attr to count an event with, as perf makes it."""
+    attr, leads = event.attr, event.is_leader
     user, kernel = attr.exclude_user, attr.exclude_kernel
     if options.all_user or options.all_kernel:
         user, kernel = int(options.all_kernel), int(not options.all_kernel)
-    return attr.copy(
-        read_format=int(_TIMES | ReadFormat.ID | ReadFormat.GROUP if in_group else _TIMES),
+    attr = attr.copy(
+        read_format=int(_TIMES | ReadFormat.ID | ReadFormat.GROUP if event.leader.group_size > 1 else _TIMES),
         sample_type=int(SampleType.IDENTIFIER) if options.identifier else 0,
         sample_period=0,
         freq=0,
@@ -263,6 +264,14 @@ def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_
         disabled=int(leads),
         enable_on_exec=int(leads and options.on_exec),
     )
+    if event.event in options.alone:
+        threads = int(options.with_threads)
+        attr = attr.copy(inherit=threads, inherit_thread=threads)
+    if event.event.ebb:
+        from perfpy.events.particular_pmus import with_needs  # rarely needed
+
+        attr = with_needs(attr, leads=leads)
+    return attr
 
 
 class Counting:
@@ -343,19 +352,8 @@ class Counting:
         shape = event.is_leader, event.leader.group_size > 1
         prepared = self._prepared.get(event)
         if prepared is None or prepared[0] is not event.attr or prepared[1] != shape:  # a block that is entered again has the same attr
-            prepared = self._prepared[event] = self._requested_attr(event, *shape), shape
+            prepared = self._prepared[event] = counting_attr(event, self.options), shape
         event.ask(prepared[0])
-
-    def _requested_attr(self, event: OpenEvent, leads: bool, in_group: bool) -> EventAttr:
-        attr = counting_attr(event.attr, self.options, leads=leads, in_group=in_group)
-        if event.event in self.options.alone:
-            threads = int(self.options.with_threads)
-            attr = attr.copy(inherit=threads, inherit_thread=threads)
-        if event.event.ebb:
-            from perfpy.events.particular_pmus import with_needs  # rarely needed
-
-            attr = with_needs(attr, leads=event.is_leader)
-        return attr
 
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():
@@ -419,31 +417,25 @@ class Counting:
 
     def enable(self, name: str = "") -> bool:
         """Enable all groups, or the one that an event of this name leads; return False if there is no such event."""
-        return self._switch(Counter.enable, name)
+        return self._switch(Counter.enable, [event for event in self.events if name in ("", event.name)])
 
     def disable(self, name: str = "") -> bool:
         """Stop all groups, so that their readings have the same time, or the one that an event of this name leads."""
-        return self._switch(Counter.disable, name)
+        return self._switch(Counter.disable, [event for event in self.events if name in ("", event.name)])
 
     def enable_ebb(self) -> None:
         """Enable the events that the start of a program does not enable."""
-        for event in self.events:
-            if event.event.ebb:
-                self._act(event, Counter.enable)
-
-    def _switch(self, action: Callable[[Counter], None], name: str) -> bool:
-        matches = [event for event in self.events if name in ("", event.name)]
-        for event in matches:
-            self._act(event, action)
-        return bool(matches)
+        self._switch(Counter.enable, [event for event in self.events if event.event.ebb])
 
     @staticmethod
-    def _act(event: OpenEvent, action: Callable[[Counter], None]) -> None:
-        for counter in event.counters.values() if event.is_leader else ():
-            try:
-                action(counter)
-            except NotScheduledError:  # reads report it
-                continue
+    def _switch(action: Callable[[Counter], None], events: Sequence[OpenEvent]) -> bool:
+        for event in events:
+            for counter in event.counters.values() if event.is_leader else ():
+                try:
+                    action(counter)
+                except NotScheduledError:  # reads report it
+                    continue
+        return bool(events)
 
     def read(self, tool_times: dict[str, int]) -> Readings:
         """Read every counter's value since it was enabled.
@@ -462,28 +454,21 @@ class Counting:
             alone = event.leader.group_size == 1
             for (cpu, thread), counter in event.counters.items():
                 try:
-                    reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
+                    if alone:
+                        reading = counter.read()
+                    else:
+                        key = (event.leader, cpu, thread)
+                        if event.is_leader:
+                            groups[key] = counter.read_group()[::-1]
+                        if key not in groups:
+                            raise NotScheduledError(event.name)
+                        reading = groups[key].pop()  # members are in the order of opening
                 except (NotScheduledError, UsageError) as reason:  # UsageError: event-based branches, whose counts the program owns
                     event.state = event.state._replace(failed=True, why_not=reason)
                     continue
                 cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))
             readings[event] = cells
         return readings
-
-    def _read_member(
-        self,
-        event: OpenEvent,
-        cpu: int,
-        thread: int,
-        counter: Counter,
-        groups: dict[tuple[OpenEvent, int, int], list[Reading]],
-    ) -> Reading:
-        key = (event.leader, cpu, thread)
-        if event.is_leader:
-            groups[key] = counter.read_group()[::-1]
-        if key not in groups:
-            raise NotScheduledError(event.name)
-        return groups[key].pop()  # members are in the order of opening
 
     def ids(self, event: OpenEvent) -> dict[tuple[int, int], int]:
         """Return the kernel's ids of an event's counters, by CPU and thread index."""
@@ -511,19 +496,14 @@ class Differences:
 
     def since_last(self, readings: Readings) -> Readings:
         """Return the differences, and store the readings for the next call."""
-        return {event: self._event(event, cells) for event, cells in readings.items()}
-
-    def _event(self, event: OpenEvent, cells: list[CounterCell]) -> list[CounterCell]:
-        if event.snapshot:
-            return cells
-        before = self._previous.setdefault(event, {})
-        differences = []
-        for cell in cells:
-            key = (cell.cpu, cell.thread)
-            last = before.get(key)
-            before[key] = cell
-            if last is not None:
-                differences.append(cell.since(last))
-            else:
-                differences.append(cell)
+        differences: Readings = {}
+        for event, cells in readings.items():
+            if event.snapshot:
+                differences[event] = cells
+                continue
+            before = self._previous.setdefault(event, {})
+            differences[event] = [
+                cell.since(before[cell.cpu, cell.thread]) if (cell.cpu, cell.thread) in before else cell for cell in cells
+            ]
+            before.update({(cell.cpu, cell.thread): cell for cell in cells})
         return differences

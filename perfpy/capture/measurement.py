@@ -18,7 +18,7 @@ from perfpy.events.event import Event, generic_event, natural_unit
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Final
 
     from perfpy.capture.control import Control
@@ -86,21 +86,69 @@ class Hooks:
     stopped = False  #: whether the measurement must end
 
 
-class _Controlled:
-    """Open counters, as --control switches and lists them."""
+def one_package(_cpu: int) -> int:
+    """Map every CPU to one package."""
+    return 0
 
-    def __init__(self, counting: Counting, hooks: Hooks) -> None:
-        self._counting = counting
-        self.tell = hooks.note
-        self._hooks = hooks
 
-    def switch(self, on: bool, name: str) -> bool:
-        """Enable or disable an event, or all ("")."""
-        return self._counting.enable(name) if on else self._counting.disable(name)
+_NO_FDS: Final[Mapping[str, int]] = {}
+_NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
 
-    def describe(self, option: str) -> str:
-        """Return the events, as evlist prints them."""
-        return self._hooks.describe(self._counting, option)
+
+class Plan(NamedTuple):
+    """The plan of a measurement; times are in ms, 0 for none.
+
+    Attributes:
+        command: the program; () for none.
+        target: the tasks and CPUs.
+        grouping: how counts are added.
+        package_of: CPU -> package, for events that count once for each package.
+        metrics: the metrics to compute, by the event that they are shown with.
+        delay: before counting starts (-1: wait for --control).
+        repeat: the number of runs; 0 until interrupted.
+        interval, interval_count, timeout: as in perf-stat(1).
+        summary: print a result after the intervals.
+        scale: estimate what multiplexed counters missed.
+        before, after: shell commands around each run.
+        sync: call sync(2) before each run.
+    """
+
+    events: Sequence[Event]
+    target: Target
+    command: Sequence[str] = ()
+    options: CountingOptions = CountingOptions()
+    grouping: Grouping = Grouping.everything()
+    package_of: Callable[[int], int] = one_package
+    cgroup_fds: Mapping[str, int] = _NO_FDS
+    metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
+    default_set: bool = False
+    hides_zeros: bool = False
+    delay: int = 0
+    repeat: int = 1
+    interval: int = 0
+    interval_count: int = 0
+    timeout: int = 0
+    summary: bool = False
+    scale: bool = True
+    before: str = ""
+    after: str = ""
+    sync: bool = False
+
+    @property
+    def tids(self) -> Sequence[int]:
+        """The tasks to open counters on; a command's is not known yet."""
+        return self.target.tids or (ANY,)
+
+    @property
+    def cpus(self) -> Sequence[int]:
+        """The CPUs to open counters on."""
+        return (ANY,) if self.target.has_tasks else self.target.cpus
+
+    @property
+    def counting_options(self) -> CountingOptions:
+        """The options for counting. A command without a delay counts from its exec on. Threads that options do not name may end early."""
+        kind = self.target.kind
+        return self.options._replace(on_exec=kind == "command" and not self.delay, skip_missing=kind in ("pid", "user", "threads"))
 
 
 class Measurement:
@@ -126,8 +174,12 @@ class Measurement:
         while plan.repeat == 0 or number < plan.repeat:
             self._hooks.run_started(number)
             self._differences = Differences()
-            readings = self._run_between_commands(outcome)
-            if readings is None:
+            if plan.before and self._shell(plan.before, outcome):
+                return outcome
+            if plan.sync:
+                os.sync()
+            readings = self._run_once(outcome)
+            if plan.after and not outcome.exit_code and self._shell(plan.after, outcome):
                 return outcome
             rows = self._rows(readings)
             if self._plan.grouping.mode is Aggregation.GLOBAL:
@@ -145,18 +197,6 @@ class Measurement:
         return outcome
 
     # -- one run ---------------------------------------------------------------
-
-    def _run_between_commands(self, outcome: Outcome) -> Readings | None:
-        """Run once, with the commands around it; return None if one of them failed."""
-        plan = self._plan
-        if plan.before and self._shell(plan.before, outcome):
-            return None
-        if plan.sync:
-            os.sync()
-        readings = self._run_once(outcome)
-        if plan.after and not outcome.exit_code and self._shell(plan.after, outcome):
-            return None
-        return readings
 
     def _shell(self, command: str, outcome: Outcome) -> bool:
         outcome.exit_code = os.waitstatus_to_exitcode(os.system(command))
@@ -218,7 +258,6 @@ class Measurement:
         names = [event.tool for event in self._plan.events if event.tool]
         if not names:
             return {}
-
         return times(elapsed, self._rusage) | machine_values(names, on_cpus=not self._plan.target.has_tasks)
 
     # -- waiting ---------------------------------------------------------------
@@ -293,20 +332,20 @@ class Measurement:
         plan = self._plan
         noise = None
         if plan.repeat > 1:
-            rows = {event: self._mean_rows(event, its_rows) for event, its_rows in rows.items()}
+            means = {event: int(mean(values)) for event, values in self._values.items() if values}
+            rows = {
+                event: [
+                    CountRow(event, row.aggregate_id, means.get(event, row.value), row.enabled, row.running, row.cells, row.state)
+                    for row in its_rows
+                ]
+                for event, its_rows in rows.items()
+            }
             noise = {event: relative_error(standard_error(v), mean(v)) for event, v in self._values.items()}
         times = RunTimes(tuple(elapsed))
         if plan.repeat <= 1 and plan.target.kind == "command" and self._rusage:
             usage = self._rusage.rusage
             times = RunTimes(tuple(elapsed), usage.ru_utime, usage.ru_stime)
         return self._tally(rows, wall_ns=mean(elapsed), times=times, noise=noise)
-
-    def _mean_rows(self, event: CountedEvent, rows: list[CountRow]) -> list[CountRow]:
-        values = self._values[event]
-        if not values:
-            return rows
-        value = int(mean(values))
-        return [CountRow(event, row.aggregate_id, value, row.enabled, row.running, row.cells, row.state) for row in rows]
 
     def _tally(
         self,
@@ -318,6 +357,11 @@ class Measurement:
         noise: Mapping[CountedEvent, float] | None = None,
     ) -> Tally:
         plan = self._plan
+        metrics: dict[CountedEvent, list[Metric]] = {}
+        if plan.metrics:
+            from perfpy.counts.metrics import of_counterparts
+
+            metrics = of_counterparts(plan.metrics, {opened.event: opened for opened in self._counting.events})
         return Tally(
             self._counting.events,
             rows,
@@ -331,215 +375,26 @@ class Measurement:
             every_thread=plan.target.kind == "threads",
             default_set=plan.default_set,
             hides_zeros=plan.hides_zeros,
-            metrics=self._metrics(),
+            metrics=metrics,
         )
 
-    def _metrics(self) -> dict[CountedEvent, list[Metric]]:
-        """Return the plan's metrics, with the events as they were opened."""
-        if not self._plan.metrics:
-            return {}
-        from perfpy.counts.metrics import of_counterparts
 
-        return of_counterparts(self._plan.metrics, {opened.event: opened for opened in self._counting.events})
+class _Controlled:
+    """Open counters, as --control switches and lists them."""
 
+    def __init__(self, counting: Counting, hooks: Hooks) -> None:
+        self._counting = counting
+        self.tell = hooks.note
+        self._hooks = hooks
 
-# Plan: what a measurement does, as one immutable value. perfpy.capture.measurement runs it.
+    def switch(self, on: bool, name: str) -> bool:
+        """Enable or disable an event, or all ("")."""
+        return self._counting.enable(name) if on else self._counting.disable(name)
 
+    def describe(self, option: str) -> str:
+        """Return the events, as evlist prints them."""
+        return self._hooks.describe(self._counting, option)
 
-def one_package(_cpu: int) -> int:
-    """Map every CPU to one package."""
-    return 0
-
-
-_NO_FDS: Final[Mapping[str, int]] = {}
-_NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
-
-
-class Plan(NamedTuple):
-    """The plan of a measurement; times are in ms, 0 for none.
-
-    Attributes:
-        command: the program; () for none.
-        target: the tasks and CPUs.
-        grouping: how counts are added.
-        package_of: CPU -> package, for events that count once for each package.
-        metrics: the metrics to compute, by the event that they are shown with.
-        delay: before counting starts (-1: wait for --control).
-        repeat: the number of runs; 0 until interrupted.
-        interval, interval_count, timeout: as in perf-stat(1).
-        summary: print a result after the intervals.
-        scale: estimate what multiplexed counters missed.
-        before, after: shell commands around each run.
-        sync: call sync(2) before each run.
-    """
-
-    events: Sequence[Event]
-    target: Target
-    command: Sequence[str] = ()
-    options: CountingOptions = CountingOptions()
-    grouping: Grouping = Grouping.everything()
-    package_of: Callable[[int], int] = one_package
-    cgroup_fds: Mapping[str, int] = _NO_FDS
-    metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
-    default_set: bool = False
-    hides_zeros: bool = False
-    delay: int = 0
-    repeat: int = 1
-    interval: int = 0
-    interval_count: int = 0
-    timeout: int = 0
-    summary: bool = False
-    scale: bool = True
-    before: str = ""
-    after: str = ""
-    sync: bool = False
-
-    @property
-    def tids(self) -> Sequence[int]:
-        """The tasks to open counters on; a command's is not known yet."""
-        return self.target.tids or (ANY,)
-
-    @property
-    def cpus(self) -> Sequence[int]:
-        """The CPUs to open counters on."""
-        return (ANY,) if self.target.has_tasks else self.target.cpus
-
-    @property
-    def counting_options(self) -> CountingOptions:
-        """The options for counting. A command without a delay counts from its exec on. Threads that options do not name may end early."""
-        kind = self.target.kind
-        return self.options._replace(on_exec=kind == "command" and not self.delay, skip_missing=kind in ("pid", "user", "threads"))
-
-
-# Resolve a request of the command line or of the API to the parts of a Plan: events, threads' names, topology. Raises UsageError for
-# options that exclude each other.
-
-_FRONTEND: Final = "stalled-cycles-frontend"
-_BACKEND: Final = "stalled-cycles-backend"
-_DETAILS: Final = (
-    ("L1-dcache-loads", "L1-dcache-load-misses", "LLC-loads", "LLC-load-misses"),
-    (
-        "L1-icache-loads",
-        "L1-icache-load-misses",
-        "dTLB-loads",
-        "dTLB-load-misses",
-        "iTLB-loads",
-        "iTLB-load-misses",
-    ),
-    ("L1-dcache-prefetches", "L1-dcache-prefetch-misses"),
-)
-_CORE_PMU: Final = "/sys/bus/event_source/devices/cpu/events"
-
-
-def default_events(target: Target) -> list[str]:
-    """Return perf's default events."""
-    import os
-
-    clock = "task-clock" if target.has_tasks else "cpu-clock"
-    stalled = [name for name in (_FRONTEND, _BACKEND) if os.path.exists(f"{_CORE_PMU}/{name}")]
-    software = [clock, "context-switches", "cpu-migrations", "page-faults"]
-    return [*software, "cycles", *stalled, "instructions", "branches", "branch-misses"]
-
-
-def detail_events(level: int) -> list[str]:
-    """Return the events that each -d adds."""
-    return [name for names in _DETAILS[:level] for name in names]
-
-
-def choose_events(
-    texts: Sequence[str],
-    filters: Sequence[tuple[int, str]],
-    target: Target,
-    *,
-    detailed: int = 0,
-    null_run: bool = False,
-    event_files: str = "",
-    cores: str = "",
-    only: str = "",
-) -> tuple[list[Event], list[str]]:
-    """Return the events to count, and warnings.
-
-    Args:
-        filters: (number of texts before it, expression).
-        event_files: a folder with more named events, or "".
-        cores: the core type on which generic events are counted, or "".
-        only: the PMU to use if an event matches several, or "".
-    """
-    if null_run:
-        return [], []
-    if not texts and not detailed and not cores and not _has_several_core_pmus():
-        return [_generic_event(name) for name in default_events(target)], []
-    from perfpy.events import parse_events
-    from perfpy.events.machine import this_machine
-
-    texts = [*(texts or default_events(target)), *detail_events(detailed)]
-    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores, only=only), counting=True)
-    return parsed, parsed.warnings
-
-
-def _has_several_core_pmus() -> bool:
-    """Whether the CPU is hybrid: a generic event then means one event for each core type."""
-    import os
-
-    folder = os.path.dirname(os.path.dirname(_CORE_PMU))
-    try:
-        return sum(os.path.exists(f"{folder}/{name}/cpus") for name in os.listdir(folder)) > 1
-    except OSError:
-        return False
-
-
-def _generic_event(name: str) -> Event:
-    """Return a generic event; the default set need not load the event language."""
-    type_and_config = generic_event(name)
-    assert type_and_config is not None  # the default set consists of names of the catalog
-    attr = EventAttr(type=type_and_config[0], config=type_and_config[1], exclude_guest=1)
-    unit, scale = natural_unit(attr, "")
-    return Event(name, attr, unit=unit, scale=scale)
-
-
-def widen_target(target: Target, events: Sequence[Event]) -> Target:
-    """Return the whole system instead of a command if every event counts on CPUs, not tasks (uncore PMUs)."""
-    if target.kind == "command" and events and all(event.requires_cpu for event in events):
-        return Target("system", target.tids, target.cpus, target.text)
-    return target
-
-
-def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
-    """Return how counts are added. Raises UsageError if the target does not fit."""
-    if mode is Aggregation.THREAD:
-        from perfpy.capture.targets import comms
-
-        if target.kind in ("command", "cpu", "system"):
-            raise UsageError("--per-thread requires running threads; give -p or -t")
-        return Grouping.by_thread(comms(target.tids))
-    if mode is Aggregation.GLOBAL:
-        return Grouping.everything()
-    if target.has_tasks:
-        raise UsageError("counts per CPU, core, cache, die, socket or node require -a or -C")
-    cpus = {cpu for event in events for cpu in event.cpus or ()} | set(target.cpus)
-    return by_topology(mode, sorted(cpus), cache_level)
-
-
-def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
-    """Return CPU -> package; one package if no event counts once for each package."""
-    if not any(event.per_pkg for event in events):
-        return one_package
-    from perfpy.kernel.cpus import Topology
-
-    return Topology().socket
-
-
-def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None = None) -> Grouping:
-    """Return the grouping of CPUs by a part of this machine."""
-    if mode is Aggregation.NONE:
-        return Grouping.by_cpu(cpus)
-    from perfpy.kernel.cpus import Topology
-
-    topology = Topology()
-    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in cpus})
-
-
-# Watch for the end of a command, or of the last of several tasks, in a poll loop.
 
 #: How often to check for ended tasks if the kernel has no descriptor for them.
 _LOOK_AGAIN_MS: Final = 100
@@ -587,6 +442,112 @@ class Watch:
             os.close(fd)
 
 
+# The parts of a Plan that depend on the machine: events, threads' names, topology.
+
+_FRONTEND: Final = "stalled-cycles-frontend"
+_BACKEND: Final = "stalled-cycles-backend"
+_DETAILS: Final = (
+    ("L1-dcache-loads", "L1-dcache-load-misses", "LLC-loads", "LLC-load-misses"),
+    (
+        "L1-icache-loads",
+        "L1-icache-load-misses",
+        "dTLB-loads",
+        "dTLB-load-misses",
+        "iTLB-loads",
+        "iTLB-load-misses",
+    ),
+    ("L1-dcache-prefetches", "L1-dcache-prefetch-misses"),
+)
+_CORE_PMU: Final = "/sys/bus/event_source/devices/cpu/events"
+
+
+def default_events(target: Target) -> list[str]:
+    """Return perf's default events."""
+    clock = "task-clock" if target.has_tasks else "cpu-clock"
+    stalled = [name for name in (_FRONTEND, _BACKEND) if os.path.exists(f"{_CORE_PMU}/{name}")]
+    software = [clock, "context-switches", "cpu-migrations", "page-faults"]
+    return [*software, "cycles", *stalled, "instructions", "branches", "branch-misses"]
+
+
+def choose_events(
+    texts: Sequence[str],
+    filters: Sequence[tuple[int, str]],
+    target: Target,
+    *,
+    detailed: int = 0,
+    null_run: bool = False,
+    event_files: str = "",
+    cores: str = "",
+    only: str = "",
+) -> tuple[list[Event], list[str]]:
+    """Return the events to count, and warnings.
+
+    Args:
+        filters: (number of texts before it, expression).
+        event_files: a folder with more named events, or "".
+        cores: the core type on which generic events are counted, or "".
+        only: the PMU to use if an event matches several, or "".
+    """
+    if null_run:
+        return [], []
+    if not texts and not detailed and not cores and not _has_several_core_pmus():
+        return [_generic_event(name) for name in default_events(target)], []
+    from perfpy.events import parse_events
+    from perfpy.events.machine import this_machine
+
+    texts = [*(texts or default_events(target)), *(name for names in _DETAILS[:detailed] for name in names)]
+    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores, only=only), counting=True)
+    return parsed, parsed.warnings
+
+
+def _has_several_core_pmus() -> bool:
+    """Whether the CPU is hybrid: a generic event then means one event for each core type."""
+    folder = os.path.dirname(os.path.dirname(_CORE_PMU))
+    try:
+        return sum(os.path.exists(f"{folder}/{name}/cpus") for name in os.listdir(folder)) > 1
+    except OSError:
+        return False
+
+
+def _generic_event(name: str) -> Event:
+    """Return a generic event; the default set need not load the event language."""
+    type_and_config = generic_event(name)
+    assert type_and_config is not None  # the default set consists of names of the catalog
+    attr = EventAttr(type=type_and_config[0], config=type_and_config[1], exclude_guest=1)
+    unit, scale = natural_unit(attr, "")
+    return Event(name, attr, unit=unit, scale=scale)
+
+
+def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
+    """Return how counts are added. Raises UsageError if the target does not fit."""
+    if mode is Aggregation.THREAD:
+        from perfpy.capture.targets import comms
+
+        if target.kind in ("command", "cpu", "system"):
+            raise UsageError("--per-thread requires running threads; give -p or -t")
+        return Grouping.by_thread(comms(target.tids))
+    if mode is Aggregation.GLOBAL:
+        return Grouping.everything()
+    if target.has_tasks:
+        raise UsageError("counts per CPU, core, cache, die, socket or node require -a or -C")
+    cpus = {cpu for event in events for cpu in event.cpus or ()} | set(target.cpus)
+    if mode is Aggregation.NONE:
+        return Grouping.by_cpu(sorted(cpus))
+    from perfpy.kernel.cpus import Topology
+
+    topology = Topology()
+    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in sorted(cpus)})
+
+
+def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
+    """Return CPU -> package; one package if no event counts once for each package."""
+    if not any(event.per_pkg for event in events):
+        return one_package
+    from perfpy.kernel.cpus import Topology
+
+    return Topology().socket
+
+
 # Values of events without a counter: times that perfpy measures, facts about the machine (perf 7.3's tool PMU), and sensors (its hwmon
 # PMUs).
 
@@ -603,50 +564,41 @@ def times(elapsed: int, ended: WorkloadEnd | None) -> dict[str, int]:
     return values
 
 
-def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
+def machine_values(names: Collection[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
     """Return the values of those names that are facts about the machine or sensors; on_cpus: CPUs are counted, not tasks."""
-    machine = _Machine(root)
-    getters: dict[str, Callable[[], int]] = {
-        "num_cpus": lambda: len(machine.cpus("possible")),
-        "num_cpus_online": lambda: len(machine.cpus("online")),
-        "num_cores": lambda: machine.parts("core_cpus_list"),
-        "num_dies": lambda: machine.parts("die_cpus_list"),
-        "num_packages": lambda: machine.parts("package_cpus_list"),
-        "smt_on": machine.threads_share_cores,
-        "core_wide": lambda: int(on_cpus or not machine.threads_share_cores()),
-        "has_pmem": lambda: int(os.path.exists(_PERSISTENT_MEMORY)),
-        "target_cpu": lambda: int(on_cpus),
-    }
-    return {name: getters[name]() if name in getters else _read_sensor(name) for name in names if name in getters or "/" in name}
 
-
-def _read_sensor(name: str) -> int:
-    from perfpy.kernel.sysfs import reading
-
-    return reading(name)
-
-
-class _Machine:
-    """The CPUs, from a folder of sysfs."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-
-    def cpus(self, which: str) -> tuple[int, ...]:
-        """Return the possible or online CPUs."""
-        return parse_cpu_list(self._text(which) or "0")
-
-    def parts(self, name: str) -> int:
-        """Return the number of distinct CPU lists in this topology file."""
-        return len({self._text(f"cpu{cpu}/topology/{name}") for cpu in self.cpus("online")})
-
-    def threads_share_cores(self) -> int:
-        """Return whether cores run several threads at once."""
-        return int(self._text("smt/active") == "1")
-
-    def _text(self, name: str) -> str:
+    def text(name: str) -> str:
         try:
-            with open(f"{self._root}/{name}") as file:
+            with open(f"{root}/{name}") as file:
                 return file.read().strip()
         except OSError:
             return ""
+
+    def cpus(which: str) -> tuple[int, ...]:
+        return parse_cpu_list(text(which) or "0")
+
+    def parts(name: str) -> int:
+        """Return the number of distinct CPU lists in this topology file."""
+        return len({text(f"cpu{cpu}/topology/{name}") for cpu in cpus("online")})
+
+    def threads_share_cores() -> int:
+        return int(text("smt/active") == "1")
+
+    getters: dict[str, Callable[[], int]] = {
+        "num_cpus": lambda: len(cpus("possible")),
+        "num_cpus_online": lambda: len(cpus("online")),
+        "num_cores": lambda: parts("core_cpus_list"),
+        "num_dies": lambda: parts("die_cpus_list"),
+        "num_packages": lambda: parts("package_cpus_list"),
+        "smt_on": threads_share_cores,
+        "core_wide": lambda: int(on_cpus or not threads_share_cores()),
+        "has_pmem": lambda: int(os.path.exists(_PERSISTENT_MEMORY)),
+        "target_cpu": lambda: int(on_cpus),
+    }
+    values = {name: getters[name]() for name in names if name in getters}
+    sensors = [name for name in names if "/" in name]
+    if sensors:
+        from perfpy.kernel.sysfs import reading
+
+        values |= {name: reading(name) for name in sensors}
+    return values

@@ -39,56 +39,6 @@ if TYPE_CHECKING:
     from perfpy.kernel.tracefs import Tracefs
 
 
-_MOST_PRECISE = 3
-
-
-def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_group: bool = False) -> None:
-    """Apply modifiers. With `of_group` they follow a group, whose leader and members keep their own.
-
-    Raises EventSyntaxError if event and group together exceed ppp.
-    """
-    if not modifiers.text:
-        return
-    _exclude(event, modifiers, of_group)
-    attr = event.attr
-    precise = attr.precise_ip + modifiers.count("p")
-    if precise > _MOST_PRECISE:
-        raise EventSyntaxError(text, modifiers.column, f"more than three p modifiers for '{event.name}' with its group's")
-    attr.precise_ip = precise
-    if "I" in modifiers:
-        attr.exclude_idle = 1
-    if event.is_leader:
-        attr.pinned |= "D" in modifiers
-        attr.exclusive |= "e" in modifiers
-    event.precise_max |= "P" in modifiers
-    event.sample_read |= "S" in modifiers
-    event.weak |= "W" in modifiers
-
-
-def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
-    """Set the exclude bits of user, kernel and hypervisor, host and guest. The first letter of each set excludes all others."""
-    attr = event.attr
-    if not of_group:
-        attr.exclude_host = attr.exclude_guest = 0
-    chosen = attr.exclude_user or attr.exclude_kernel or attr.exclude_hv
-    host_or_guest = of_group and event.host_or_guest
-    if "p" in modifiers or ("u" in modifiers and not host_or_guest):
-        attr.exclude_guest = 1  # precise sampling and user space mean this machine, not its guests
-    if any(letter in modifiers for letter in "ukh"):
-        if not chosen:
-            attr.exclude_user = attr.exclude_kernel = attr.exclude_hv = 1
-        for letter, field in (("u", "exclude_user"), ("k", "exclude_kernel"), ("h", "exclude_hv")):
-            if letter in modifiers:
-                setattr(attr, field, 0)
-    if "G" in modifiers or "H" in modifiers:
-        if not host_or_guest:
-            attr.exclude_host = attr.exclude_guest = 1
-        for letter, field in (("G", "exclude_guest"), ("H", "exclude_host")):
-            if letter in modifiers:
-                setattr(attr, field, 0)
-        event.host_or_guest = True
-
-
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
 _DATA_LENGTH: Final = 4
 _CODE_LENGTH: Final = 8  # sizeof(long), the length that the kernel requires for an execution breakpoint
@@ -166,7 +116,6 @@ class _Resolver:
         self.machine = machine
         self.text = text
         self.context = TermContext(text, machine, counting)
-        self.counting = counting
         self.several_pmus = False
 
     def events(self) -> tuple[list[EventDraft], list[str]]:
@@ -174,10 +123,8 @@ class _Resolver:
         for entry in parse(self.text).entries:
             events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
         events, changed = regroup_by_pmu(events, self.machine)
-        warnings = (
-            ["a group can hold events of one PMU only; moved the others to separate groups"] if changed and not self.several_pmus else []
-        )
-        return events, warnings
+        note = "a group can hold events of one PMU only; moved the others to separate groups"
+        return events, [note] if changed and not self.several_pmus else []
 
     def group(self, group: GroupSpec) -> list[EventDraft]:
         events = [event for spec in group.events for event in self.event(spec)]
@@ -203,7 +150,7 @@ class _Resolver:
     def plain(self, name: str, spec: EventSpec, event_type: int, config: int) -> EventDraft:
         """Return an event with its own numbers, which needs no PMU."""
         event = EventDraft(name, event_type, config)
-        apply_event_terms(event, spec.terms or (), self.text, counting=self.counting)
+        apply_event_terms(event, spec.terms or (), self.context)
         return event
 
     def word(self, name: str, spec: EventSpec) -> list[EventDraft]:
@@ -281,7 +228,8 @@ class _Resolver:
         for pmu in pmus:
             event = EventDraft(name, 0, 0)
             try:
-                configure(event, pmu, self.with_probe(event, pmu, terms), self.context)
+                is_probe = pmu.name in ("kprobe", "uprobe")
+                configure(event, pmu, position_probe(event, pmu.name, terms, self.text) if is_probe else terms, self.context)
             except EventSyntaxError as error:
                 failed = failed or error
                 continue
@@ -290,15 +238,7 @@ class _Resolver:
             raise failed
         return events
 
-    def with_probe(self, event: EventDraft, pmu: Pmu, terms: tuple[Term, ...]) -> tuple[Term, ...]:
-        """Return the terms without the position of a kprobe or uprobe."""
-        if pmu.name not in ("kprobe", "uprobe"):
-            return terms
-
-        return position_probe(event, pmu.name, terms, self.text)
-
     def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[EventDraft]:
-
         try:
             tracepoints = find_tracepoints(target, self.machine.tracefs)
         except KernelRefusedError as error:
@@ -337,6 +277,56 @@ def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:
     event.attr.config |= (pmu.type or 0) << 32
     event.pmu, event.cpus = pmu.name, pmu.cpus
     return event
+
+
+_MOST_PRECISE = 3
+
+
+def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_group: bool = False) -> None:
+    """Apply modifiers. With `of_group` they follow a group, whose leader and members keep their own.
+
+    Raises EventSyntaxError if event and group together exceed ppp.
+    """
+    if not modifiers.text:
+        return
+    _exclude(event, modifiers, of_group)
+    attr = event.attr
+    precise = attr.precise_ip + modifiers.count("p")
+    if precise > _MOST_PRECISE:
+        raise EventSyntaxError(text, modifiers.column, f"more than three p modifiers for '{event.name}' with its group's")
+    attr.precise_ip = precise
+    if "I" in modifiers:
+        attr.exclude_idle = 1
+    if event.is_leader:
+        attr.pinned |= "D" in modifiers
+        attr.exclusive |= "e" in modifiers
+    event.precise_max |= "P" in modifiers
+    event.sample_read |= "S" in modifiers
+    event.weak |= "W" in modifiers
+
+
+def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
+    """Set the exclude bits of user, kernel and hypervisor, host and guest. The first letter of each set excludes all others."""
+    attr = event.attr
+    if not of_group:
+        attr.exclude_host = attr.exclude_guest = 0
+    chosen = attr.exclude_user or attr.exclude_kernel or attr.exclude_hv
+    host_or_guest = of_group and event.host_or_guest
+    if "p" in modifiers or ("u" in modifiers and not host_or_guest):
+        attr.exclude_guest = 1  # precise sampling and user space mean this machine, not its guests
+    if any(letter in modifiers for letter in "ukh"):
+        if not chosen:
+            attr.exclude_user = attr.exclude_kernel = attr.exclude_hv = 1
+        for letter, field in (("u", "exclude_user"), ("k", "exclude_kernel"), ("h", "exclude_hv")):
+            if letter in modifiers:
+                setattr(attr, field, 0)
+    if "G" in modifiers or "H" in modifiers:
+        if not host_or_guest:
+            attr.exclude_host = attr.exclude_guest = 1
+        for letter, field in (("G", "exclude_guest"), ("H", "exclude_host")):
+            if letter in modifiers:
+                setattr(attr, field, 0)
+        event.host_or_guest = True
 
 
 # Set the leaders of groups, and split the groups that span several PMUs. The kernel schedules a group as a whole on one PMU; software
@@ -590,16 +580,15 @@ def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool
         _apply_rule(event, term, _RULES[term.name], text)
 
 
-def apply_event_terms(event: EventDraft, terms: tuple[Term, ...], text: str, *, counting: bool = False) -> None:
+def apply_event_terms(event: EventDraft, terms: tuple[Term, ...], context: TermContext) -> None:
     """Apply all terms of an event without format terms. Raises EventSyntaxError for an unknown one."""
     for term in terms:
         if not is_event_term(term.name):
             from perfpy.events.machine import nearest
 
-            names = term_names(counting=counting)
-            expected = "one of " + ", ".join(names)
-            raise EventSyntaxError(text, term.column, f"unknown term '{term.name}'", expected=expected, near=nearest(term.name, names))
-        apply_event_term(event, term, text, counting=counting)
+            names = term_names(counting=context.counting)
+            raise context.error(term.column, f"unknown term '{term.name}'", "one of " + ", ".join(names), nearest(term.name, names))
+        apply_event_term(event, term, context.text, counting=context.counting)
 
 
 def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> None:
@@ -673,7 +662,8 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
     parameters = {term.name: term for term in terms if isinstance(term.value, int)}
     alias: Alias | None = None
     for term in terms:
-        term_alias = _alias_of(pmu, term, context)
+        is_name = term.value is None and term.name not in pmu.formats and not is_event_term(term.name)
+        term_alias = context.machine.alias(pmu, term.name) if is_name else None
         if term_alias is None:
             _set_term(event, pmu, term, context)
             continue
@@ -685,13 +675,6 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
         from perfpy.events.particular_pmus import check_event  # few machines have one
 
         check_event(event, pmu, terms, context.text, counting=context.counting)
-
-
-def _alias_of(pmu: Pmu, term: Term, context: TermContext) -> Alias | None:
-    """Return the named event of a term without a value; None if it is none."""
-    if term.value is not None or term.name in pmu.formats or is_event_term(term.name):
-        return None
-    return context.machine.alias(pmu, term.name)
 
 
 def _take_alias(event: EventDraft, pmu: Pmu, alias: Alias, context: TermContext, parameters: dict[str, Term]) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import IO, Any, Protocol
 
-    from perfpy.capture.counters import CountingOptions
     from perfpy.capture.measurement import Plan
     from perfpy.capture.targets import Target
     from perfpy.counts.aggregation import Aggregation
@@ -234,25 +233,51 @@ def _print_warning(options: StatCommandOptions, text: str) -> None:
 
 def plan_of(options: StatCommandOptions) -> Plan:
     """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
-    from perfpy.capture import measurement
-    from perfpy.capture.measurement import Plan
+    from perfpy.capture.counters import CountingOptions
+    from perfpy.capture.measurement import Plan, choose_events, grouping_of, packages_of
+    from perfpy.capture.targets import Target, TargetOptions, resolve
     from perfpy.counts.aggregation import Aggregation
 
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
-    target = _target(options, per_thread=mode is Aggregation.THREAD)
-    events, metrics = _events(options, target)
-    target = measurement.widen_target(target, events)
+    is_system_wide = bool(options.all_cpus or not (options.workload or options.pid or options.tid or options.cpu))
+    every_thread = mode is Aggregation.THREAD and is_system_wide and not (options.pid or options.tid)
+    target, warnings = resolve(options.fill(TargetOptions, all_cpus=is_system_wide), every_thread=every_thread)
+    for warning in warnings:
+        _print_warning(options, warning)
+    texts, filters = events_with_filters(options)
+    events, warnings = choose_events(
+        texts,
+        filters,
+        target,
+        detailed=options.detailed,
+        null_run=options.null,
+        event_files=options.event_files,
+        cores=options.cputype,
+        only=options.pmu_filter,
+    )
+    for warning in warnings:
+        _print_warning(options, warning)
+    metrics: Metrics = {}
+    metric_names = ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
+    if metric_names:
+        from perfpy.capture.metrics import choose
+
+        grouped, merged = not options.metric_no_group, not options.metric_no_merge
+        of_metrics, metrics = choose(metric_names, grouped=grouped, merged=merged, system_wide=is_system_wide)
+        events = of_metrics + (events if texts else [])
+    if target.kind == "command" and events and all(event.requires_cpu for event in events):
+        target = Target("system", target.tids, target.cpus, target.text)  # uncore PMUs count on CPUs, not tasks
     events, metrics, cgroup_fds = _in_cgroups(events, metrics, target, options)
     return Plan(
         events,
         target,
         options.workload,
-        options=_counting_options(options),
-        grouping=measurement.grouping_of(events, target, mode, cache_level=cache_level(options)),
-        package_of=measurement.packages_of(events),
+        options=CountingOptions(inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel),
+        grouping=grouping_of(events, target, mode, cache_level=cache_level(options)),
+        package_of=packages_of(events),
         cgroup_fds=cgroup_fds,
         metrics=metrics,
-        default_set=not options.event and not _metric_names(options),
+        default_set=not options.event and not metric_names,
         hides_zeros=options.hide_zero_events,
         delay=options.delay,
         repeat=options.repeat,
@@ -265,58 +290,6 @@ def plan_of(options: StatCommandOptions) -> Plan:
         after=options.post,
         sync=options.sync,
     )
-
-
-def _counting_options(options: StatCommandOptions) -> CountingOptions:
-    from perfpy.capture.counters import CountingOptions
-
-    return CountingOptions(inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel)
-
-
-def _target(options: StatCommandOptions, *, per_thread: bool) -> Target:
-    from perfpy.capture.targets import TargetOptions, resolve
-
-    chosen = options.fill(TargetOptions, all_cpus=_is_system_wide(options))
-    target, warnings = resolve(chosen, every_thread=per_thread and chosen.all_cpus and not (chosen.pid or chosen.tid))
-    for warning in warnings:
-        _print_warning(options, warning)
-    return target
-
-
-def _is_system_wide(options: StatCommandOptions) -> bool:
-    return bool(options.all_cpus or not (options.workload or options.pid or options.tid or options.cpu))
-
-
-def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], Metrics]:
-    """Return the events to count, and the metrics of each."""
-    from perfpy.capture import measurement
-
-    texts, filters = events_with_filters(options)
-    events, warnings = measurement.choose_events(
-        texts,
-        filters,
-        target,
-        detailed=options.detailed,
-        null_run=options.null,
-        event_files=options.event_files,
-        cores=options.cputype,
-        only=options.pmu_filter,
-    )
-    for warning in warnings:
-        _print_warning(options, warning)
-    names = _metric_names(options)
-    if not names:
-        return events, {}
-    from perfpy.capture.metrics import choose
-
-    grouped, merged = not options.metric_no_group, not options.metric_no_merge
-    of_metrics, metrics = choose(names, grouped=grouped, merged=merged, system_wide=_is_system_wide(options))
-    return of_metrics + (events if texts else []), metrics
-
-
-def _metric_names(options: StatCommandOptions) -> str:
-    """Return all -M names, and the group of --topdown."""
-    return ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
 
 
 def _in_cgroups(

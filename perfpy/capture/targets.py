@@ -56,7 +56,7 @@ class TargetOptions(NamedTuple):
 _COMMAND = TargetOptions()
 
 
-class Target:
+class Target(NamedTuple):
     """The tasks and CPUs to measure.
 
     Attributes:
@@ -66,13 +66,10 @@ class Target:
         text: the option's value, for headings.
     """
 
-    __slots__ = ("cpus", "kind", "text", "tids")
-
-    def __init__(self, kind: str, tids: tuple[int, ...], cpus: tuple[int, ...], text: str = "") -> None:
-        self.kind = kind
-        self.tids = tids
-        self.cpus = cpus
-        self.text = text
+    kind: str
+    tids: tuple[int, ...]
+    cpus: tuple[int, ...]
+    text: str = ""
 
     @property
     def has_tasks(self) -> bool:
@@ -230,14 +227,11 @@ _SHELL = "/bin/sh"
 _ERRNO_BYTES = 4
 
 
-class WorkloadEnd:
+class WorkloadEnd(NamedTuple):
     """The end of a program: its status as of wait(2), and rusage, the kernel's account of it and its children."""
 
-    __slots__ = ("rusage", "status")
-
-    def __init__(self, status: int, rusage: resource.struct_rusage) -> None:
-        self.status = status
-        self.rusage = rusage
+    status: int
+    rusage: resource.struct_rusage
 
     @property
     def signal(self) -> int:

@@ -95,7 +95,7 @@ class CountState(NamedTuple):
 COUNTED: Final = CountState()
 
 
-class CounterCell:
+class CounterCell(NamedTuple):
     """One counter's reading since it was enabled or since the last interval.
 
     Attributes:
@@ -103,14 +103,11 @@ class CounterCell:
         enabled, running: nanoseconds
     """
 
-    __slots__ = ("cpu", "enabled", "running", "thread", "value")
-
-    def __init__(self, cpu: int, thread: int, value: int, enabled: int, running: int) -> None:
-        self.cpu = cpu
-        self.thread = thread
-        self.value = value
-        self.enabled = enabled
-        self.running = running
+    cpu: int
+    thread: int
+    value: int
+    enabled: int
+    running: int
 
     def since(self, last: CounterCell) -> CounterCell:
         """Return the difference to an earlier reading."""
@@ -125,43 +122,28 @@ class CounterCell:
         return self.value
 
 
-class AggregateId:
+class AggregateId(NamedTuple):
     """The owner of a count: the whole measurement, one CPU, one thread, or one part of the topology.
 
     `label` is perf's name for it ("S0-D0-C1", "CPU3"); "" for the whole measurement.
     """
 
-    __slots__ = ("comm", "cpu", "label", "pid")
-
-    def __init__(self, label: str = "", cpu: int = -1, comm: str = "", pid: int = -1) -> None:
-        self.label = label
-        self.cpu = cpu
-        self.comm = comm
-        self.pid = pid
+    label: str = ""
+    cpu: int = -1
+    comm: str = ""
+    pid: int = -1
 
 
-class CountRow:
+class CountRow(NamedTuple):
     """An event's count for one aggregate id, summed over `cells` counters."""
 
-    __slots__ = ("aggregate_id", "cells", "enabled", "event", "running", "state", "value")
-
-    def __init__(
-        self,
-        event: CountedEvent,
-        aggregate_id: AggregateId,
-        value: int,
-        enabled: int,
-        running: int,
-        cells: int,
-        state: CountState = COUNTED,
-    ) -> None:
-        self.event = event
-        self.aggregate_id = aggregate_id
-        self.value = value
-        self.enabled = enabled
-        self.running = running
-        self.cells = cells
-        self.state = state
+    event: CountedEvent
+    aggregate_id: AggregateId
+    value: int
+    enabled: int
+    running: int
+    cells: int
+    state: CountState = COUNTED
 
     @property
     def was_counted(self) -> bool:
@@ -292,7 +274,7 @@ def one_cell_a_package(cells: Iterable[CounterCell], package_of: Callable[[int],
 # are perf's.
 
 
-class Ratio:
+class Ratio(NamedTuple):
     """A number beside a count.
 
     Attributes:
@@ -301,12 +283,9 @@ class Ratio:
         format: printf format of the number
     """
 
-    __slots__ = ("format", "unit", "value")
-
-    def __init__(self, value: float | None, unit: str | None, format: str = "%8.3f") -> None:
-        self.value = value
-        self.unit = unit
-        self.format = format
+    value: float | None
+    unit: str | None
+    format: str = "%8.3f"
 
 
 NO_RATIO: Final = Ratio(None, None)
@@ -500,14 +479,11 @@ def quantile(ordered: Sequence[float], part: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
-class Fences:
+class Fences(NamedTuple):
     """Tukey's fences: values outside are outliers."""
 
-    __slots__ = ("high", "low")
-
-    def __init__(self, low: float, high: float) -> None:
-        self.low = low
-        self.high = high
+    low: float
+    high: float
 
     def outside(self, values: Sequence[float]) -> list[int]:
         """Return the positions of the outliers."""

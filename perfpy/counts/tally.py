@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
+from perfpy.abi.startup import NamedTuple
 from perfpy.counts.aggregation import (
     NO_RATIO,
     AggregateId,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _BY_EVENT = (Aggregation.GLOBAL, Aggregation.THREAD, Aggregation.NONE)
 
 
-class TallyLine:
+class TallyLine(NamedTuple):
     """One printed count.
 
     Attributes:
@@ -34,24 +35,18 @@ class TallyLine:
         noise: relative standard error over the repeats, in percent; None for a single run
     """
 
-    __slots__ = ("name", "noise", "ratios", "row")
-
-    def __init__(self, row: CountRow, name: str, ratios: Sequence[Ratio], noise: float | None) -> None:
-        self.row = row
-        self.name = name
-        self.ratios = ratios
-        self.noise = noise
+    row: CountRow
+    name: str
+    ratios: Sequence[Ratio]
+    noise: float | None
 
 
-class RunTimes:
+class RunTimes(NamedTuple):
     """Wall-clock time of each run in ns, and user and system seconds of a single command."""
 
-    __slots__ = ("elapsed", "system", "user")
-
-    def __init__(self, elapsed: tuple[int, ...], user: float | None = None, system: float | None = None) -> None:
-        self.elapsed = elapsed
-        self.user = user
-        self.system = system
+    elapsed: tuple[int, ...]
+    user: float | None = None
+    system: float | None = None
 
 
 class Tally:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 
 from perfpy.abi.flags import PerfType
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.events.event import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
-from perfpy.kernel.sysfs import split_number
+from perfpy.kernel.sysfs import names_in, split_number
 from perfpy.untrusted.files import read_regular
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -50,7 +51,7 @@ _GENERAL_TERMS: Final = (
 )
 
 
-class EventInfo:
+class EventInfo(NamedTuple):
     """One event, or one pattern of events (kind "Raw event descriptor").
 
     Attributes:
@@ -64,35 +65,17 @@ class EventInfo:
     ('page-faults', 'Software event')
     """
 
-    __slots__ = (
-        "alias", "deprecated", "description", "encoding", "event", "kind", "long_description", "name", "pmu", "scale_unit", "topic",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        alias: str = "",
-        topic: str = "",
-        pmu: str = "",
-        description: str = "",
-        long_description: str = "",
-        scale_unit: str = "",
-        deprecated: bool = False,
-        encoding: Callable[[], str] = str,
-        event: tuple[int, int] | None = None,
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.alias = alias
-        self.topic = topic
-        self.pmu = pmu
-        self.description = description
-        self.long_description = long_description
-        self.scale_unit = scale_unit
-        self.deprecated = deprecated
-        self.encoding = encoding
-        self.event = event
+    name: str
+    kind: str
+    alias: str = ""
+    topic: str = ""
+    pmu: str = ""
+    description: str = ""
+    long_description: str = ""
+    scale_unit: str = ""
+    deprecated: bool = False
+    encoding: Callable[[], str] = str
+    event: tuple[int, int] | None = None
 
 
 def hardware(machine: Machine, *, all_of_them: bool = False) -> Iterator[EventInfo]:
@@ -284,15 +267,12 @@ _SECTIONS: Final = {
 }
 
 
-class ListFilter:
+class ListFilter(NamedTuple):
     """The selection of one word. `show` is "all", or "metrics" or "groups" of the metrics."""
 
-    __slots__ = ("infos", "metrics", "show")
-
-    def __init__(self, infos: Iterable[EventInfo], metrics: list[MetricDefinition], show: str = "all") -> None:
-        self.infos = infos
-        self.metrics = metrics
-        self.show = show
+    infos: Iterable[EventInfo]
+    metrics: list[MetricDefinition]
+    show: str = "all"
 
 
 def is_section(word: str) -> bool:
@@ -518,23 +498,20 @@ class Checker:
 _LARGEST = 64 << 20  # bytes of one program's list
 
 
-class Marker:
+class Marker(NamedTuple):
     """One marker of one file."""
 
-    __slots__ = ("build_id", "name", "path")
-
-    def __init__(self, name: str, path: str, build_id: str) -> None:
-        self.name = name
-        self.path = path
-        self.build_id = build_id
+    name: str
+    path: str
+    build_id: str
 
 
 def sdt_markers(cache: str) -> list[Marker]:
     """Return all markers of the cache, by name, then by build-id."""
     base = os.path.join(cache, ".build-id")
     markers_found = []
-    for head in _names(base):
-        for tail in _names(f"{base}/{head}"):
+    for head in names_in(base):
+        for tail in names_in(f"{base}/{head}"):
             link = f"{base}/{head}/{tail}"
             names = _read_markers(f"{link}/probes")
             if names:
@@ -550,13 +527,6 @@ def marker_names(cache: str) -> list[str]:
     for marker in all_markers:
         count[marker.name] = count.get(marker.name, 0) + 1
     return [m.name if count[m.name] == 1 else f"{m.name}@{m.path}({m.build_id[:12]})" for m in all_markers]
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def _read_markers(path: str) -> list[str]:

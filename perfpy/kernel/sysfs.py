@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.startup import cached_property
+from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -22,14 +22,11 @@ _CORE_NAMES: Final = ("cpu", "cpum_cf")
 _ALIAS_FILES: Final = (".scale", ".unit", ".per-pkg", ".snapshot")
 
 
-class Format:
+class Format(NamedTuple):
     """The place of a format term's value: bits `ranges` (low, high; lowest first) of the attr field `field`."""
 
-    __slots__ = ("field", "ranges")
-
-    def __init__(self, field: str, ranges: tuple[tuple[int, int], ...]) -> None:
-        self.field = field
-        self.ranges = ranges
+    field: str
+    ranges: tuple[tuple[int, int], ...]
 
     @property
     def width(self) -> int:
@@ -46,34 +43,19 @@ class Format:
         return word
 
 
-class Alias:
+class Alias(NamedTuple):
     """A named event of a PMU: its terms as text, and the unit of its count."""
 
-    __slots__ = ("deprecated", "description", "long_description", "name", "per_pkg", "scale", "snapshot", "terms", "topic", "unit")
-
-    def __init__(
-        self,
-        name: str,
-        terms: str,
-        scale: float = 1.0,
-        unit: str = "",
-        per_pkg: bool = False,
-        snapshot: bool = False,
-        description: str = "",
-        long_description: str = "",
-        topic: str = "",
-        deprecated: bool = False,
-    ) -> None:
-        self.name = name
-        self.terms = terms
-        self.scale = scale
-        self.unit = unit
-        self.per_pkg = per_pkg
-        self.snapshot = snapshot
-        self.description = description
-        self.long_description = long_description
-        self.topic = topic
-        self.deprecated = deprecated
+    name: str
+    terms: str
+    scale: float = 1.0
+    unit: str = ""
+    per_pkg: bool = False
+    snapshot: bool = False
+    description: str = ""
+    long_description: str = ""
+    topic: str = ""
+    deprecated: bool = False
 
 
 def parse_format(text: str) -> Format:
@@ -105,7 +87,8 @@ def module_text(name: str, root: str = "/sys") -> int:
         return 0
 
 
-def _names(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
+    """Return the sorted names in a folder; none if it is missing or unreadable."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -134,7 +117,7 @@ class Pmu:
     def formats(self) -> dict[str, Format]:
         """The format terms by name, without malformed files."""
         formats = {}
-        for name in _names(f"{self.path}/format"):
+        for name in names_in(f"{self.path}/format"):
             try:
                 formats[name] = parse_format(read_text(f"{self.path}/format/{name}") or "")
             except ValueError:
@@ -144,7 +127,7 @@ class Pmu:
     @cached_property
     def alias_names(self) -> list[str]:
         """The names of its events, sorted."""
-        return [name for name in _names(f"{self.path}/events") if not name.endswith(_ALIAS_FILES)]
+        return [name for name in names_in(f"{self.path}/events") if not name.endswith(_ALIAS_FILES)]
 
     def alias(self, name: str) -> Alias | None:
         """Return the named event; None if sysfs does not have it."""
@@ -204,7 +187,7 @@ class Sysfs:
     def pmus(self) -> list[Pmu]:
         """All PMUs: core PMUs first, then by name; numbered ones by number."""
         folder = os.path.join(self.root, _DEVICES)
-        pmus = [Pmu(name, os.path.join(folder, name)) for name in _names(folder)]
+        pmus = [Pmu(name, os.path.join(folder, name)) for name in names_in(folder)]
         return sorted(pmus, key=lambda pmu: (not pmu.is_core, *split_number(pmu.name)))
 
     @cached_property
@@ -250,7 +233,7 @@ _BOUNDS: Final = ("average", "crit", "emergency", "lcrit", "max", "min", "rated_
 _INPUT: Final = "_input"
 
 
-class Sensor:
+class Sensor(NamedTuple):
     """One sensor.
 
     Attributes:
@@ -259,16 +242,13 @@ class Sensor:
         alias: the sensor's label as an event name, or ""
     """
 
-    __slots__ = ("alias", "chip", "description", "folder", "name", "scale", "unit")
-
-    def __init__(self, folder: str, name: str, chip: str, alias: str, description: str, unit: str, scale: float) -> None:
-        self.folder = folder
-        self.name = name
-        self.chip = chip
-        self.alias = alias
-        self.description = description
-        self.unit = unit
-        self.scale = scale
+    folder: str
+    name: str
+    chip: str
+    alias: str
+    description: str
+    unit: str
+    scale: float
 
     @property
     def pmu(self) -> str:

@@ -235,7 +235,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
     """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
     from perfpy.capture.counters import CountingOptions
     from perfpy.capture.measurement import Plan, choose_events, grouping_of, packages_of
-    from perfpy.capture.targets import Target, TargetOptions, resolve
+    from perfpy.capture.targets import TargetOptions, resolve
     from perfpy.counts.aggregation import Aggregation
 
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
@@ -266,7 +266,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         of_metrics, metrics = choose(metric_names, grouped=grouped, merged=merged, system_wide=is_system_wide)
         events = of_metrics + (events if texts else [])
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
-        target = Target("system", target.tids, target.cpus, target.text)  # uncore PMUs count on CPUs, not tasks
+        target = target._replace(kind="system")  # uncore PMUs count on CPUs, not tasks
     events, metrics, cgroup_fds = _in_cgroups(events, metrics, target, options)
     return Plan(
         events,

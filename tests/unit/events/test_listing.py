@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from copy import copy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,9 +161,7 @@ def test_names_in_a_row_prefer_the_alias() -> None:
 def test_json_parses_and_keeps_perfs_order_of_keys() -> None:
     file = io.StringIO()
     view = JsonList(file)
-    info = copy(DESCRIBED)
-    info.deprecated, info.scale_unit, info.description = True, "64Bytes", 'a "b"'
-    view.info(info)
+    view.info(DESCRIBED._replace(deprecated=True, scale_unit="64Bytes", description='a "b"'))
     view.info(EventInfo("dummy", "Software event"))
     view.close()
     first, second = json.loads(file.getvalue())

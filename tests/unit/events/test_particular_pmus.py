@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.counts.aggregation import CountedEvent, CountRow, CountState
+from perfpy.counts.aggregation import AggregateId, CountedEvent, CountRow, CountState
 from perfpy.errors import EventSyntaxError, NotScheduledError, UsageError
 from perfpy.events import parse_events, particular_pmus
 from tests.builders import sysfs_tree
@@ -108,9 +108,7 @@ def test_required_events_break_no_rule() -> None:
 
 
 def row(event: CountedEvent, running: int, **state: Any) -> CountRow:
-    count = CountRow.__new__(CountRow)
-    count.event, count.running, count.state = event, running, CountState(**state)
-    return count
+    return CountRow(event, AggregateId(), 0, running, running, 1, CountState(**state))
 
 
 @pytest.mark.parametrize(

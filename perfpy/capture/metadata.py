@@ -237,17 +237,13 @@ class Synthesis:
             if mapping.prot & PROT_EXEC and is_move_target(mapping.path):
                 may_have_moved = True
         if may_have_moved and self._moved_text_seconds > 0:
-            for mapping in self._find_moved_text(pid, lines):
+            from perfpy.capture.moved_text import MOST_SECONDS, find_moved_text  # few processes have code in memory
+
+            begun, seconds = time.monotonic(), min(self._moved_text_seconds, MOST_SECONDS)
+            moved = find_moved_text(pid, self._procfs.memory_with_code(pid, is_move_target, lines), seconds)
+            self._moved_text_seconds -= time.monotonic() - begun
+            for mapping in moved:
                 yield self._encode(self._mmap2(pid, mapping))
-
-    def _find_moved_text(self, pid: int, lines: list[bytes]) -> list[ProcMapping]:
-        """Return the text that a process has moved to memory, as mappings of its files."""
-        from perfpy.capture.moved_text import MOST_SECONDS, find_moved_text  # few processes have code in memory
-
-        begun = time.monotonic()
-        found = find_moved_text(pid, self._procfs.memory_with_code(pid, is_move_target, lines), min(self._moved_text_seconds, MOST_SECONDS))
-        self._moved_text_seconds -= time.monotonic() - begun
-        return found
 
     def _mmap2(self, pid: int, mapping: ProcMapping) -> Mmap2:
         misc = MISC_USER
@@ -277,15 +273,13 @@ class ModulePaths:
     def find(self, module: str) -> str:
         """Return the path of a module's file; [NAME] if there is none."""
         if self._paths is None:
-            self._paths = dict(self._scan())
+            self._paths = {}
+            for folder, _, files in os.walk(self._root):
+                for name in files:
+                    stem, _, suffix = name.partition(".ko")
+                    if suffix in ("", ".gz", ".xz", ".zst") and name != stem:
+                        self._paths[stem.replace("-", "_")] = f"{folder}/{name}"
         return self._paths.get(module.replace("-", "_"), f"[{module}]")
-
-    def _scan(self) -> Iterator[tuple[str, str]]:
-        for folder, _, files in os.walk(self._root):
-            for name in files:
-                stem, _, suffix = name.partition(".ko")
-                if suffix in ("", ".gz", ".xz", ".zst") and name != stem:
-                    yield stem.replace("-", "_"), f"{folder}/{name}"
 
 
 _LARGEST: Final = 1 << 10
@@ -308,19 +302,15 @@ def kernel_extent(procfs: ProcFs, cache: str | None = None) -> KernelExtent | No
     if not symbol:
         return None
     start = starts[symbol]
-    path = _cache_file() if cache is None else cache
+    if cache is None:
+        cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", "kernel-end")
     key = f"{procfs.boot_id()} {start:x}"
-    end = _read_cache(path, key)
+    end = _read_cache(cache, key)
     if end is None:
         ends = procfs.kernel_symbols(_END_SYMBOLS)
         end = next((ends[name] for name in _END_SYMBOLS if name in ends), start)
-        _write_cache(path, key, end)
+        _write_cache(cache, key, end)
     return KernelExtent(symbol, start, end)
-
-
-def _cache_file() -> str:
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(folder, "perfpy", "kernel-end")
 
 
 def _read_cache(path: str, key: str) -> int | None:
@@ -600,8 +590,8 @@ class Environment:
         cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
 
         def lists(*names: str) -> tuple[str, ...]:
-            lists_of_cpus = (self._first(f"{_CPU}/cpu{cpu}/topology", names) for cpu in cpus)
-            return tuple(dict.fromkeys(text for text in lists_of_cpus if text))
+            first_texts = (next((text for name in names if (text := self._read(f"{_CPU}/cpu{cpu}/topology/{name}"))), "") for cpu in cpus)
+            return tuple(dict.fromkeys(text for text in first_texts if text))
 
         cores = lists("package_cpus_list", "core_siblings_list")
         threads = lists("core_cpus_list", "thread_siblings_list")
@@ -696,9 +686,6 @@ class Environment:
                 return file.read().strip()
         except OSError:
             return ""
-
-    def _first(self, folder: str, names: Iterable[str]) -> str:
-        return next((text for name in names if (text := self._read(f"{folder}/{name}"))), "")
 
     def _number(self, path: str) -> int:
         """Read a number below 2^32 (the kernel's "unknown", -1, wraps); 0 if there is none."""

@@ -63,6 +63,9 @@ class SampleCounters:
         skip_foreign: skip threads of processes with privileges too, such as ssh-agent, if one is left.
         cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
         tell: called with each line for the user.
+
+    Attributes:
+        rings: the mapped ring buffers, by index.
     """
 
     def __init__(
@@ -87,15 +90,10 @@ class SampleCounters:
         self._missing: set[int] = set()
         self._foreign: set[int] = set()
         self._opener = Opener(kernel, self, on_cpus=ANY in self.tids, tell=tell, more_files=raise_open_files_limit)
-        self._rings: list[Ring] = []
+        self.rings: list[Ring] = []
         self._ring_fds: list[int] = []
         self.opened: list[Opened] = []
         self.aux: AuxOutput | None = None
-
-    @property
-    def rings(self) -> list[Ring]:
-        """The mapped ring buffers, by index."""
-        return self._rings
 
     def open(self) -> None:
         """Open every event on its targets. Raises KernelRefusedError after closing all if one cannot be opened."""
@@ -176,8 +174,8 @@ class SampleCounters:
                 key = (target.tid if by_thread else target.cpu, backward)
                 ring = owners.get(key)
                 if ring is None:
-                    ring = owners[key] = len(self._rings)
-                    self._rings.append(Ring.map(counter.fd, pages, backward=bool(backward)))
+                    ring = owners[key] = len(self.rings)
+                    self.rings.append(Ring.map(counter.fd, pages, backward=bool(backward)))
                     owner_fds.append(counter.fd)
                 else:
                     self._kernel.set_output(counter.fd, owner_fds[ring])
@@ -185,7 +183,7 @@ class SampleCounters:
         if self.opened and is_aux(self.opened[0].event):
             from perfpy.capture.aux_area import AuxOutput  # few machines have one
 
-            self.aux = AuxOutput(self.opened[0].counter, self._rings[0], 0, aux_pages)
+            self.aux = AuxOutput(self.opened[0].counter, self.rings[0], 0, aux_pages)
 
     def restricted_to(self, events: Sequence[OpenEvent]) -> SampleCounters:
         """Return the same open counters, restricted to these events."""
@@ -269,9 +267,9 @@ class SampleCounters:
         if self.aux:
             self.aux.close()
             self.aux = None
-        for ring in self._rings:
+        for ring in self.rings:
             ring.close()
-        self._rings.clear()
+        self.rings.clear()
         for event in self.events:
             event.close()
         for fd in set(self._cgroups.values()):
@@ -296,7 +294,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     are not enabled from the program's start (-a, -C, -D) or may be disabled (--max-cpu), unless the first one is a dummy. The
     kernel is checked for PERF_SAMPLE_IDENTIFIER if needed.
     """
-    result = _in_order(events, options)
+    result = list(events)
+    if any(map(is_aux, events)):
+        from perfpy.capture.aux_area import with_aux_first  # few machines have one
+
+        result = with_aux_first(events, options)
     tracking = result[0]
     if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
         tracking = Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
@@ -311,15 +313,6 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
 def is_aux(event: Event | OpenEvent) -> bool:
     """Whether hardware writes this event's data to memory."""
     return event.pmu.startswith(PMCU_NAME)
-
-
-def _in_order(events: Sequence[Event], options: RecordOptions) -> list[Event]:
-    """Return the events in the file's order."""
-    if not any(is_aux(event) for event in events):
-        return list(events)
-    from perfpy.capture.aux_area import with_aux_first  # few machines have one
-
-    return with_aux_first(events, options)
 
 
 def _aux_attr(attr: EventAttr) -> EventAttr:
@@ -645,7 +638,7 @@ def pages_for(attrs: Sequence[EventAttr], procfs: ProcFs, capabilities: int, *, 
 
     rewritten: whether another process takes the records, as with --unwind.
     """
-    if any(_comes_in_bursts(attr) for attr in attrs):
+    if any(attr.sample_type & SampleType.STACK_USER and is_sampled_each_time(attr) for attr in attrs):  # each writes a copy of the stack
         return roomy_pages(procfs, capabilities, _FOR_BURSTS)
     if rewritten or any(map(_fills_ring_quickly, attrs)):
         return roomy_pages(procfs, capabilities, _ROOMY)
@@ -657,11 +650,6 @@ def roomy_pages(procfs: ProcFs, capabilities: int, size: int) -> int:
     may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
     each = min(size, _ALL_RINGS // (os.cpu_count() or 1))
     return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)
-
-
-def _comes_in_bursts(attr: EventAttr) -> bool:
-    """Whether each occurrence of an event writes a copy of the stack."""
-    return bool(attr.sample_type & SampleType.STACK_USER) and is_sampled_each_time(attr)
 
 
 def _fills_ring_quickly(attr: EventAttr) -> bool:
@@ -680,37 +668,26 @@ _NODES = "/sys/devices/system/node"
 
 def mover(word: str, counters: SampleCounters) -> Callable[[int], None]:
     """Return a function that moves to the CPUs of a ring buffer, given by index. word is cpu or node."""
-    alone = [frozenset({cpu}) for cpu in counters.cpus if cpu != ANY]
-    groups = alone if word == "cpu" else list(_nodes())
+    import contextlib
+
+    groups = [frozenset({cpu}) for cpu in counters.cpus if cpu != ANY]
+    if word != "cpu":
+        groups = []
+        with contextlib.suppress(OSError):
+            for name in sorted(os.listdir(_NODES)):
+                if name.startswith("node") and name[4:].isdecimal():
+                    with open(f"{_NODES}/{name}/cpulist") as file:
+                        groups.append(frozenset(parse_cpu_list(file.read().strip())))
     home = {one.ring: next((group for group in groups if one.target.cpu in group), frozenset[int]()) for one in counters.opened}
-    return _Mover(home).move
+    here: frozenset[int] = frozenset()
 
-
-class _Mover:
-    """Calls the kernel only if the next ring buffer has other CPUs."""
-
-    def __init__(self, home: dict[int, frozenset[int]]) -> None:
-        self._home = home
-        self._here: frozenset[int] = frozenset()
-
-    def move(self, ring: int) -> None:
-        import contextlib
-
-        cpus = self._home.get(ring)
-        if not cpus or cpus == self._here:
+    def move(ring: int) -> None:
+        nonlocal here
+        cpus = home.get(ring)
+        if not cpus or cpus == here:
             return
-        self._here = cpus
+        here = cpus
         with contextlib.suppress(OSError):  # the CPU is offline or not permitted; the recorder stays where it is
             os.sched_setaffinity(0, cpus)
 
-
-def _nodes() -> list[frozenset[int]]:
-    import contextlib
-
-    nodes = []
-    with contextlib.suppress(OSError):
-        for name in sorted(os.listdir(_NODES)):
-            if name.startswith("node") and name[4:].isdecimal():
-                with open(f"{_NODES}/{name}/cpulist") as file:
-                    nodes.append(frozenset(parse_cpu_list(file.read().strip())))
-    return nodes
+    return move

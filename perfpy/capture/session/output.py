@@ -177,7 +177,11 @@ class RecordOutput:
         """Rename the finished file to a name with the time; return that name."""
         now = time.time()
         destination = self.find_destination()
-        while destination.has(name := _name_with_time(destination.name, now)):  # no existing file is replaced
+        while True:
+            moment = time.strftime("%Y%m%d%H%M%S", time.localtime(now))
+            name = f"{destination.name}.{moment}{int(now % 1 * 100):02d}"
+            if not destination.has(name):  # no existing file is replaced
+                break
             now += 0.01
         destination.rename_entry(destination.name, name)
         return self.path + name.removeprefix(destination.name)
@@ -205,10 +209,6 @@ class RecordOutput:
                 destination.remove_entry()
             if self._old:
                 destination.rename_entry(self._old, destination.name)
-
-
-def _name_with_time(path: str, now: float) -> str:
-    return f"{path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
 
 
 def find_destination(path: str) -> FileDestination:
@@ -295,6 +295,7 @@ class DataFile:
     Attributes:
         samples: the number of samples in the last file; None if unknown.
         hint: advice for the next recording, "" for none.
+        attrs: the events' attrs, as the file has them.
         hit_files: the files that samples hit, as far as their build-ids were looked for.
         lost: the number of lost samples.
     """
@@ -311,16 +312,21 @@ class DataFile:
         attrs: Sequence[EventAttr] = (),
     ) -> None:
         self._output = output
-        self._attrs = [truncate_attr(attr) for attr in attrs or [event.attr for event in counters.events]]
+        self.attrs = [truncate_attr(attr) for attr in attrs or [event.attr for event in counters.events]]
         self._counters = counters
         self._options = options
         self._workload = workload
         self._packer = packer
-        self._features = RecordedFeatures(counters, options, self._attrs)
+        self._features = RecordedFeatures(counters, options, self.attrs)
         self._layout = id_layout(counters.events[0].attr.sample_type)
         self._tail = options.side_band.tail_synthesize or options.buffers.overwrite
         self._procfs = procfs
-        self._tracing = self._tracing_data()
+        self._tracing = b""
+        tracepoints = [event.event.tracepoint for event in counters.events if event.event.tracepoint]
+        if tracepoints:
+            from perfpy.kernel.tracefs import Tracefs  # only tracepoints need it
+
+            self._tracing = metadata.tracing_data(Tracefs(), tracepoints).encode()
         # As in perf, separate threads are recorded without data of the whole machine.
         self._programs = loaded_programs() if options.side_band.bpf_events and not options.target.per_thread else []
         self._program_types = loaded_types(self._programs)
@@ -329,19 +335,9 @@ class DataFile:
         self.hit_files: list[str] = []
         self.lost = 0
 
-    def _tracing_data(self) -> bytes:
-        tracepoints = [event.event.tracepoint for event in self._counters.events if event.event.tracepoint]
-        if not tracepoints:
-            return b""
-        # Only tracepoints need tracefs.
-        from perfpy.capture.metadata import tracing_data
-        from perfpy.kernel.tracefs import Tracefs
-
-        return tracing_data(Tracefs(), tracepoints).encode()
-
     def begin(self, *, first: bool = True) -> None:
         """Write everything before the samples; first: the command has not started yet."""
-        self._begin_head()
+        self._output.begin(self.written_events, self._collect() if self._output.is_pipe else {})
         if not self._tail:
             self._write(self._synthesized_records())
         if self._workload and first:  # the name before exec, because samples may come before the kernel's own COMM
@@ -353,22 +349,13 @@ class DataFile:
 
     def resume(self, records: Iterable[bytes]) -> None:
         """Begin a file in the middle of a recording, with the records of the current state."""
-        self._begin_head()
+        self._output.begin(self.written_events, self._collect() if self._output.is_pipe else {})
         self._write(records)
-
-    @property
-    def attrs(self) -> list[EventAttr]:
-        """The attrs of the events, as the file has them."""
-        return self._attrs
 
     @property
     def written_events(self) -> list[WrittenEvent]:
         """The events as they are in the file."""
-        return [WrittenEvent(attr, self._counters.ids(event)) for event, attr in zip(self._counters.events, self._attrs, strict=True)]
-
-    def _begin_head(self) -> None:
-        features = self._collect() if self._output.is_pipe else {}
-        self._output.begin(self.written_events, features)
+        return [WrittenEvent(attr, self._counters.ids(event)) for event, attr in zip(self._counters.events, self.attrs, strict=True)]
 
     def _write(self, records: Iterable[bytes]) -> None:
         pending: list[bytes] = []
@@ -438,19 +425,17 @@ class DataFile:
         if self._tail:
             self._output.write(metadata.FINISHED_INIT)
             self._write(self._synthesized_records())
-        self._output.finish(self._final_features())
+        features: dict[int, bytes] = {}
+        if not self._output.is_pipe:
+            hits = self._scan()
+            build_ids = self._build_ids(hits) if hits and self._options.output.buildids else ()
+            times = (hits.first_time, hits.last_time) if hits else (0, 0)
+            features = self._collect(times=times, build_ids=build_ids) | self._room_for_names()
+        self._output.finish(features)
 
     def early_features(self) -> dict[int, bytes]:
         """Return the features that are known before the first sample."""
         return self._collect() | self._room_for_names()
-
-    def _final_features(self) -> dict[int, bytes]:
-        if self._output.is_pipe:
-            return {}
-        hits = self._scan()
-        build_ids = self._build_ids(hits) if hits and self._options.output.buildids else ()
-        features = self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
-        return features | self._room_for_names()
 
     def _room_for_names(self) -> dict[int, bytes]:
         """Return the entry for files that are added after the recording."""
@@ -486,7 +471,7 @@ class DataFile:
             return None
         from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
-        hits = DsoHits(self._attrs)
+        hits = DsoHits(self.attrs)
         try:
             with ExitStack() as stack:
                 parts = [(stack.enter_context(_map_part(part)), part) for part in self._output.parts() if part.end > part.begin]
@@ -502,11 +487,8 @@ class DataFile:
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, rounds: list[int]) -> None:
         """Write the hint for callchains that end early. Logs of CI get it, too: it is one line, and the recording is of little use."""
-        if not looks_at_chains(self._options, self._attrs):
-            return
-
-        if has_walked_chains(self._attrs):
-            self.hint = self.hint or chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()
+        if looks_at_chains(self._options, self.attrs) and has_walked_chains(self.attrs):
+            self.hint = self.hint or chain_ends(data, rounds, self.attrs, hits).of_frame_pointers()
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
         from perfpy.capture.dso_hits import keep, paths, replaced_line, table  # as above

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.startup import NamedTuple
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
 from perfpy.capture.sample_counters import MAX_RATE, SampleCounters, configure_sampling, pages_for, with_frequency
-from perfpy.capture.session import closing as alarms
+from perfpy.capture.session import closing
 from perfpy.capture.session.attention import STOPPING, Attention, OutputSwitch, Wakeups, names_only
 from perfpy.capture.session.moved_text_watch import MovedTextWatch
 from perfpy.capture.session.output import DataFile, Drain, RecordOutput
@@ -113,16 +113,21 @@ class Recorder:
         self._procfs = ProcFs()
         self._packer = Packer(self.options.output.compression_level) if self.options.output.compression_level else None
         self._workload: Workload | None = None
+        self._progress: ProgressLine | None = None
         if self.options.python:
             from perfpy.capture.record_options import complete_python_options  # rarely needed
 
             self.options = complete_python_options(self.options)
-        self._names = self._runtime_names() if self.options.jit else None
+        self._names: RuntimeNames | None = None
+        if self.options.jit:
+            from perfpy.capture.runtimes.session import RuntimeNames  # rarely needed
+
+            self._names = RuntimeNames(self.options, self.command, self._tell)
+            self.options = self._names.options
         self._waits: WaitPlan | None = None
         self._copier: FrameCopier | None = None
         self._size = 0
         self._failure: OutputFailedError | None = None
-        self._progress: ProgressLine | None = None
 
     def run(self) -> RecordSummary:
         """Record until the command ends, all targets have ended, or a signal arrives.
@@ -135,20 +140,33 @@ class Recorder:
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGUSR2)))
             self._output = open_output(self.options, self._packer, events, self._tell, self._waits, self._copier)
             if self.options.target.exclude_perf:
-                from perfpy.capture.session.closing import exclude_threads  # rarely needed
-
-                events = exclude_threads(events, [os.getpid(), *self._output.others])
+                events = closing.exclude_threads(events, [os.getpid(), *self._output.others])
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
                 variables = self._names.variables if self._names else {}
                 command = self._names.command if self._names else self.command
                 self._workload = stack.enter_context(Workload(command, stdout_to_stderr=self._output.is_pipe, environment=variables))
-            control = self._open_control(stack)
+            control: Control | None = None
+            if self.options.control:
+                from perfpy.capture.control import Control  # rarely needed
+
+                control = stack.enter_context(Control(self.options.control))
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)
             self._output_switch = OutputSwitch(self.options.output.switch_output, self.options.output.switch_max_files)
-            self._attention = self._attend(signals, control, stack)
+            self._attention = Attention(
+                signals,
+                self._counters,
+                self._output_switch,
+                workload=self._workload,
+                control=control,
+                answers=self._output.answers,
+                tell=self._tell,
+                describe=self._describe,
+            )
+            ask = self._output_switch.ask
+            self._attention.others += closing.switch_events(self.options, self._kernel, ask, self._note, stack.callback)
             self._warn_of_hidden_addresses()
             if self._names:
                 self._names.begin(stack.callback)
@@ -203,13 +221,6 @@ class Recorder:
         if self.options.notes:
             self._tell(text)
 
-    def _runtime_names(self) -> RuntimeNames:
-        from perfpy.capture.runtimes.session import RuntimeNames  # rarely needed
-
-        names = RuntimeNames(self.options, self.command, self._tell)
-        self.options = names.options
-        return names
-
     # the target and the events
 
     def _find_target(self) -> Target:
@@ -249,12 +260,18 @@ class Recorder:
         tids = target.tids if target.has_tasks else (ANY,)
         if target.kind == "command" and self._workload:
             tids = (self._workload.pid,)
+        cgroup_fds: dict[Event, int] = {}
+        if options.target.cgroups:
+            from perfpy.capture.cgroups import folders_of  # rarely needed
+
+            folders = folders_of(options.target.cgroups, len(events))
+            cgroup_fds = {event: fd for event, fd in zip(events, folders, strict=False) if fd is not None}
         counters = SampleCounters(
             self._kernel,
             events,
             (ANY,) if options.target.per_thread else target.cpus,
             tids,
-            cgroup_fds=self._cgroups(events),
+            cgroup_fds=cgroup_fds,
             skip_missing=target.kind in ("pid", "user"),
             skip_foreign=target.kind == "user",
             tell=self._note,
@@ -279,38 +296,7 @@ class Recorder:
         if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
             self._tell(_HIDDEN_ADDRESSES)
 
-    def _cgroups(self, events: list[Event]) -> dict[Event, int]:
-        """Return event -> the folder of its cgroup."""
-        if not self.options.target.cgroups:
-            return {}
-        from perfpy.capture.cgroups import folders_of  # rarely needed
-
-        return {
-            event: fd for event, fd in zip(events, folders_of(self.options.target.cgroups, len(events)), strict=False) if fd is not None
-        }
-
     # recording
-
-    def _open_control(self, stack: ExitStack) -> Control | None:
-        if not self.options.control:
-            return None
-        from perfpy.capture.control import Control  # rarely needed
-
-        return stack.enter_context(Control(self.options.control))
-
-    def _attend(self, signals: Wakeups, control: Control | None, stack: ExitStack) -> Attention:
-        attention = Attention(
-            signals,
-            self._counters,
-            self._output_switch,
-            workload=self._workload,
-            control=control,
-            answers=self._output.answers,
-            tell=self._tell,
-            describe=self._describe,
-        )
-        attention.others += alarms.switch_events(self.options, self._kernel, self._output_switch.ask, self._note, stack.callback)
-        return attention
 
     def _start(self, target: Target) -> None:
         options = self.options
@@ -324,9 +310,9 @@ class Recorder:
             self._workload.start()
         now = time.monotonic()
         self._output_switch.begin(now)
-        self._progress = alarms.progress(self.command, self._counters, self._output, options, now)
-        self._attention.alarms += alarms.emptying(self._counters, options)
-        self._attention.alarms += alarms.cost_limit(self._counters, self._output, options, self._tell)
+        self._progress = closing.progress(self.command, self._counters, self._output, options, now)
+        self._attention.alarms += closing.emptying(self._counters, options)
+        self._attention.alarms += closing.cost_limit(self._counters, self._output, options, self._tell)
         self._attention.alarms += [self._progress] if self._progress else []
         self._attention.alarms += self._names.alarms() if self._names else []
         ends = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
@@ -339,9 +325,7 @@ class Recorder:
         attention.alarms += [drain.watch] if drain.watch else []
         own: OwnSamples | None = None
         if any(one.event.tracepoint for one in self._counters.events):  # other events do not run faster because of a write
-            from perfpy.capture.session.closing import OwnSamples
-
-            own = OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
+            own = closing.OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
         try:
             while not attention.stopping:
                 size = drain.forward()
@@ -398,7 +382,11 @@ class Recorder:
                 self._stamp()
         except OutputFailedError as failure:
             self._failure = self._failure or failure
-        self._print_captured()
+        if not self.options.quiet:
+            name = self.options.output.path + (".<timestamp>" if self._stamps else "")
+            self._tell(closing.captured_line(name, self._size, self._file.samples, self._packer))
+            for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
+                self._tell(line)
         self._attention.wait_for_workload()  # last, because it may ignore signals, and the file is complete
         files = self._output_switch.files if self._stamps else [self.options.output.path]
         if self._names and not self._failure:
@@ -412,16 +400,6 @@ class Recorder:
     def _stamps(self) -> bool:
         """Whether the files' names include the time."""
         return not self._output.is_pipe and (self.options.output.timestamp_filename or self.options.output.switch_output is not None)
-
-    def _print_captured(self) -> None:
-        if self.options.quiet:
-            return
-        from perfpy.capture.session import closing  # not needed while the measurement runs
-
-        name = self.options.output.path + (".<timestamp>" if self._stamps else "")
-        self._tell(closing.captured_line(name, self._size, self._file.samples, self._packer))
-        for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
-            self._tell(line)
 
 
 def _wrap(text: str) -> str:
@@ -498,12 +476,9 @@ def new_drain(
         from perfpy.capture.session.threaded_output import threaded_drain  # as above
 
         return threaded_drain(counters, output, options, new_watch)
-    return Drain(counters, output, options.buffers.mmap_flush, stop=stop, move=_mover(counters, options), watch=new_watch())
+    move: Callable[[int], None] | None = None
+    if options.buffers.affinity != ANYWHERE:
+        from perfpy.capture.sample_counters import mover  # as above
 
-
-def _mover(counters: SampleCounters, options: RecordOptions) -> Callable[[int], None] | None:
-    if options.buffers.affinity == ANYWHERE:
-        return None
-    from perfpy.capture.sample_counters import mover  # as above
-
-    return mover(options.buffers.affinity, counters)
+        move = mover(options.buffers.affinity, counters)
+    return Drain(counters, output, options.buffers.mmap_flush, stop=stop, move=move, watch=new_watch())

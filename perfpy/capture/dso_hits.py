@@ -237,8 +237,8 @@ class DsoHits:
         keys, visited = self._pages, set(self._pages)
         while keys:
             unmapped: set[int] = set()
-            for pid, pages in _pages_by_pid(keys):
-                others = _mark(self._maps.get(pid, ()), pages)
+            for pid, group in groupby(sorted(keys), lambda key: key >> _PID_SHIFT):
+                others = _mark(self._maps.get(pid, ()), [key & _PAGE_MASK for key in group])
                 if others and pid in self._parents:
                     parent = self._parents[pid] << _PID_SHIFT
                     unmapped.update(parent | page for page in others)
@@ -256,11 +256,6 @@ class DsoHits:
                     return dso
             pid = self._parents.get(pid, pid)
         return None
-
-
-def _pages_by_pid(keys: set[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield each process with its pages in order. keys: pid << _PID_SHIFT | page."""
-    return ((pid, [key & _PAGE_MASK for key in group]) for pid, group in groupby(sorted(keys), lambda key: key >> _PID_SHIFT))
 
 
 def _mark(mappings: Sequence[_MappedPages], pages: list[int]) -> list[int]:
@@ -292,7 +287,6 @@ def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, int, bool]:
 
 # Runs of samples of one size, read together. numpy is not used, because its import takes as long as many thousands of samples.
 
-_HEADER: Final = struct.Struct("=IHH")
 _LEAST: Final = 128
 _MOST: Final = 4096  # records read before their type is checked
 _PIECE: Final = 1 << 20  # bytes read together
@@ -357,7 +351,7 @@ class EqualSamples:
 
 
 def _is_sample(record: bytes | memoryview, size: int) -> bool:
-    kind, _, its_size = _HEADER.unpack_from(record)
+    kind, _, its_size = HEADER.unpack_from(record)
     return bool(kind == RecordType.SAMPLE and its_size == size)
 
 
@@ -517,7 +511,7 @@ def unpack_records(data: memoryview) -> Iterator[memoryview]:
     buffer = bytearray()
     offset = 0
     while offset + 8 <= len(data):
-        kind, _, size = _HEADER.unpack_from(data, offset)
+        kind, _, size = HEADER.unpack_from(data, offset)
         if size < 8 or offset + size > len(data):
             break
         if kind == RecordType.COMPRESSED:
@@ -534,7 +528,7 @@ def unpack_records(data: memoryview) -> Iterator[memoryview]:
 
 def _whole(records: bytearray) -> int:
     """Return the end of the last whole record."""
-    header, offset, end = _HEADER.unpack_from, 0, len(records)
+    header, offset, end = HEADER.unpack_from, 0, len(records)
     while offset + 8 <= end:
         size = header(records, offset)[2]
         if size < 8 or offset + size > end:

@@ -264,7 +264,6 @@ class SwitchLimit:
             if now >= self._resume:
                 self._switch(now, resume=0.0)
         elif now - self._looked >= _LOOK:
-            assert self._sampled is not None
             total = self._counters.count(self._sampled)
             switches, self._last_total = total - self._last_total, total
             passed, self._looked = now - self._looked, now

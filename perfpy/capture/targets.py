@@ -86,7 +86,10 @@ def resolve(options: TargetOptions = _COMMAND, *, every_thread: bool = False, pr
     warnings = _overridden(pid, tid, user, cpu, system_wide)
     cpus = online_cpus()
     if cpu and not (pid or tid or user):
-        cpus = _among(cpus, parse_cpus(cpu))
+        online, cpus = cpus, parse_cpus(cpu)
+        for number in cpus:
+            if number not in online:
+                raise UsageError(f"--cpu: CPU {number} is offline or does not exist; see {_ONLINE}")
     if pid:
         return Target("pid", _threads(parse_ids(pid, "pid"), procfs), cpus, pid), warnings
     if tid:
@@ -103,20 +106,17 @@ def resolve(options: TargetOptions = _COMMAND, *, every_thread: bool = False, pr
 
 
 def _overridden(pid: str, tid: str, user: str, cpu: str, system_wide: bool) -> list[str]:
-    warnings = []
-    if pid and tid:
-        warnings.append("-t is ignored, because -p is given")
-    if user and (pid or tid):
-        warnings.append("-u is ignored, because -p or -t is given")
-    if user and cpu and not (pid or tid):
-        warnings.append("-C is ignored, because -u is given")
-    if cpu and (pid or tid):
-        warnings.append("-C is ignored, because -p or -t is given")
-    if system_wide and (pid or tid):
-        warnings.append("-a is ignored, because -p or -t is given")
-    if system_wide and user and not (pid or tid):
-        warnings.append("-a is ignored, because -u is given")
-    return warnings
+    """Return a warning for each option that another one overrides."""
+    has_tasks = pid or tid
+    warnings = (
+        (pid and tid, "-t is ignored, because -p is given"),
+        (user and has_tasks, "-u is ignored, because -p or -t is given"),
+        (user and cpu and not has_tasks, "-C is ignored, because -u is given"),
+        (cpu and has_tasks, "-C is ignored, because -p or -t is given"),
+        (system_wide and has_tasks, "-a is ignored, because -p or -t is given"),
+        (system_wide and user and not has_tasks, "-a is ignored, because -u is given"),
+    )
+    return [text for is_overridden, text in warnings if is_overridden]
 
 
 def parse_ids(text: str, option: str) -> tuple[int, ...]:
@@ -138,13 +138,6 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     if not cpus:
         raise UsageError(f"--cpu {text}: no CPU in the list; expected for example 0-2,5")
     return cpus
-
-
-def _among(online: tuple[int, ...], requested: tuple[int, ...]) -> tuple[int, ...]:
-    for cpu in requested:
-        if cpu not in online:
-            raise UsageError(f"--cpu: CPU {cpu} is offline or does not exist; see /sys/devices/system/cpu/online")
-    return requested
 
 
 def online_cpus() -> tuple[int, ...]:

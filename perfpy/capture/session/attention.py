@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from perfpy.capture.counters import OpenEvent
     from perfpy.capture.record_options import SwitchOutput
     from perfpy.capture.targets import Workload
-    from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
     class Answers(Protocol):
@@ -203,7 +202,11 @@ class Attention:
     def look(self, *, wait: bool) -> None:
         """Handle pending inputs; wait: nothing else is to do until one arrives."""
         now = time.monotonic()
-        patience = self._patience(now) if wait else 0.0
+        patience: float | None = 0.0
+        if wait:
+            waits = [self._timetable.wait(now), self._output_switch.wait(now), None if self._signals.works else _MOMENT]
+            waits += (alarm.wait(now) for alarm in self.alarms)
+            patience = min((seconds for seconds in waits if seconds is not None), default=None)
         if not (wait or self.has_signal or now - self._looked >= _MOMENT):
             return
         ready = self._poller.poll(None if patience is None else patience * 1000 + wait)
@@ -213,14 +216,13 @@ class Attention:
             self._see(fd, events)
         if not self._alive or (self._workload and self._workload.poll()):
             self.stopping = True
-        self._follow_timetable()
+        for switch in self._timetable.due(time.monotonic()):
+            self.switch(switch.on, "")
+            self.tell("Events enabled" if switch.on else "Events disabled")
+        if self._timetable.over:
+            self.stopping = True
         for alarm in self.alarms:
             alarm.ring(self._looked)
-
-    def _patience(self, now: float) -> float | None:
-        waits = [self._timetable.wait(now), self._output_switch.wait(now), None if self._signals.works else _MOMENT]
-        waits += (alarm.wait(now) for alarm in self.alarms)
-        return min((wait for wait in waits if wait is not None), default=None)
 
     def _see(self, fd: int, events: int) -> None:
         if fd == self._signals.fileno():
@@ -243,13 +245,6 @@ class Attention:
         elif events & _GONE:
             self._poller.unregister(fd)
             self._alive.discard(fd)
-
-    def _follow_timetable(self) -> None:
-        for switch in self._timetable.due(time.monotonic()):
-            self.switch(switch.on, "")
-            self.tell("Events enabled" if switch.on else "Events disabled")
-        if self._timetable.over:
-            self.stopping = True
 
     def switch(self, on: bool, name: str) -> bool:
         """Enable or disable events, except those with only side-band: later samples need their names."""
@@ -364,7 +359,11 @@ class SwitchEvent:
 
     def __init__(self, text: str, kernel: Kernel, ask: Callable[[], None], tell: Callable[[str], None]) -> None:
         self._ask = ask
-        self._counters = SampleCounters(kernel, _woken_by(parse_events([text])), online_cpus(), (ANY,), tell=tell)
+        events = parse_events([text])
+        kinds = int(SampleType.IP | SampleType.TID | SampleType.TIME)
+        attrs = {event: event.attr.copy(sample_period=1, freq=0, sample_type=kinds, disabled=1, wakeup_events=1) for event in events}
+        woken = change_events(events, lambda event: {"attr": attrs[event]})  # each hit wakes a poll
+        self._counters = SampleCounters(kernel, woken, online_cpus(), (ANY,), tell=tell)
         self._counters.open()
         self._poller = select.epoll()
         try:
@@ -395,13 +394,6 @@ class SwitchEvent:
         """Close the counters."""
         self._poller.close()
         self._counters.close()
-
-
-def _woken_by(events: Sequence[Event]) -> list[Event]:
-    """Return the events with attrs that wake a poll at each hit."""
-    kinds = SampleType.IP | SampleType.TID | SampleType.TIME
-    attrs = {event: event.attr.copy(sample_period=1, freq=0, sample_type=int(kinds), disabled=1, wakeup_events=1) for event in events}
-    return change_events(events, lambda event: {"attr": attrs[event]})
 
 
 # --switch-output: when a recording continues in a new file, and which old files are kept.

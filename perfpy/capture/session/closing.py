@@ -13,7 +13,7 @@ from perfpy.abi.attr import are_sampled_each_time, option_for_fewer
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.capture.record_options import DEFAULT_FREQ
 from perfpy.capture.sample_counters import is_dummy
-from perfpy.capture.session.attention import FIRST_PATIENCE, Regularly
+from perfpy.capture.session.attention import FIRST_PATIENCE, Regularly, SwitchEvent
 from perfpy.errors import PerfError, plural
 from perfpy.events.event import change_events, combine_filters
 from perfpy.kernel.procfs import ProcFs
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfpy.capture.counters import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
-    from perfpy.capture.session.attention import Alarm, SwitchEvent
+    from perfpy.capture.session.attention import Alarm
     from perfpy.capture.session.cost_limit import CostLimit
     from perfpy.capture.session.output import DataFile, Held, RecordOutput
     from perfpy.events.event import Event
@@ -108,36 +108,26 @@ def busy_children(options: RecordOptions, procfs: ProcFs) -> Iterator[str]:
 
 
 def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int, attrs: Sequence[EventAttr]) -> str:
-    share = f" ({100 * lost / (lost + samples):.1f} %)" if samples else ""
-    remedies = [*_larger(ring), *_smaller(options), *_fewer(lost, samples, options, attrs)]
-    cause = f"{lost} {plural(lost, 'sample was', 'samples were')} lost{share}"
-    return f"warning: {cause}: try {' or '.join(remedies)}" if remedies else f"warning: {cause}"
-
-
-def _larger(ring: int) -> Iterator[str]:
-    """Larger buffers, up to the size that still helps."""
-    if ring < _MOST_RING:
+    """Return the warning about lost samples, with remedies."""
+    remedies = []
+    if ring < _MOST_RING:  # larger buffers help up to that size
         larger = min(max(ring, PAGE_SIZE) * _LARGER, _MOST_RING)
-        yield f"larger buffers (-m {larger >> 20}M)" if larger >= _MEGABYTE else f"larger buffers (-m {larger >> 10}K)"
-
-
-def _smaller(options: RecordOptions) -> Iterator[str]:
-    """Smaller copies of stacks: they are nearly all of a sample."""
-    if options.sampling.callchain and options.sampling.callchain.mode == "dwarf" and options.sampling.callchain.stack_size > _SMALL_COPY:
-        yield f"smaller copies of stacks (--call-graph dwarf,{_SMALL_COPY})"
-
-
-def _fewer(lost: int, samples: int | None, options: RecordOptions, attrs: Sequence[EventAttr]) -> Iterator[str]:
-    """Fewer samples, by the option that lowers their number."""
+        remedies.append(f"larger buffers (-m {larger >> 20}M)" if larger >= _MEGABYTE else f"larger buffers (-m {larger >> 10}K)")
+    chain = options.sampling.callchain
+    if chain and chain.mode == "dwarf" and chain.stack_size > _SMALL_COPY:  # the stack is nearly all of a sample
+        remedies.append(f"smaller copies of stacks (--call-graph dwarf,{_SMALL_COPY})")
     option = option_for_fewer(attrs)
     if option == "-F":
-        yield f"a lower frequency (-F {max((options.sampling.freq or DEFAULT_FREQ) // 2, 1)})"
+        remedies.append(f"a lower frequency (-F {max((options.sampling.freq or DEFAULT_FREQ) // 2, 1)})")
     elif option == "-c":
         period = options.sampling.period or max(attr.sample_period for attr in attrs)
         factor = -(-(lost + samples) // samples) if samples else _LARGER
-        yield f"a higher count (-c {period * max(factor, 2)})"
+        remedies.append(f"a higher count (-c {period * max(factor, 2)})")
     elif option:
-        yield "a filter (--filter)"
+        remedies.append("a filter (--filter)")
+    share = f" ({100 * lost / (lost + samples):.1f} %)" if samples else ""
+    cause = f"{lost} {plural(lost, 'sample was', 'samples were')} lost{share}"
+    return f"warning: {cause}: try {' or '.join(remedies)}" if remedies else f"warning: {cause}"
 
 
 def _exactness(samples: int) -> str:
@@ -248,12 +238,6 @@ _WIDTH: Final = 80  # of a terminal that does not report it
 _UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def progress_line(command: Sequence[str], counters: SampleCounters, output: RecordOutput, start: float) -> ProgressLine | None:
-    """Return the line of a recording that begins at `start`; None if the command may write to the terminal (`sleep` does not)."""
-    is_silent = not command or os.path.basename(command[0]) == "sleep"
-    return ProgressLine(counters, output, start) if is_silent and os.environ.get("TERM", "dumb") != "dumb" else None
-
-
 class ProgressLine:
     """The line of one recording; an alarm of Attention."""
 
@@ -279,7 +263,21 @@ class ProgressLine:
         self._next = now + _EVERY_LINE
         rates, lost = self._measure(now - self._last)
         self._last = now
-        self._show(self._line(now, rates, lost))
+        bytes_read = self._output.bytes_read
+        if self._looked_bytes:
+            self._samples += round((bytes_read - self._last_bytes) * self._looked_samples / self._looked_bytes)
+        self._last_bytes = bytes_read
+        events = ", ".join(f"{name} {_rate(name, rate)}" for name, rate in list(rates.items())[:_EVENTS])
+        others = f", {len(rates) - _EVENTS} more" if len(rates) > _EVENTS else ""
+        size = self._output.size / _MEGABYTE
+        parts = f"{now - self._start:.0f} s, ~{_short(self._samples)} samples, {lost} lost, {size:.1f} MB"
+        from perfpy.untrusted.terminal import control
+
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH
+        control(sys.stderr, "\r\x1b[K")
+        sys.stderr.write(f"[ perf record: {parts}; {events}{others}; Ctrl-C stops it ]"[: max(width - 1, 1)])
+        sys.stderr.flush()
+        self._is_visible = True
 
     def inspect(self, held: Held) -> None:
         """Inspect a few records of a ring buffer for the size of a sample."""
@@ -322,30 +320,6 @@ class ProgressLine:
         self._values = values
         return rates, lost
 
-    def _count(self) -> int:
-        """Return the estimated number of samples."""
-        size = self._output.bytes_read
-        if self._looked_bytes:
-            self._samples += round((size - self._last_bytes) * self._looked_samples / self._looked_bytes)
-        self._last_bytes = size
-        return self._samples
-
-    def _line(self, now: float, rates: dict[str, float], lost: int) -> str:
-        size = self._output.size / (1 << 20)
-        events = ", ".join(f"{name} {_rate(name, rate)}" for name, rate in list(rates.items())[:_EVENTS])
-        others = f", {len(rates) - _EVENTS} more" if len(rates) > _EVENTS else ""
-        parts = f"{now - self._start:.0f} s, ~{_short(self._count())} samples, {lost} lost, {size:.1f} MB"
-        return f"[ perf record: {parts}; {events}{others}; Ctrl-C stops it ]"
-
-    def _show(self, line: str) -> None:
-        from perfpy.untrusted.terminal import control
-
-        width = os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH
-        control(sys.stderr, "\r\x1b[K")
-        sys.stderr.write(line[: max(width - 1, 1)])
-        sys.stderr.flush()
-        self._is_visible = True
-
 
 def _rate(name: str, rate: float) -> str:
     """Format a rate; clocks count nanoseconds of a CPU."""
@@ -382,11 +356,10 @@ def patience(counters: SampleCounters, options: RecordOptions) -> float:
 def progress(
     command: Sequence[str], counters: SampleCounters, output: RecordOutput, options: RecordOptions, now: float
 ) -> ProgressLine | None:
-    """Return the progress line; None if no person reads it."""
-    if not (options.notes and sys.stderr.isatty()):
-        return None
-
-    return progress_line(command, counters, output, now)
+    """Return the progress line; None if no person reads it, or if the command may write to the terminal (`sleep` does not)."""
+    is_silent = not command or os.path.basename(command[0]) == "sleep"
+    is_shown = options.notes and sys.stderr.isatty() and is_silent and os.environ.get("TERM", "dumb") != "dumb"
+    return ProgressLine(counters, output, now) if is_shown else None
 
 
 def cost_limit(counters: SampleCounters, output: RecordOutput, options: RecordOptions, tell: Callable[[str], None]) -> list[CostLimit]:
@@ -411,8 +384,6 @@ def switch_events(
     """Return the inputs that request another file when an event happens. at_end gets the function that closes them."""
     if not options.output.switch_output_event:
         return []
-    from perfpy.capture.session.attention import SwitchEvent  # rarely needed
-
     one = SwitchEvent(options.output.switch_output_event, kernel, ask, tell)
     at_end(one.close)
     return [one]

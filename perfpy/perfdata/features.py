@@ -17,13 +17,92 @@ from perfpy.abi.startup import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any, Final, TypeAlias, TypeVar
 
     from perfpy.abi.framing import HeaderBuildId
     from perfpy.perfdata.source import ByteSource
 
     _T = TypeVar("_T")
+
+#: the first version of /proc/schedstat with names of domains
+NAMED_DOMAINS = 17
+_NAME_ALIGN = 64
+_BUILD_ID_RECORD: Final = 8 + 4 + 24  # header, pid, build-id: the part before the file name
+_QUIRK_NAME: Final = "nel.kallsyms]"  # the remainder of "[kernel.kallsyms]" after a pid is read from an entry without one
+_MOST_MEMBERS: Final = 1024  # of a group: their readings must fit 16 KB
+
+
+class Feature:
+    """The number of a feature: its bit in the file header (HEADER_*)."""
+
+    TRACING_DATA: Final = 1
+    BUILD_ID: Final = 2
+    HOSTNAME: Final = 3
+    OSRELEASE: Final = 4
+    VERSION: Final = 5
+    ARCH: Final = 6
+    NRCPUS: Final = 7
+    CPUDESC: Final = 8
+    CPUID: Final = 9
+    TOTAL_MEM: Final = 10
+    CMDLINE: Final = 11
+    EVENT_DESC: Final = 12
+    CPU_TOPOLOGY: Final = 13
+    NUMA_TOPOLOGY: Final = 14
+    BRANCH_STACK: Final = 15
+    PMU_MAPPINGS: Final = 16
+    GROUP_DESC: Final = 17
+    AUXTRACE: Final = 18
+    STAT: Final = 19
+    CACHE: Final = 20
+    SAMPLE_TIME: Final = 21
+    MEM_TOPOLOGY: Final = 22
+    CLOCKID: Final = 23
+    DIR_FORMAT: Final = 24
+    BPF_PROG_INFO: Final = 25
+    BPF_BTF: Final = 26
+    COMPRESSED: Final = 27
+    CPU_PMU_CAPS: Final = 28
+    CLOCK_DATA: Final = 29
+    HYBRID_TOPOLOGY: Final = 30
+    PMU_CAPS: Final = 31
+    CPU_DOMAIN_INFO: Final = 32
+    E_MACHINE: Final = 33
+    CLN_SIZE: Final = 34
+
+
+#: number -> name
+FEATURE_NAMES: Final = names_of(Feature)
+#: the first feature that perf 6.12 does not have
+NEWER_FEATURES: Final = Feature.CPU_DOMAIN_INFO
+
+
+def key_of(feature: int) -> str:
+    """Return a feature's name in PerfData.features: "hostname", "build_id" ..."""
+    return FEATURE_NAMES[feature].lower()
+
+
+def decode_feature(feature: int, data: bytes, endian: str = "<", *, cpus: int | None = None) -> Any:
+    """Return the value of a feature section.
+
+    cpus: available CPUs by NRCPUS, for CPU_TOPOLOGY. Raises ValueError if the bytes are malformed.
+
+    >>> decode_feature(Feature.NRCPUS, bytes((8, 0, 0, 0, 4, 0, 0, 0)))
+    CpuCount(available=8, online=4)
+    """
+    return FEATURES[feature].decode(FieldReader(data, endian, cpus=cpus))
+
+
+def encode_feature(feature: int, value: Any, endian: str = "<") -> bytes:
+    """Return the bytes of a feature section: the reverse of decode_feature().
+
+    >>> len(encode_feature(Feature.HOSTNAME, "vm"))
+    68
+    """
+    writer = FieldWriter(endian)
+    FEATURES[feature].encode(writer, value)
+    return writer.getvalue()
 
 
 # The values of sections that are more than a string or a number. Each docstring begins with the section's layout.
@@ -210,118 +289,6 @@ class ElfMachine(NamedTuple):
     e_flags: int
 
 
-# Decode and encode the features of the recorded machine: CPUs, memory nodes, caches, memory blocks, scheduling domains. Layouts:
-# tools/perf/Documentation/perf.data-file-format.txt (HEADER_*).
-
-#: the first version of /proc/schedstat with names of domains
-NAMED_DOMAINS = 17
-
-
-def read_cpu_topology(r: FieldReader) -> CpuTopology:
-    """Read the CPU topology. The section has no count of its CPUs: NRCPUS has it, otherwise they fill the section."""
-    cores, threads = r.strings(), r.strings()
-    count = r.remaining // 8 if r.cpus is None else r.cpus
-    if not count or r.remaining < 8 * count:
-        return CpuTopology(cores, threads)
-    numbers = [(r.u32(), r.u32()) for _ in range(count)]
-    if not r.remaining:
-        return CpuTopology(cores, threads, tuple(CpuLocation(core, socket) for core, socket in numbers))
-    dies = r.strings()
-    return CpuTopology(cores, threads, tuple(CpuLocation(core, socket, r.u32()) for core, socket in numbers), dies)
-
-
-def write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
-    """Write what read_cpu_topology() reads."""
-    w.strings(value.cores)
-    w.strings(value.threads)
-    for cpu in value.cpus:
-        w.u32(cpu.core, cpu.socket)
-    if value.dies:
-        w.strings(value.dies)
-        w.u32(*(cpu.die or 0 for cpu in value.cpus))
-
-
-def read_numa(r: FieldReader) -> tuple[NumaNode, ...]:
-    """Read the memory nodes, with their size and CPUs."""
-    return r.list(r.u32(), lambda: NumaNode(r.u32(), r.u64(), r.u64(), r.string()), 24)
-
-
-def write_numa(w: FieldWriter, nodes: tuple[NumaNode, ...]) -> None:
-    """Write what read_numa() reads."""
-    w.u32(len(nodes))
-    for node in nodes:
-        w.u32(node.node)
-        w.u64(node.total, node.free)
-        w.string(node.cpus)
-
-
-def read_caches(r: FieldReader) -> tuple[CacheLevel, ...]:
-    """Read the CPU caches and the CPUs that share each."""
-    version, count = r.u32(), r.u32()
-    if version != 1:
-        raise ValueError(f"unknown version {version} of the CPU cache section")
-    return r.list(count, lambda: CacheLevel(r.u32(), r.u32(), r.u32(), r.u32(), r.string(), r.string(), r.string()), 28)
-
-
-def write_caches(w: FieldWriter, caches: tuple[CacheLevel, ...]) -> None:
-    """Write what read_caches() reads."""
-    w.u32(1, len(caches))
-    for cache in caches:
-        w.u32(*cache[:4])
-        for string in cache[4:]:
-            w.string(string)
-
-
-def read_mem_topology(r: FieldReader) -> MemTopology:
-    """Read the memory blocks of each node."""
-    version, block_size, count = r.u64s(3)
-    if version != 1:
-        raise ValueError(f"unknown version {version} of the memory topology")
-
-    def node() -> MemNode:
-        number, _, bits = r.u64s(3)  # the bitmap's own size follows the node's
-        return MemNode(number, bits, r.u64s((bits + 63) // 64))
-
-    return MemTopology(version, block_size, r.list(count, node, 24))
-
-
-def write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
-    """Write what read_mem_topology() reads."""
-    w.u64(value.version, value.block_size, len(value.nodes))
-    for node in value.nodes:
-        w.u64(node.node, node.bits, node.bits, *node.bitmap)
-
-
-def read_domains(r: FieldReader) -> DomainInfo:
-    """Read the scheduling domains of each CPU; the CPUs fill the section."""
-    version, most = r.u32(), r.u32()
-
-    def domain() -> SchedDomain:
-        return SchedDomain(r.u32(), r.string() if version >= NAMED_DOMAINS else "", r.string(), r.string())
-
-    cpus = []
-    while r.remaining:
-        cpus.append(CpuDomains(r.u32(), r.list(r.u32(), domain, 12)))
-    return DomainInfo(version, most, tuple(cpus))
-
-
-def write_domains(w: FieldWriter, value: DomainInfo) -> None:
-    """Write the CPU domains in the layout that read_domains() reads."""
-    w.u32(value.version, value.most)
-    for cpu in value.cpus:
-        w.u32(cpu.cpu, len(cpu.domains))
-        for domain in cpu.domains:
-            w.u32(domain.domain)
-            for string in domain[1:] if value.version >= NAMED_DOMAINS else domain[2:]:
-                w.string(string)
-
-
-# Read and write the primitive fields of feature sections: numbers, strings and counts, each checked against the section's end. Layout of
-# a string: struct perf_header_string { u32 len; char string[len]; } with len a multiple of 64 that includes the terminating NUL.
-
-_NAME_ALIGN = 64
-
-
 class FieldReader:
     """A cursor over the fields of a section. Every method raises ValueError if the bytes end too early.
 
@@ -380,6 +347,11 @@ class FieldReader:
         """Return a u32 count's strings."""
         return self.list(self.u32(), self.string, 4)
 
+    def values(self, fields: str) -> tuple[Any, ...]:
+        """Return one value for each letter: I and Q for numbers of 4 and 8 bytes, s for strings, b for bytes after their u32 size."""
+        read: dict[str, Callable[[], Any]] = {"I": self.u32, "Q": self.u64, "s": self.string, "b": lambda: self.raw(self.u32())}
+        return tuple(read[field]() for field in fields)
+
 
 class FieldWriter:
     """A buffer of encoded fields: the reverse of FieldReader."""
@@ -407,6 +379,11 @@ class FieldWriter:
         self.u32(size)
         self.raw(data.ljust(size, b"\0"))
 
+    def sized(self, data: bytes) -> None:
+        """Append bytes after their u32 size."""
+        self.u32(len(data))
+        self.raw(data)
+
     def strings(self, values: Iterable[str]) -> None:
         """Append a u32 count and the strings."""
         values = tuple(values)
@@ -414,59 +391,15 @@ class FieldWriter:
         for value in values:
             self.string(value)
 
+    def values(self, fields: str, values: Iterable[Any]) -> None:
+        """Append what FieldReader.values() reads."""
+        write: dict[str, Callable[[Any], None]] = {"I": self.u32, "Q": self.u64, "s": self.string, "b": self.sized}
+        for field, value in zip(fields, values, strict=True):
+            write[field](value)
+
     def getvalue(self) -> bytes:
         """Return all bytes written so far."""
         return b"".join(self._parts)
-
-
-class Feature:
-    """The number of a feature: its bit in the file header (HEADER_*)."""
-
-    TRACING_DATA: Final = 1
-    BUILD_ID: Final = 2
-    HOSTNAME: Final = 3
-    OSRELEASE: Final = 4
-    VERSION: Final = 5
-    ARCH: Final = 6
-    NRCPUS: Final = 7
-    CPUDESC: Final = 8
-    CPUID: Final = 9
-    TOTAL_MEM: Final = 10
-    CMDLINE: Final = 11
-    EVENT_DESC: Final = 12
-    CPU_TOPOLOGY: Final = 13
-    NUMA_TOPOLOGY: Final = 14
-    BRANCH_STACK: Final = 15
-    PMU_MAPPINGS: Final = 16
-    GROUP_DESC: Final = 17
-    AUXTRACE: Final = 18
-    STAT: Final = 19
-    CACHE: Final = 20
-    SAMPLE_TIME: Final = 21
-    MEM_TOPOLOGY: Final = 22
-    CLOCKID: Final = 23
-    DIR_FORMAT: Final = 24
-    BPF_PROG_INFO: Final = 25
-    BPF_BTF: Final = 26
-    COMPRESSED: Final = 27
-    CPU_PMU_CAPS: Final = 28
-    CLOCK_DATA: Final = 29
-    HYBRID_TOPOLOGY: Final = 30
-    PMU_CAPS: Final = 31
-    CPU_DOMAIN_INFO: Final = 32
-    E_MACHINE: Final = 33
-    CLN_SIZE: Final = 34
-
-
-#: number -> name
-FEATURE_NAMES: Final = names_of(Feature)
-#: the first feature that perf 6.12 does not have
-NEWER_FEATURES: Final = Feature.CPU_DOMAIN_INFO
-
-
-def key_of(feature: int) -> str:
-    """Return a feature's name in PerfData.features: "hostname", "build_id" ..."""
-    return FEATURE_NAMES[feature].lower()
 
 
 class Codec(NamedTuple):
@@ -476,8 +409,21 @@ class Codec(NamedTuple):
     encode: Callable[[FieldWriter, Any], None]
 
 
-_BUILD_ID_RECORD: Final = 8 + 4 + 24  # header, pid, build-id: the part before the file name
-_QUIRK_NAME: Final = "nel.kallsyms]"  # the remainder of "[kernel.kallsyms]" after a pid is read from an entry without one
+def _one(kind: Callable[..., Any], fields: str) -> Codec:
+    """Return the codec of one named tuple; fields: see FieldReader.values()."""
+    return Codec(lambda r: kind(*r.values(fields)), lambda w, value: w.values(fields, value))
+
+
+def _several(kind: Callable[..., Any], fields: str) -> Codec:
+    """Return the codec of a u32 count and as many named tuples."""
+    size = sum(8 if field == "Q" else 4 for field in fields)
+
+    def encode(w: FieldWriter, values: tuple[Any, ...]) -> None:
+        w.u32(len(values))
+        for value in values:
+            w.values(fields, value)
+
+    return Codec(lambda r: r.list(r.u32(), lambda: kind(*r.values(fields)), size), encode)
 
 
 def _read_build_ids(r: FieldReader) -> tuple[HeaderBuildId, ...]:
@@ -532,22 +478,8 @@ def _write_event_desc(w: FieldWriter, events: tuple[EventDesc, ...]) -> None:
         w.u64(*event.ids)
 
 
-def _read_pmu_mappings(r: FieldReader) -> tuple[PmuMapping, ...]:
-    return r.list(r.u32(), lambda: PmuMapping(r.u32(), r.string()), 8)
-
-
-def _write_pmu_mappings(w: FieldWriter, pmus: tuple[PmuMapping, ...]) -> None:
-    w.u32(len(pmus))
-    for pmu in pmus:
-        w.u32(pmu.type)
-        w.string(pmu.name)
-
-
-_MOST_MEMBERS: Final = 1024  # their readings must fit 16 KB
-
-
 def _read_groups(r: FieldReader) -> tuple[EventGroup, ...]:
-    groups = r.list(r.u32(), lambda: EventGroup(r.string(), r.u32(), r.u32()), 12)
+    groups: tuple[EventGroup, ...] = _GROUPS.decode(r)
     largest = max((group.members for group in groups), default=0)
     if largest > _MOST_MEMBERS:
         raise ValueError(f"group of {largest} events; the kernel's limit is {_MOST_MEMBERS}")
@@ -556,11 +488,81 @@ def _read_groups(r: FieldReader) -> tuple[EventGroup, ...]:
     return groups
 
 
-def _write_groups(w: FieldWriter, groups: tuple[EventGroup, ...]) -> None:
-    w.u32(len(groups))
-    for group in groups:
-        w.string(group.name)
-        w.u32(group.leader, group.members)
+def _read_cpu_topology(r: FieldReader) -> CpuTopology:
+    """Read the CPU topology. The section has no count of its CPUs: NRCPUS has it, otherwise they fill the section."""
+    cores, threads = r.strings(), r.strings()
+    count = r.remaining // 8 if r.cpus is None else r.cpus
+    if not count or r.remaining < 8 * count:
+        return CpuTopology(cores, threads)
+    numbers = [(r.u32(), r.u32()) for _ in range(count)]
+    if not r.remaining:
+        return CpuTopology(cores, threads, tuple(CpuLocation(core, socket) for core, socket in numbers))
+    dies = r.strings()
+    return CpuTopology(cores, threads, tuple(CpuLocation(core, socket, r.u32()) for core, socket in numbers), dies)
+
+
+def _write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
+    w.strings(value.cores)
+    w.strings(value.threads)
+    for cpu in value.cpus:
+        w.u32(cpu.core, cpu.socket)
+    if value.dies:
+        w.strings(value.dies)
+        w.u32(*(cpu.die or 0 for cpu in value.cpus))
+
+
+def _read_caches(r: FieldReader) -> tuple[CacheLevel, ...]:
+    version = r.u32()
+    if version != 1:
+        raise ValueError(f"unknown version {version} of the CPU cache section")
+    caches: tuple[CacheLevel, ...] = _CACHES.decode(r)
+    return caches
+
+
+def _write_caches(w: FieldWriter, caches: tuple[CacheLevel, ...]) -> None:
+    w.u32(1)
+    _CACHES.encode(w, caches)
+
+
+def _read_mem_topology(r: FieldReader) -> MemTopology:
+    version, block_size, count = r.u64s(3)
+    if version != 1:
+        raise ValueError(f"unknown version {version} of the memory topology")
+
+    def node() -> MemNode:
+        number, _, bits = r.u64s(3)  # the bitmap's own size follows the node's
+        return MemNode(number, bits, r.u64s((bits + 63) // 64))
+
+    return MemTopology(version, block_size, r.list(count, node, 24))
+
+
+def _write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
+    w.u64(value.version, value.block_size, len(value.nodes))
+    for node in value.nodes:
+        w.u64(node.node, node.bits, node.bits, *node.bitmap)
+
+
+def _read_domains(r: FieldReader) -> DomainInfo:
+    """Read the scheduling domains of each CPU; the CPUs fill the section."""
+    version, most = r.u32(), r.u32()
+
+    def domain() -> SchedDomain:
+        return SchedDomain(r.u32(), r.string() if version >= NAMED_DOMAINS else "", r.string(), r.string())
+
+    cpus = []
+    while r.remaining:
+        cpus.append(CpuDomains(r.u32(), r.list(r.u32(), domain, 12)))
+    return DomainInfo(version, most, tuple(cpus))
+
+
+def _write_domains(w: FieldWriter, value: DomainInfo) -> None:
+    w.u32(value.version, value.most)
+    for cpu in value.cpus:
+        w.u32(cpu.cpu, len(cpu.domains))
+        for domain in cpu.domains:
+            w.u32(domain.domain)
+            for string in domain[1:] if value.version >= NAMED_DOMAINS else domain[2:]:
+                w.string(string)
 
 
 def _read_auxtrace(r: FieldReader) -> tuple[AuxtraceIndexEntry, ...]:
@@ -592,31 +594,9 @@ def _write_bpf_programs(w: FieldWriter, programs: tuple[BpfProgram, ...]) -> Non
         w.raw(program.data)
 
 
-def _read_bpf_types(r: FieldReader) -> tuple[BpfTypes, ...]:
-    return r.list(r.u32(), lambda: BpfTypes(r.u32(), r.raw(r.u32())), 8)
-
-
-def _write_bpf_types(w: FieldWriter, entries: tuple[BpfTypes, ...]) -> None:
-    w.u32(len(entries))
-    for entry in entries:
-        w.u32(entry.id, len(entry.data))
-        w.raw(entry.data)
-
-
-def _read_caps(r: FieldReader) -> Caps:
-    return r.list(r.u32(), lambda: (r.string(), r.string()), 8)
-
-
-def _write_caps(w: FieldWriter, caps: Caps) -> None:
-    w.u32(len(caps))
-    for name, value in caps:
-        w.string(name)
-        w.string(value)
-
-
 def _read_pmu_caps(r: FieldReader) -> tuple[PmuCaps, ...]:
     def one() -> PmuCaps:
-        caps = _read_caps(r)
+        caps = _CAPS.decode(r)
         return PmuCaps(r.string(), caps)
 
     return r.list(r.u32(), one, 8)
@@ -625,50 +605,17 @@ def _read_pmu_caps(r: FieldReader) -> tuple[PmuCaps, ...]:
 def _write_pmu_caps(w: FieldWriter, pmus: tuple[PmuCaps, ...]) -> None:
     w.u32(len(pmus))
     for pmu in pmus:
-        _write_caps(w, pmu.caps)
+        _CAPS.encode(w, pmu.caps)
         w.string(pmu.pmu)
-
-
-def _read_hybrid(r: FieldReader) -> tuple[HybridPmu, ...]:
-    return r.list(r.u32(), lambda: HybridPmu(r.string(), r.string()), 8)
-
-
-def _write_hybrid(w: FieldWriter, pmus: tuple[HybridPmu, ...]) -> None:
-    w.u32(len(pmus))
-    for pmu in pmus:
-        w.string(pmu.name)
-        w.string(pmu.cpus)
-
-
-def _read_clock_data(r: FieldReader) -> ClockData:
-    return ClockData(r.u32(), r.u32(), r.u64(), r.u64())
-
-
-def _write_clock_data(w: FieldWriter, value: ClockData) -> None:
-    w.u32(value.version, value.clockid)
-    w.u64(value.wall_clock_ns, value.clockid_ns)
-
-
-def _read_cpu_count(r: FieldReader) -> CpuCount:
-    return CpuCount(r.u32(), r.u32())
-
-
-def _read_compression(r: FieldReader) -> Compression:
-    return Compression(r.u32(), r.u32(), r.u32(), r.u32(), r.u32())
-
-
-def _read_machine(r: FieldReader) -> ElfMachine:
-    return ElfMachine(r.u32(), r.u32())
-
-
-def _read_sample_time(r: FieldReader) -> SampleTime:
-    return SampleTime(r.u64(), r.u64())
 
 
 _STRING: Final = Codec(FieldReader.string, FieldWriter.string)
 _STRINGS: Final = Codec(FieldReader.strings, FieldWriter.strings)
 _NUMBER: Final = Codec(FieldReader.u64, FieldWriter.u64)
 _RAW: Final = Codec(lambda r: r.raw(r.remaining), FieldWriter.raw)
+_GROUPS: Final = _several(EventGroup, "sII")
+_CACHES: Final = _several(CacheLevel, "IIIIsss")
+_CAPS: Final = _several(lambda *words: words, "ss")  # name, value
 _MARK: Final = Codec(lambda _reader: True, lambda _writer, _value: None)  # an empty section, whose presence is the value
 
 FEATURES: Final[dict[int, Codec]] = {
@@ -678,60 +625,38 @@ FEATURES: Final[dict[int, Codec]] = {
     Feature.OSRELEASE: _STRING,
     Feature.VERSION: _STRING,
     Feature.ARCH: _STRING,
-    Feature.NRCPUS: Codec(_read_cpu_count, lambda w, value: w.u32(*value)),
+    Feature.NRCPUS: _one(CpuCount, "II"),
     Feature.CPUDESC: _STRING,
     Feature.CPUID: _STRING,
     Feature.TOTAL_MEM: _NUMBER,  # kB
     Feature.CMDLINE: _STRINGS,
     Feature.EVENT_DESC: Codec(_read_event_desc, _write_event_desc),
-    Feature.CPU_TOPOLOGY: Codec(read_cpu_topology, write_cpu_topology),
-    Feature.NUMA_TOPOLOGY: Codec(read_numa, write_numa),
+    Feature.CPU_TOPOLOGY: Codec(_read_cpu_topology, _write_cpu_topology),
+    Feature.NUMA_TOPOLOGY: _several(NumaNode, "IQQs"),
     Feature.BRANCH_STACK: _MARK,
-    Feature.PMU_MAPPINGS: Codec(_read_pmu_mappings, _write_pmu_mappings),
-    Feature.GROUP_DESC: Codec(_read_groups, _write_groups),
+    Feature.PMU_MAPPINGS: _several(PmuMapping, "Is"),
+    Feature.GROUP_DESC: Codec(_read_groups, _GROUPS.encode),
     Feature.AUXTRACE: Codec(_read_auxtrace, _write_auxtrace),
     Feature.STAT: _MARK,
-    Feature.CACHE: Codec(read_caches, write_caches),
-    Feature.SAMPLE_TIME: Codec(_read_sample_time, lambda w, value: w.u64(*value)),
-    Feature.MEM_TOPOLOGY: Codec(read_mem_topology, write_mem_topology),
+    Feature.CACHE: Codec(_read_caches, _write_caches),
+    Feature.SAMPLE_TIME: _one(SampleTime, "QQ"),
+    Feature.MEM_TOPOLOGY: Codec(_read_mem_topology, _write_mem_topology),
     Feature.CLOCKID: _NUMBER,  # resolution in ns
     Feature.DIR_FORMAT: _NUMBER,  # version
     Feature.BPF_PROG_INFO: Codec(_read_bpf_programs, _write_bpf_programs),
-    Feature.BPF_BTF: Codec(_read_bpf_types, _write_bpf_types),
-    Feature.COMPRESSED: Codec(_read_compression, lambda w, value: w.u32(*value)),
-    Feature.CPU_PMU_CAPS: Codec(_read_caps, _write_caps),
-    Feature.CLOCK_DATA: Codec(_read_clock_data, _write_clock_data),
-    Feature.HYBRID_TOPOLOGY: Codec(_read_hybrid, _write_hybrid),
+    Feature.BPF_BTF: _several(BpfTypes, "Ib"),
+    Feature.COMPRESSED: _one(Compression, "IIIII"),
+    Feature.CPU_PMU_CAPS: _CAPS,
+    Feature.CLOCK_DATA: _one(ClockData, "IIQQ"),
+    Feature.HYBRID_TOPOLOGY: _several(HybridPmu, "ss"),
     Feature.PMU_CAPS: Codec(_read_pmu_caps, _write_pmu_caps),
-    Feature.CPU_DOMAIN_INFO: Codec(read_domains, write_domains),
-    Feature.E_MACHINE: Codec(_read_machine, lambda w, value: w.u32(*value)),
+    Feature.CPU_DOMAIN_INFO: Codec(_read_domains, _write_domains),
+    Feature.E_MACHINE: _one(ElfMachine, "II"),
     Feature.CLN_SIZE: Codec(FieldReader.u32, FieldWriter.u32),
 }
 
 
-def decode_feature(feature: int, data: bytes, endian: str = "<", *, cpus: int | None = None) -> Any:
-    """Return the value of a feature section.
-
-    cpus: available CPUs by NRCPUS, for CPU_TOPOLOGY. Raises ValueError if the bytes are malformed.
-
-    >>> decode_feature(Feature.NRCPUS, bytes((8, 0, 0, 0, 4, 0, 0, 0)))
-    CpuCount(available=8, online=4)
-    """
-    return FEATURES[feature].decode(FieldReader(data, endian, cpus=cpus))
-
-
-def encode_feature(feature: int, value: Any, endian: str = "<") -> bytes:
-    """Return the bytes of a feature section: the reverse of decode_feature().
-
-    >>> len(encode_feature(Feature.HOSTNAME, "vm"))
-    68
-    """
-    writer = FieldWriter(endian)
-    FEATURES[feature].encode(writer, value)
-    return writer.getvalue()
-
-
-# Read the feature records of pipes from perf 3.x. The perf 3.x of Google's machines and of ChromeOS wrote the features of a pipe in front
+# Feature records of pipes from perf 3.x. The perf 3.x of Google's machines and of ChromeOS wrote the features of a pipe in front
 # of its events, in record types that perf gave other meanings later: 69 was the host's name, and is ID_INDEX now. perf stops at these
 # files.
 
@@ -744,24 +669,12 @@ _FEATURES: Final = {_FIRST + number - Feature.HOSTNAME: number for number in ran
 
 def early_features(source: ByteSource, begin: int, endian: str) -> tuple[list[tuple[int, bytes]], int]:
     """Return (number, section) of each feature, and the offset of the next record; nothing and `begin` for today's records."""
-    if not _is_host_name(_record(source, begin, endian), endian):
-        return [], begin
-    features = []
-    for record in _records(source, begin, endian):
-        kind, _, _ = HEADER[endian].unpack_from(record)
-        features.append((int(_FEATURES[kind]), record[_HEADER_SIZE:]))
-        begin += len(record)
+    features: list[tuple[int, bytes]] = []
+    if _is_host_name(_record(source, begin, endian), endian):
+        while (record := _record(source, begin, endian)) and (kind := HEADER[endian].unpack_from(record)[0]) in _FEATURES:
+            features.append((int(_FEATURES[kind]), record[_HEADER_SIZE:]))
+            begin += len(record)
     return features, begin
-
-
-def _records(source: ByteSource, offset: int, endian: str) -> Iterator[bytes]:
-    """Yield the whole records of the old types from `offset` on."""
-    while record := _record(source, offset, endian):
-        kind, _, _ = HEADER[endian].unpack_from(record)
-        if kind not in _FEATURES:
-            return
-        yield record
-        offset += len(record)
 
 
 def _record(source: ByteSource, offset: int, endian: str) -> bytes:

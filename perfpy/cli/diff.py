@@ -80,10 +80,7 @@ class DiffComparisonOptions(CommandOptions):
     field_separator: str | None = option("-t,--field-separator", Value(), "separate columns with this string", metavar="<separator>")
     with_off_cpu: bool = option("--with-off-cpu", Flag(), "merge on-CPU and off-CPU time (needs record --off-cpu)")
     fail_above: float | None = option(
-        "--fail-above",
-        Value(percent),
-        "exit with 90 if a row rises by more than noise and this",
-        metavar="<percent>",
+        "--fail-above", Value(percent), "exit with 90 if a row rises by more than noise and this", metavar="<percent>"
     )
     noise: bool | None = option("--noise", Flag(default=None), "mark changes beyond sampling noise (default on a terminal)")
 
@@ -118,12 +115,7 @@ class DiffGroupOptions(JobOptions):
         "groups: weigh hosts by time (default), samples or equally",
         metavar="<time|samples|equal>",
     )
-    cluster: str = option(
-        "--cluster",
-        Value(default=""),
-        "read the groups with this Dask cluster",
-        metavar="<tcp://host:port>",
-    )
+    cluster: str = option("--cluster", Value(default=""), "read the groups with this Dask cluster", metavar="<tcp://host:port>")
 
 
 class DiffModuleOptions(CommandOptions):
@@ -165,23 +157,16 @@ def compute_of(options: DiffCommandOptions, config: Config) -> Compute:
     raise UsageError(f"-c {kind}: expected delta, delta-abs, ratio or wdiff:w1,w2")
 
 
-def order_of(options: DiffCommandOptions, config: Config) -> int:
-    """Return the recording whose changes sort the rows: -o, or else diff.order in ~/.perfconfig."""
-    return int(config.number("diff.order", 1)) if options.order is None else options.order
-
-
 _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
 
 
 def run(options: DiffCommandOptions) -> int:
     """Compare recordings (default: perf.data.old and perf.data)."""
-    # everything after the options needs numpy
     if options.field_separator == ".":
         fail("-t .: numbers contain dots; choose another separator")
     if groups := _groups(options):
         return GroupDiffRun(groups, options).show()
     paths = _paths(options.files)
-    _refuse_missing_baseline(options.files)
     with ExitStack() as stack:
         recordings = [
             stack.enter_context(open_recording(path, force=options.force, quiet=options.quiet, verbose=options.verbose)) for path in paths
@@ -193,17 +178,17 @@ def run(options: DiffCommandOptions) -> int:
 
 
 def _paths(recordings: tuple[str, ...]) -> list[str]:
-    """Return the recordings to compare: a single one is compared with perf.data.old."""
-    return list(recordings) if len(recordings) > 1 else [_DEFAULT_FILES[0], recordings[0] if recordings else _DEFAULT_FILES[1]]
+    """Return the recordings to compare: a single one is compared with perf.data.old.
 
-
-def _refuse_missing_baseline(recordings: tuple[str, ...]) -> None:
-    """Raise PerfError with advice if the implied perf.data.old is missing, because its name is not on the command line."""
-    old = _DEFAULT_FILES[0]
-    if len(recordings) < 2 and not os.path.exists(old):
-        other = recordings[0] if recordings else _DEFAULT_FILES[1]
+    Raises PerfError with advice if that is missing, because its name is not on the command line.
+    """
+    if len(recordings) > 1:
+        return list(recordings)
+    old, other = _DEFAULT_FILES[0], recordings[0] if recordings else _DEFAULT_FILES[1]
+    if not os.path.exists(old):
         advice = f"name two recordings: perfpy diff BASELINE {other}"
         raise PerfError(f"{old}: cannot open: {os.strerror(errno.ENOENT)}; it is the default baseline for {other}; {advice}")
+    return [old, other]
 
 
 def _groups(options: DiffCommandOptions) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
@@ -375,7 +360,7 @@ class DiffRun:
 
         options = self._options
         compute = compute_of(options, self._config)
-        order = order_of(options, self._config)
+        order = int(self._config.number("diff.order", 1)) if options.order is None else options.order
         if not 0 <= order < len(self._paths):
             fail(f"-o {order}: expected 0 (the baseline) to {len(self._paths) - 1}")
         return differences(self._reports(), compute, baseline_only=options.baseline_only, order=order, naming=naming)
@@ -425,7 +410,6 @@ class DiffRun:
         return report_options(self._options, self._config, recording, self._times(index), for_people=self._for_people)
 
     def _sample_filter(self, index: int) -> SampleFilter:
-        """Return the sample filter of one recording."""
         return sample_filter(self._options, self._times(index))
 
     def _times(self, index: int) -> TimeRanges | None:
@@ -606,11 +590,9 @@ class GroupDiffRun:
 
     def _print_exceeded(self, all_changes: Sequence[GroupChanges]) -> int:
         limit = self._options.fail_above
-        return (
-            0
-            if limit is None
-            else report_exceeded([_group_costs_more(changes, row, limit) for changes in all_changes for row in changes.above(limit)])
-        )
+        if limit is None:
+            return 0
+        return report_exceeded([_group_costs_more(changes, row, limit) for changes in all_changes for row in changes.above(limit)])
 
 
 def _group_costs_more(changes: GroupChanges, row: GroupRow, limit: float) -> str:

@@ -38,10 +38,7 @@ class _EventListOptions(CommandOptions):
     check: bool = option("--check", Flag(), "try to open each event, print the reason for failures")
     event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     update_events: str = option(
-        "--update-events",
-        Value(default=""),
-        "install this CPU's events from its vendor's files",
-        metavar="<folder or address>",
+        "--update-events", Value(default=""), "install this CPU's events from its vendor's files", metavar="<folder or address>"
     )
     debug: bool = option("--debug", Flag(), "show where perfpy looked for events")
 

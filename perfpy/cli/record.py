@@ -150,10 +150,7 @@ class TargetCommandOptions(TaskOptions):
     per_thread: bool = option("--per-thread", Flag(), "use one ring buffer for each thread instead of each CPU")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "do not record child tasks")
     delay: int | tuple[tuple[int, int], ...] = option(
-        "-D,--delay",
-        Value(parse_delay, default=_AT_ONCE),
-        "start after n ms; -1: on --control; 10-20,30-40: only then",
-        metavar="<ms>",
+        "-D,--delay", Value(parse_delay, default=_AT_ONCE), "start after n ms; -1: on --control; 10-20,30-40: only then", metavar="<ms>"
     )
     control: str = option(
         "--control",
@@ -186,21 +183,14 @@ class ContentCommandOptions(CommandOptions):
     call_graph: Callchain | None = option(
         "--call-graph", Value(parse_callchain), "record callchains: fp[,frames][,defer] or dwarf[,bytes]", metavar="<mode[,size]>"
     )
-    unwind: bool = option(
-        "--unwind",
-        Flag(),
-        "unwind DWARF stacks while recording; keep only callchains",
-    )
+    unwind: bool = option("--unwind", Flag(), "unwind DWARF stacks while recording; keep only callchains")
     unwind_late: bool = option("--unwind-late", Flag(), "with --unwind: unwind when CPUs are idle", hidden=True)
     keep_stacks: bool = option("--keep-stacks", Flag(), "with --unwind: also write the stacks to <output>.stacks")
     kernel_callchains: bool = option("--kernel-callchains", Flag(), "record only the kernel part of callchains")
     user_callchains: bool = option("--user-callchains", Flag(), "record only the user part of callchains")
     off_cpu: bool = option("--off-cpu", Flag(), "also record waits with their stacks (event offcpu-time)")
     off_cpu_thresh: int = option(
-        "--off-cpu-thresh",
-        Value(parse_unsigned, default=500),
-        "with --off-cpu: sum up shorter waits (default: 500)",
-        metavar="<ms>",
+        "--off-cpu-thresh", Value(parse_unsigned, default=500), "with --off-cpu: sum up shorter waits (default: 500)", metavar="<ms>"
     )
     off_cpu_limit: int = option(
         "--off-cpu-limit",
@@ -277,10 +267,7 @@ class FileCommandOptions(CommandOptions):
 
     output: str = option("-o,--output", Value(default=""), "output file (default: perf.data, or standard output's pipe)", metavar="<file>")
     mmap_pages: str = option(
-        "-m,--mmap-pages",
-        Value(default=""),
-        "size of ring buffers[,AUX areas] in pages, or bytes: 64K, 2M",
-        metavar="<pages[,pages]>",
+        "-m,--mmap-pages", Value(default=""), "size of ring buffers[,AUX areas] in pages, or bytes: 64K, 2M", metavar="<pages[,pages]>"
     )
     mmap_flush: int = option("--mmap-flush", Value(parse_flush, default=1), "write at least this many bytes at once", metavar="<size>")
     affinity: str = option(
@@ -308,19 +295,13 @@ class FileCommandOptions(CommandOptions):
     )
     switch_max_files: int = option("--switch-max-files", Value(int, default=0), "keep this many switched output files")
     max_cpu: float = option(
-        "--max-cpu",
-        Value(share_of_cpu, default=0.0),
-        "sample less if recording uses more of one CPU than this",
-        metavar="<percent>",
+        "--max-cpu", Value(share_of_cpu, default=0.0), "sample less if recording uses more of one CPU than this", metavar="<percent>"
     )
     max_size: int = option("--max-size", Value(_max_size, default=0), "stop when the file reaches this size", metavar="<size>")
     timestamp_filename: bool = option("--timestamp-filename", Flag(), "append the time to the file name")
     timestamp_boundary: bool = option("--timestamp-boundary", Flag(), "record the times of the first and last samples")
     compression_level: int | None = option(
-        "-z,--compression-level",
-        Attached("1", int),
-        "compress with zstd (1-22; --unwind: default 1; -z0: off)",
-        metavar="<n>",
+        "-z,--compression-level", Attached("1", int), "compress with zstd (1-22; --unwind: default 1; -z0: off)", metavar="<n>"
     )
     kcore: bool = option("--kcore", Flag(), "copy the code of the kernel and its modules into a folder")
     no_buildid_cache: bool = option("-N,--no-buildid-cache", Flag(), "do not copy recorded programs into the build-id cache")

@@ -132,18 +132,8 @@ class ScriptSideBandOptions(CommandOptions):
     @property
     def shown_records(self) -> frozenset[str]:
         """The kinds of records that are printed beside samples."""
-        is_shown = {
-            "task": self.show_task_events,
-            "mmap": self.show_mmap_events,
-            "switch": self.show_switch_events,
-            "namespace": self.show_namespace_events,
-            "cgroup": self.show_cgroup_events,
-            "lost": self.show_lost_events,
-            "bpf": self.show_bpf_events,
-            "text-poke": self.show_text_poke_events,
-            "round": self.show_round_events,
-        }
-        return frozenset(name for name, flag in is_shown.items() if flag)
+        kinds = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke", "round")
+        return frozenset(kind for kind in kinds if getattr(self, f"show_{kind.replace('-', '_')}_events"))
 
 
 class ScriptFilterOptions(SampleFilterOptions):

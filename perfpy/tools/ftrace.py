@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import time
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.cpu_list import parse_cpu_list
@@ -78,19 +79,48 @@ class FtraceProfileOptions(FtraceOptions, FtraceFilterOptions):
     graph_opts: str = option("--graph-opts", Value(default=""), "nosleep-time, noirqs, thresh=<n>, depth=<n>", metavar="<options>")
 
 
-def _trace(options: FtraceTraceOptions) -> int:
+_SORT_KEYS = ("total", "avg", "max", "count", "name")
+
+
+def trace(options: FtraceTraceOptions) -> int:
     """Print every call of the kernel's functions."""
-    return trace(options)
+    if options.funcs is not None:
+        names = function_names(Tracefs(mount=mount_as_root).root)
+        print_lines(name for name in names if not options.funcs or fnmatch.fnmatchcase(name, options.funcs))
+        return 0
+    tracer, settings = trace_settings(options)
+    tracing = FunctionTracing(options, tracer, settings, delay=options.delay)
+    for line in tracing.lines():
+        sys.stdout.write(f"{one_line(line)}\n")
+    print_notes(_notes(tracing), quiet=False, verbose=options.verbose)
+    return tracing.exit_code
 
 
-def _latency(options: FtraceLatencyOptions) -> int:
+def latency(options: FtraceLatencyOptions) -> int:
     """Show a histogram of the durations of one function."""
-    return latency(options)
+    if len(options.trace_funcs) != 1:
+        fail("ftrace latency takes one function: -T FUNCTION")
+    tracing = FunctionTracing(options, GRAPH, {"set_ftrace_filter": options.trace_funcs[0]})
+    histogram = DurationHistogram(nanoseconds=options.use_nsec)
+    for line in tracing.lines():
+        histogram.add(line)
+    print_lines(histogram.lines())
+    print_notes(_notes(tracing), quiet=False, verbose=options.verbose)
+    return tracing.exit_code
 
 
-def _profile(options: FtraceProfileOptions) -> int:
+def profile(options: FtraceProfileOptions) -> int:
     """Show the total, mean and longest durations of functions."""
-    return profile(options)
+    if options.sort not in _SORT_KEYS:
+        fail(f"-s {options.sort}: unknown sort key; expected {', '.join(_SORT_KEYS)}")
+    settings = {**filter_settings(options), **graph_settings(options.graph_opts), "options/funcgraph-tail": "1"}
+    tracing = FunctionTracing(options, GRAPH, settings)
+    functions = FunctionProfile()
+    for line in tracing.lines():
+        functions.add(line)
+    print_lines(functions.lines(options.sort))
+    print_notes(_notes(tracing), quiet=False, verbose=options.verbose)
+    return tracing.exit_code
 
 
 class _FtraceCommand(CommandWithActions):
@@ -109,56 +139,12 @@ class _FtraceCommand(CommandWithActions):
 command = _FtraceCommand(
     FtraceTraceOptions,
     {
-        "trace": Action(FtraceTraceOptions, _trace, "every call, as it happens"),
-        "latency": Action(FtraceLatencyOptions, _latency, "a histogram of the durations of one function"),
-        "profile": Action(FtraceProfileOptions, _profile, "totals, means and longest durations of functions"),
+        "trace": Action(FtraceTraceOptions, trace, "every call, as it happens"),
+        "latency": Action(FtraceLatencyOptions, latency, "a histogram of the durations of one function"),
+        "profile": Action(FtraceProfileOptions, profile, "totals, means and longest durations of functions"),
     },
     "Trace the kernel's functions with its function tracers, as root, and restore the tracers' former state.",
 )
-
-
-_SORT_KEYS = ("total", "avg", "max", "count", "name")
-
-
-def trace(options: FtraceTraceOptions) -> int:
-    """Print every call. Return the exit status of the command."""
-    if options.funcs is not None:
-        names = function_names(Tracefs(mount=mount_as_root).root)
-        print_lines(name for name in names if not options.funcs or fnmatch.fnmatchcase(name, options.funcs))
-        return 0
-    tracer, settings = trace_settings(options)
-    tracing = FunctionTracing(options, tracer, settings, delay=options.delay)
-    for line in tracing.lines():
-        sys.stdout.write(f"{one_line(line)}\n")
-    print_notes(_notes(tracing), quiet=False, verbose=options.verbose)
-    return tracing.exit_code
-
-
-def latency(options: FtraceLatencyOptions) -> int:
-    """Print a histogram of the durations of one function."""
-    if len(options.trace_funcs) != 1:
-        fail("ftrace latency takes one function: -T FUNCTION")
-    tracing = FunctionTracing(options, GRAPH, {"set_ftrace_filter": options.trace_funcs[0]})
-    histogram = DurationHistogram(nanoseconds=options.use_nsec)
-    for line in tracing.lines():
-        histogram.add(line)
-    print_lines(histogram.lines())
-    print_notes(_notes(tracing), quiet=False, verbose=options.verbose)
-    return tracing.exit_code
-
-
-def profile(options: FtraceProfileOptions) -> int:
-    """Print the durations of functions."""
-    if options.sort not in _SORT_KEYS:
-        fail(f"-s {options.sort}: unknown sort key; expected {', '.join(_SORT_KEYS)}")
-    settings = {**filter_settings(options), **graph_settings(options.graph_opts), "options/funcgraph-tail": "1"}
-    tracing = FunctionTracing(options, GRAPH, settings)
-    functions = FunctionProfile()
-    for line in tracing.lines():
-        functions.add(line)
-    print_lines(functions.lines(options.sort))
-    print_notes(_notes(tracing), quiet=False, verbose=options.verbose)
-    return tracing.exit_code
 
 
 def _notes(tracing: FunctionTracing) -> Iterator[str]:
@@ -233,7 +219,10 @@ class FunctionTracing:
             tracer.set("tracing_cpumask", _cpu_mask(self._options.cpu))
         threads = [*_numbers(self._options.tid, "--tid")]
         for pid in _numbers(self._options.pid, "-p"):
-            threads += _threads_of(pid)
+            try:
+                threads += os.listdir(f"/proc/{pid}/task")
+            except OSError:
+                fail(f"-p {pid}: no such process")
         if threads:
             tracer.set("set_ftrace_pid", "\n".join(threads))
         self.missing = tracer.missing
@@ -246,7 +235,7 @@ class FunctionTracing:
         try:
             if not self._delay:
                 tracer.start()
-            yield from _heading(tracer)
+            yield from takewhile(lambda line: line.startswith("#"), tracer.read("trace").splitlines())  # the kernel's heading
             if workload is not None:
                 workload.start()
             if self._delay:
@@ -285,14 +274,6 @@ class FunctionTracing:
         *lines, last = b"".join(pieces).decode("utf-8", "surrogateescape").split("\n")
         self.lost = self.lost or any(" [LOST " in line for line in lines)
         return lines, last
-
-
-def _heading(tracer: FunctionTracer) -> Iterator[str]:
-    """Yield the kernel's heading of the trace."""
-    for line in tracer.read("trace").splitlines():
-        if not line.startswith("#"):
-            return
-        yield line
 
 
 def trace_settings(options: FtraceTraceOptions) -> tuple[str, dict[str, str]]:
@@ -373,13 +354,6 @@ def _numbers(text: str, name: str) -> list[str]:
         if not re.fullmatch(r"\d{1,10}", word, re.ASCII):
             fail(f"{name} {text}: expected numbers, with commas between them")
     return words
-
-
-def _threads_of(pid: str) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        fail(f"-p {pid}: no such process")
 
 
 _LINE: Final = re.compile(

@@ -13,8 +13,6 @@ from perfpy.errors import PerfError
 from perfpy.perfdata.preamble import recordings_in
 
 TYPE_CHECKING = False  # see perfpy.cli
-if TYPE_CHECKING:
-    from perfpy.recording import Recording
 
 
 def run(options: ReportCommandOptions) -> int:
@@ -29,7 +27,9 @@ def run(options: ReportCommandOptions) -> int:
         return ManyRun(options).show()
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
         if (options.header or options.header_only) and not options.dump_raw_trace:
-            _show_header(recording, options)
+            from perfpy.cli.output.header import print_header
+
+            print_header(recording, full=options.show_info)
             if options.header_only:
                 return 0
         # everything below needs numpy
@@ -74,12 +74,6 @@ def _refuse_file_as_name(options: ReportCommandOptions) -> None:
     hint = input_hint(options.part) if options.part and not options.input else ""
     if hint and not os.path.exists(default_input()):
         raise PerfError(f"{default_input()} does not exist, and '{options.part}' is taken for a part of function names{hint}")
-
-
-def _show_header(recording: Recording, options: ReportCommandOptions) -> None:
-    from perfpy.cli.output.header import print_header
-
-    print_header(recording, full=options.show_info)
 
 
 command = PerfCommand(ReportCommandOptions, run)

@@ -48,7 +48,8 @@ class ManyRun:
     def show(self) -> int:
         """Report the recordings of -i as one; return the exit status."""
         prepare_numpy()
-        _refuse_single_recording_options(self._options)
+        if excluded := ", ".join(self._options.given(*_SINGLE_ONLY)):
+            fail(f"{excluded}: for single recordings only; many have tables, JSON, flame graphs, folded stacks, pprof and speedscope")
         with progress_line("reading recordings") as progress:
             recordings = _open(self._options, progress)
             if self._options.exports:
@@ -78,25 +79,18 @@ class ManyRun:
         refuse_row_options(self._options)
         for sites in (False, True):
             paths = {name: path for name, path in self._options.exports.items() if (name in BY_FUNCTION) is not sites}
-            if paths:
-                self._write(
-                    _read_stacks(recordings, ManyRecordingOptions(self._options, plain=False, sites=sites)), paths, recordings.title
-                )
-
-    def _write(self, stacks: Sequence[Stacks], paths: dict[str, str], title: str) -> None:
-        for name, path in paths.items() if stacks else ():
-            if name == "folded":
-                write_folded(stacks, path, quiet=self._options.quiet)
-            else:
-                write_bytes(path, _export_bytes(name, stacks, title), quiet=self._options.quiet)
-
-
-def _refuse_single_recording_options(options: ReportCommandOptions) -> None:
-    excluded = options.given(*_SINGLE_ONLY)
-    if excluded:
-        fail(
-            f"{', '.join(excluded)}: for single recordings only; many have tables, JSON, flame graphs, folded stacks, pprof and speedscope"
-        )
+            if not paths:
+                continue
+            each = ManyRecordingOptions(self._options, plain=False, sites=sites)
+            options, symbols = recordings.read_first(each.stack_options)
+            stacks = recordings.stacks(
+                symbols, sample_filter=options.sample_filter, latency=options.latency, sites=options.sites, options_of=each.stack_options
+            )
+            for name, path in paths.items() if stacks else ():
+                if name == "folded":
+                    write_folded(stacks, path, quiet=self._options.quiet)
+                else:
+                    write_bytes(path, _export_bytes(name, stacks, recordings.title), quiet=self._options.quiet)
 
 
 class ManyRecordingOptions:
@@ -109,11 +103,9 @@ class ManyRecordingOptions:
         """Return the options for tables."""
         request = self._request(recording)
         options = request.report_options(plain=self._plain)
-        columns = (
-            options.columns
-            if options.columns.fields
-            else options.columns._replace(sort=options.columns.sort or DEFAULT_ORDER[options.columns.mode])
-        )
+        columns = options.columns
+        if not columns.fields:
+            columns = columns._replace(sort=columns.sort or DEFAULT_ORDER[columns.mode])
         return options._replace(rows=options.rows._replace(group=None), columns=columns), request.symbol_options(plain=self._plain)
 
     def stack_options(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
@@ -145,13 +137,6 @@ def _open(options: ReportCommandOptions, progress: Callable[[float], None] | Non
         jobs=options.jobs,
         cluster=cluster_address(options.cluster),
         progress=progress,
-    )
-
-
-def _read_stacks(recordings: Recordings, each: ManyRecordingOptions) -> Sequence[Stacks]:
-    options, symbols = recordings.read_first(each.stack_options)
-    return recordings.stacks(
-        symbols, sample_filter=options.sample_filter, latency=options.latency, sites=options.sites, options_of=each.stack_options
     )
 
 

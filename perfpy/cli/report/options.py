@@ -138,10 +138,7 @@ class ReportOutputOptions(CommandOptions):
     full_names: bool = option("--full-names", Flag(), "show full function names on screens")
     json: str | None = option("--json", Attached("-", takes_word=True), "write the report as JSON", metavar="<file>")
     flamegraph: str | None = option(
-        "--flamegraph,--html",
-        Attached("", takes_word=True),
-        "write one HTML page: flame graph, time line, tables, code",
-        metavar="<file>",
+        "--flamegraph,--html", Attached("", takes_word=True), "write one HTML page: flame graph, time line, tables, code", metavar="<file>"
     )
     source: bool = option("--source", Flag(default=True), "include the code of hot functions in a page (default)")
     folded: str | None = option("--folded", Attached("-", takes_word=True), "write folded stacks, as for flamegraph.pl", metavar="<file>")

@@ -61,11 +61,15 @@ class ReportRun:
         if options.dump_raw_trace:
             return self._dump()
         if options.stats:
-            return self._count_records()
+            from perfpy.views.record_counts import record_count_lines
+
+            return _print_counts(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
         if options.tasks or options.mmaps:
-            return self._list_tasks()
+            from perfpy.views.task_tree import task_lines
+
+            return _print(task_lines(self._recording, mappings=options.mmaps))
         if options.exports:
-            self._export()
+            write_exports(self._recording, options, self._request.sample_filter(), self._request.symbol_options())
             if options.json is None:
                 return 0
         return self._report()
@@ -78,19 +82,6 @@ class ReportRun:
         entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
         sys.stdout.buffer.flush()
         return _print_counts(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
-
-    def _count_records(self) -> int:
-        from perfpy.views.record_counts import record_count_lines
-
-        return _print_counts(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
-
-    def _list_tasks(self) -> int:
-        from perfpy.views.task_tree import task_lines
-
-        return _print(task_lines(self._recording, mappings=self._options.mmaps))
-
-    def _export(self) -> None:
-        write_exports(self._recording, self._options, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
         if self._options.json is None and self._report_pmcu():
@@ -107,7 +98,11 @@ class ReportRun:
         if is_empty:
             self._explain(report)
         if self._options.json is not None:
-            return self._write_json(self._options.json, report)
+            from perfpy.cli.output.output_files import write_text
+            from perfpy.views.report.json import report_json
+
+            write_text(self._options.json, report_json(report))
+            return 0
         if not report.samples or (is_empty and not self._plain):
             return 0
         if self._options.verdict:
@@ -115,7 +110,9 @@ class ReportRun:
         if self._browses:
             return self._browse(report)
         if self._plain:
-            self._print_tables(report, text_options)
+            _print(report_lines(report, text_options))
+            if self._options.threads:
+                _print(thread_count_lines(self._recording))
             print_notes(self._notes(report), quiet=self._options.quiet, verbose=self._options.verbose)
         else:
             notes = list(self._notes(report))
@@ -183,11 +180,6 @@ class ReportRun:
     def _is_screen(self) -> bool:
         return not self._plain and self._options.json is None
 
-    def _print_tables(self, report: Report, options: TextOptions) -> None:
-        _print(report_lines(report, options))
-        if self._options.threads:
-            _print(thread_count_lines(self._recording))
-
     def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> int:
         """Print the report, and return the rows that it leaves for notes above the prompt."""
         from perfpy.views.report.screen import ScreenOptions, show_report
@@ -235,14 +227,6 @@ class ReportRun:
         yield from truncated_stacks.note(report.truncated)
         if self._is_screen and self._options.fold_interpreters is None and self._request.folds_interpreters(screen=True):
             yield "note: Python functions include the C code that they ran; --no-fold-interpreters shows it"
-
-    @staticmethod
-    def _write_json(path: str, report: Report) -> int:
-        from perfpy.cli.output.output_files import write_text
-        from perfpy.views.report.json import report_json
-
-        write_text(path, report_json(report))
-        return 0
 
     def _browse(self, report: Report) -> int:
         try:

@@ -136,21 +136,13 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     control: str = option(
         "--control", Value(default=""), "read enable and disable commands from here, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"
     )
-    compare: tuple[str, ...] = option(
-        "--compare",
-        Listed(),
-        "compare with this command, run in turns; repeatable",
-        metavar="<command>",
-    )
+    compare: tuple[str, ...] = option("--compare", Listed(), "compare with this command, run in turns; repeatable", metavar="<command>")
     warmup: int = option("--warmup", Value(int, default=1), "with --compare: run each command n times first, uncounted")
     min_change: float = option(
         "--min-change", Value(float, default=1.0), "with --compare: ignore differences below this", metavar="<percent>"
     )
     fail_if_slower: float | None = option(
-        "--fail-if-slower",
-        Value(percent),
-        "with --compare: exit with 90 if a command is slower by more",
-        metavar="<percent>",
+        "--fail-if-slower", Value(percent), "with --compare: exit with 90 if a command is slower by more", metavar="<percent>"
     )
     ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: also compare failing runs")
     workload: tuple[str, ...] = program_to_run()

@@ -28,7 +28,7 @@ from perfpy.untrusted.text import one_line
 from perfpy.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.tools.sched.options import StatsDiffOptions, StatsOptions, StatsRecordOptions
@@ -167,15 +167,7 @@ def statistics_of(
             line = record.cpu, record.domain if isinstance(record, SchedstatDomain) else _CPU
             first.setdefault(line, record)
             last[line] = record
-    return _differences(first, last, _domain_names(info))
-
-
-def _differences(
-    first: Mapping[tuple[int, int], SchedstatCpu | SchedstatDomain],
-    last: Mapping[tuple[int, int], SchedstatCpu | SchedstatDomain],
-    names: dict[tuple[int, int], DomainName],
-) -> Statistics:
-    cpus: dict[int, CpuStatistics] = {}
+    differences: dict[int, CpuStatistics] = {}
     version = jiffies = 0
     for (cpu, domain), begin in first.items():
         end = last[cpu, domain]
@@ -184,16 +176,16 @@ def _differences(
         pairs = enumerate(zip(begin.counts, end.counts, strict=False))
         counts = tuple((new - old) & (_LONG if is_cpu and number >= SCHEDSTAT_LONG_COUNTS else _WORD) for number, (old, new) in pairs)
         if is_cpu:
-            cpus[cpu] = CpuStatistics(counts, cpus[cpu].domains if cpu in cpus else {})
+            differences[cpu] = CpuStatistics(counts, differences[cpu].domains if cpu in differences else {})
         else:
-            cpus.setdefault(cpu, CpuStatistics((), {})).domains[domain] = counts
-    cpus = {cpu: statistics for cpu, statistics in sorted(cpus.items()) if statistics.counts}
-    return Statistics(version, jiffies, cpus, names)
-
-
-def _domain_names(info: DomainInfo | None) -> dict[tuple[int, int], DomainName]:
-    cpus = info.cpus if info else ()
-    return {(cpu.cpu, domain.domain): DomainName(domain.name or str(domain.domain), domain.cpus) for cpu in cpus for domain in cpu.domains}
+            differences.setdefault(cpu, CpuStatistics((), {})).domains[domain] = counts
+    names = {
+        (cpu.cpu, domain.domain): DomainName(domain.name or str(domain.domain), domain.cpus)
+        for cpu in (info.cpus if info else ())
+        for domain in cpu.domains
+    }
+    differences = {cpu: statistics for cpu, statistics in sorted(differences.items()) if statistics.counts}
+    return Statistics(version, jiffies, differences, names)
 
 
 def _averages(rows: Iterable[Sequence[int]], cpus: int) -> tuple[int, ...]:

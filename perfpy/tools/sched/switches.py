@@ -641,7 +641,8 @@ def make_summary(
     else:
         times = run_times(task.thread[shown & ~is_idle], switches.times.ran[shown & ~is_idle])
     idle = run_times(switches.cpu[shown & is_idle], switches.times.ran[shown & is_idle])
-    moves = _migrations(history) if with_migrations else {}
+    moved, numbers = number_values(history.migrations.task.thread)
+    moves = dict(zip(moved.tolist(), np.bincount(numbers, minlength=len(moved)).tolist(), strict=True)) if with_migrations else {}
     comm_of = _last_comms(task)
     rows = [
         ThreadSummary(one.tid, one.pid, one.parent, comm_of[one.thread], times[one.thread], moves.get(one.thread, 0))
@@ -679,12 +680,6 @@ def _last_comms(task: TaskColumn) -> dict[int, int]:
     comms = np.zeros(len(threads), np.int64)
     comms[numbers] = task.comm  # the last write counts
     return dict(zip(threads.tolist(), comms.tolist(), strict=True))
-
-
-def _migrations(history: History) -> Mapping[int, int]:
-    """Return the number of migrations of each thread."""
-    moved, numbers = number_values(history.migrations.task.thread)
-    return dict(zip(moved.tolist(), np.bincount(numbers, minlength=len(moved)).tolist(), strict=True))
 
 
 def _mentions(history: History) -> Mention:

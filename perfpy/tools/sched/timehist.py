@@ -93,9 +93,8 @@ class _Timehist:
 
             span = ranges_of(options.time, recording.times()).bounded_pairs[0]
         comms = self._timeline.comms
-        tasks = TaskFilter(
-            _numbers("-p", options.pid), _numbers("-t", options.tid), _words(options.comm), _numbers("--prio", options.prio), comms
-        )
+        names = frozenset(options.comm.split(",")) if options.comm else None
+        tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _numbers("--prio", options.prio), comms)
         narrowing = Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
         return narrowing.apply(history)
 
@@ -153,10 +152,6 @@ def _numbers(option: str, text: str) -> frozenset[int] | None:
         return frozenset(int(word) for word in text.split(","))
     except ValueError:
         raise PerfError(f"{option} {text}: expected a list of numbers, for example 10,20") from None
-
-
-def _words(text: str) -> frozenset[str] | None:
-    return frozenset(text.split(",")) if text else None
 
 
 _AT_ONCE: Final = 1 << 15  # lines
@@ -263,7 +258,8 @@ class TimehistLines:
             pieces.append(duration_piece(times.before_migration))
         if style.state:
             letters = np.where(switches.task.tid == 0, 128, switches.state & 0xFF)
-            pieces.append(_state_texts(letters))
+            distinct, which = number_values(letters)
+            pieces.append(Coded(which, [b" %5s " % state_letter(state) for state in distinct.tolist()]))
         if style.next:
             pieces.append(_next_texts(switches))
         elif style.wakeups:
@@ -343,20 +339,10 @@ def _numbered_texts(texts: NDArray[np.bytes_]) -> tuple[NDArray[np.bytes_], NDAr
 
 
 def _priorities(switches: Switches) -> Piece:
-    came, left = switches.came_with_priority, switches.left_with_priority
-    texts, codes = _distinct_pairs(came, left)
-    return Coded(codes, [b" %-8s " % (b"%d" % b if a == b else b"%d->%d" % (a, b)) for a, b in texts])
-
-
-def _distinct_pairs(one: NDArray[np.int64], two: NDArray[np.int64]) -> tuple[list[tuple[int, int]], NDArray[np.int32]]:
-    both = (one << np.int64(32)) | (two & np.int64(0xFFFFFFFF))
+    both = (switches.came_with_priority << np.int64(32)) | (switches.left_with_priority & np.int64(0xFFFFFFFF))
     first, which = number_values(both)
-    return [(value >> 32, ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000) for value in first.tolist()], which
-
-
-def _state_texts(states: NDArray[np.int64]) -> Piece:
-    distinct, which = number_values(states)
-    return Coded(which, [b" %5s " % state_letter(state) for state in distinct.tolist()])
+    pairs = [(value >> 32, ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000) for value in first.tolist()]
+    return Coded(which, [b" %-8s " % (b"%d" % left if came == left else b"%d->%d" % (came, left)) for came, left in pairs])
 
 
 def state_letter(state: int) -> bytes:
@@ -396,7 +382,14 @@ def summary_lines(
     if not is_complete and not idle_only:
         return
     shown_cpus = [cpu for cpu in range(summary.cpus) if cpus is None or cpu in cpus]
-    yield from _idle_lines(summary, shown_cpus)
+    yield from ("", "Idle stats:")
+    for cpu in shown_cpus:
+        times = summary.idle.get(cpu)
+        if times is None:
+            yield f"    CPU {cpu:2d} idle entire time window"
+            continue
+        share = 100 * times.total / summary.span if summary.span else 0.0
+        yield f"    CPU {cpu:2d} idle for {milliseconds(times.total, 6)} msec  ({share:6.2f}%)"
     if summary.idle_chains is not None:
         yield from _idle_chain_lines(summary, summary.idle_chains, shown_cpus)
     total = sum(thread.times.total for thread in threads)
@@ -427,17 +420,6 @@ def _idle_chain_lines(summary: Summary, idle_chains: Mapping[int, Sequence[IdleC
         for chain in idle_chains.get(cpu, ()):
             yield f"  {milliseconds(chain.time, 12).strip():>16}  {chain.times:8d}  {chain.text.decode('utf-8', 'surrogateescape')}"
         yield ""
-
-
-def _idle_lines(summary: Summary, cpus: Sequence[int]) -> Iterator[str]:
-    yield from ("", "Idle stats:")
-    for cpu in cpus:
-        times = summary.idle.get(cpu)
-        if times is None:
-            yield f"    CPU {cpu:2d} idle entire time window"
-            continue
-        share = 100 * times.total / summary.span if summary.span else 0.0
-        yield f"    CPU {cpu:2d} idle for {milliseconds(times.total, 6)} msec  ({share:6.2f}%)"
 
 
 NAME_WIDTH: Final = 30  #: of a task's name

@@ -120,14 +120,14 @@ class LiveMonitor:
         self._jit = jit
         tracing_data = rings.tracing_data()
         tracing = _tracing(tracing_data) if tracing_data else None
-        self._python = self._new_python(rings.events(tracing), only_python=only_python) if rings.options.python else None
+        self._python = LivePython(rings, rings.events(tracing), only_python=only_python) if rings.options.python else None
         self.reader = RingReader(rings, self._python, adapts_rate=adapts_rate)
         events = rings.events(tracing)
         for event in events if self._python else ():
             event.attr = plain_attr(event.attr)
         own, plan = -1 if shows_self else os.getpid(), rings.waits
         dropped = plan.hidden if plan else ()
-        self._waits = self._new_waits(plan, events, own) if plan else None
+        self._waits = LiveWaits(plan, events, own) if plan else None
         self._window = LiveWindow(events, rings.features, tracing, own=own, hidden=hidden, dropped=dropped)
         self._synthesis = _synthesis(rings, events)
         self._tasks = LiveTasks(self._window.table, self._present_state)
@@ -140,13 +140,6 @@ class LiveMonitor:
         self._total_lost = self._total_dropped = 0
         self._trim_at = 0
         self._since = time.monotonic_ns()
-
-    def _new_python(self, events: list[FileEvent], *, only_python: bool) -> LivePython:
-        return LivePython(self._rings, events, only_python=only_python)
-
-    @staticmethod
-    def _new_waits(plan: WaitPlan, events: list[FileEvent], own: int) -> LiveWaits:
-        return LiveWaits(plan, events, own)
 
     @property
     def children(self) -> tuple[int, ...]:

@@ -277,11 +277,7 @@ class TopRequest:
                 callchain=self._chain,
                 branch_filter=options.branch_filter or (parse_branch_filter("any") if options.branch_any else 0),
             ),
-            target=options.fill(
-                TargetOptions,
-                user=self._user,
-                inherit=not options.no_inherit,
-            ),
+            target=options.fill(TargetOptions, user=self._user, inherit=not options.no_inherit),
             side_band=SideBandOptions(
                 namespaces=options.namespaces or "cgroup_id" in keys,
                 all_cgroups=options.all_cgroups or not _CGROUP_KEYS.isdisjoint(keys.split(",")),
@@ -481,12 +477,8 @@ def header_lines(rates: Rates, subject: Subject) -> list[str]:
         f"   PerfTop:{rates.samples / rates.seconds:8.0f} irqs/sec  kernel:{rates.share(rates.kernel):4.1f}%"
         f"  exact: {rates.share(rates.exact):4.1f}% lost: {rates.lost}/{rates.total_lost} drop: {rates.dropped}/{rates.total_dropped} "
     )
-    return [numbers + _sampling(subject) + _target(subject), "-" * _RULE, ""]
-
-
-def _sampling(subject: Subject) -> str:
     pace = f"{subject.pace}{'Hz' if subject.is_frequency else ''} " if subject.is_alone else ""
-    return f"[{pace}{subject.event}], "
+    return [f"{numbers}[{pace}{subject.event}], {_target(subject)}", "-" * _RULE, ""]
 
 
 def _target(subject: Subject) -> str:

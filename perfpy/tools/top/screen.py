@@ -154,34 +154,26 @@ class TopScreen:
         if self._shows_help:
             self._shows_help = False
             return Request("quit") if key == "ctrl+c" else None
-        if key in _MOVES:
-            self._move(key)
-            return None
         actions: dict[str, Callable[[], Request | None]] = {
             **dict.fromkeys(("home", "escape"), self._let_go),
             **dict.fromkeys(("enter", "right", "left"), partial(self._open, key)),
-            **dict.fromkeys(("?", "h", "f1"), self._show_help),
-            "/": self._begin_filter,
+            **dict.fromkeys(_MOVES, partial(self._move, key)),
             "a": self._request_code,
-            " ": self._freeze,
-            "tab": self._next_event,
             "o": self._turn_order,
         }
-        return actions[key]() if key in actions else _REQUESTS.get(key)
-
-    def _show_help(self) -> None:
-        self._shows_help = True
-
-    def _begin_filter(self) -> None:
-        self._prompt = self.model.filter
-
-    def _freeze(self) -> None:
-        self.is_frozen = not self.is_frozen
-
-    def _next_event(self) -> None:
-        self.model.event += 1
-        self.model.clear_minute()
-        self._arrange()
+        if key in actions:
+            return actions[key]()
+        if key in ("?", "h", "f1"):
+            self._shows_help = True
+        elif key == "/":
+            self._prompt = self.model.filter
+        elif key == " ":
+            self.is_frozen = not self.is_frozen
+        elif key == "tab":
+            self.model.event += 1
+            self.model.clear_minute()
+            self._arrange()
+        return _REQUESTS.get(key)
 
     def _press_in_code(self, code: CodeView, key: str) -> Request | None:
         if key == "ctrl+c":

@@ -144,7 +144,7 @@ class ArrayBits(Named):
     has_own_space = True
 
     def __init__(self, constants: Constants) -> None:
-        super().__init__(self._last, is_always_shown=constants.is_always_shown)
+        super().__init__(lambda number: self._written(number)[0], is_always_shown=constants.is_always_shown)
         self._zero = constants.zero
         self._names = dict(constants.bits)
         self._count = max(self._names).bit_length()
@@ -154,9 +154,6 @@ class ArrayBits(Named):
         """Return the names, with the space before them."""
         numbers = self._numbers(values).tolist()
         return self.texts_of(numbers) if rows.is_last else texts_once(self._known_before, numbers, self._before_others)
-
-    def _last(self, number: int) -> str:
-        return self._written(number)[0]
 
     def _before_others(self, number: int) -> str:
         whole, end = self._written(number)
@@ -430,10 +427,6 @@ def _resource_limit(data: bytes) -> str:
     return fields_text(dict(zip(("rlim_cur", "rlim_max"), numbers, strict=True)))
 
 
-def _descriptors(data: bytes) -> str:
-    return f"[{', '.join(map(str, struct.unpack_from('=ii', data)))}]"
-
-
 def _clone(data: bytes) -> str:
     """Return the fields that are not 0."""
     values = _words(data, _CLONE_FIELDS)
@@ -462,10 +455,6 @@ def _stat(data: bytes, offset: int, size_at: int, mode_size: int = 4) -> str:
     mode = int.from_bytes(data[offset : offset + mode_size], _ORDER)
     kind = _FILE_TYPES.get(mode >> 12, f"{mode & 0o170000:07o}")
     return fields_text({"st_mode": f"{kind}|{mode & 0o7777:04o}", "st_size": str(int.from_bytes(data[size_at : size_at + 8], _ORDER))})
-
-
-def _statx(data: bytes) -> str:
-    return _stat(data, 28, 40, 2).replace(".st_", ".stx_")
 
 
 def _words(data: bytes, names: list[str] | tuple[str, ...]) -> dict[str, int]:
@@ -573,9 +562,9 @@ _WHOLE: Final[dict[str, Callable[[bytes], str]]] = {
     "sockaddr": _socket_address,
     "epoll_event": _epoll_event,
     "clone_args": _clone,
-    "statx": _statx,
+    "statx": lambda data: _stat(data, 28, 40, 2).replace(".st_", ".stx_"),
     "rlimit": _resource_limit,
-    "descriptor_pair": _descriptors,
+    "descriptor_pair": lambda data: f"[{', '.join(map(str, struct.unpack_from('=ii', data)))}]",
     "sigset": _signal_set,
     "sigaction": _signal_action,
     "msghdr": _message,

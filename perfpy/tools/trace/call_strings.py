@@ -367,7 +367,7 @@ def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: i
     program.move(_CONTEXT, _R1)
     program.load(_R2, _CONTEXT, _ID)
     program.store_half(_STACK, _PROGRAM_KEY, _R2)
-    _look_up(program, wanted)
+    _call_on_key(program, wanted, _LOOKUP)
     program.jump_if_equal(_R0, 0, "end")
     program.move(_CALL, _R0)
     program.load(_MASK, _CALL, 0)
@@ -380,15 +380,8 @@ def enter_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: i
         _copy(program, index, ring, at_return=False)
     program.load(_R1, _STACK, _PENDING_SIZE)
     program.jump_if_equal(_R1, 0, "end")
-    program.load_map(_R1, pending)
-    program.move(_R2, _STACK)
-    program.add_number(_R2, _PROGRAM_KEY)
-    program.move(_R3, _STACK)
-    program.add_number(_R3, _PENDING_SIZE)
-    program.set(_R4, 0)
-    program.call(_UPDATE)
-    _end(program)
-    return program.bytes()
+    _update(program, pending, _PENDING_SIZE)
+    return _ended(program)
 
 
 def _note_call(program: BpfCode) -> None:
@@ -415,7 +408,7 @@ def exit_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: in
     program.move(_CONTEXT, _R1)
     program.call(_PID_TGID)
     program.store_half(_STACK, _PROGRAM_KEY, _R0)
-    _look_up(program, pending)
+    _call_on_key(program, pending, _LOOKUP)
     program.jump_if_equal(_R0, 0, "end")
     program.move(_CALL, _R0)
     program.load(_MASK, _CALL, 0)
@@ -435,20 +428,13 @@ def exit_program(wanted: int, pending: int, scratch: int, ring: int, own_pid: in
     program.load(_R1, _CALL, 8)
     program.store_half(_SCRATCH, 16, _R1)
     program.store_half(_STACK, _WORD, _R1)
-    program.load_map(_R1, pending)
-    program.move(_R2, _STACK)
-    program.add_number(_R2, _PROGRAM_KEY)
-    program.call(_DELETE)
-    program.load_map(_R1, wanted)
-    program.move(_R2, _STACK)
-    program.add_number(_R2, _WORD)
-    program.call(_LOOKUP)
+    _call_on_key(program, pending, _DELETE)
+    _call_on_key(program, wanted, _LOOKUP, key=_WORD)
     program.jump_if_equal(_R0, 0, "end")
     program.move(_CALL, _R0)
     for index in range(MOST_ARGUMENTS):
         _copy(program, index, ring, at_return=True)
-    _end(program)
-    return program.bytes()
+    return _ended(program)
 
 
 def fork_program(traced: int, child: int) -> bytes:
@@ -465,15 +451,8 @@ def fork_program(traced: int, child: int) -> bytes:
     program.store_half(_STACK, _PROGRAM_KEY, _R1)
     program.set(_R1, 1)
     program.store_half(_STACK, _WORD, _R1)
-    program.load_map(_R1, traced)
-    program.move(_R2, _STACK)
-    program.add_number(_R2, _PROGRAM_KEY)
-    program.move(_R3, _STACK)
-    program.add_number(_R3, _WORD)
-    program.set(_R4, 0)
-    program.call(_UPDATE)
-    _end(program)
-    return program.bytes()
+    _update(program, traced, _WORD)
+    return _ended(program)
 
 
 def _look_up_process(program: BpfCode, traced: int) -> None:
@@ -481,22 +460,31 @@ def _look_up_process(program: BpfCode, traced: int) -> None:
     program.call(_PID_TGID)
     program.emit(0x77, _R0, immediate=32)  # >>=
     program.store_half(_STACK, _PROGRAM_KEY, _R0)
-    _look_up(program, traced)
+    _call_on_key(program, traced, _LOOKUP)
     program.jump_if_equal(_R0, 0, "end")
 
 
-def _look_up(program: BpfCode, table: int) -> None:
+def _call_on_key(program: BpfCode, table: int, function: int, *, key: int = _PROGRAM_KEY) -> None:
+    """Call a function on a map with a key on the stack."""
     program.load_map(_R1, table)
     program.move(_R2, _STACK)
-    program.add_number(_R2, _PROGRAM_KEY)
-    program.call(_LOOKUP)
+    program.add_number(_R2, key)
+    program.call(function)
+
+
+def _update(program: BpfCode, table: int, value: int) -> None:
+    """Set the value of the key; both are on the stack."""
+    program.move(_R3, _STACK)
+    program.add_number(_R3, value)
+    program.set(_R4, 0)
+    _call_on_key(program, table, _UPDATE)
 
 
 def _fill_head(program: BpfCode, scratch: int, own_pid: int) -> None:
     """Find the scratch memory; write time and ids there, and the thread to the key on the stack."""
     program.call(_CPU)
     program.store_half(_STACK, _PROGRAM_KEY, _R0)
-    _look_up(program, scratch)
+    _call_on_key(program, scratch, _LOOKUP)
     program.jump_if_equal(_R0, 0, "end")
     program.move(_SCRATCH, _R0)
     program.call(_PID_TGID)
@@ -618,7 +606,8 @@ def _compute_size(program: BpfCode, index: int, failed: str) -> None:
     program.label(fits)
 
 
-def _end(program: BpfCode) -> None:
+def _ended(program: BpfCode) -> bytes:
     program.label("end")
     program.set(_R0, 1)  # the sample is written
     program.end()
+    return program.bytes()

@@ -405,14 +405,6 @@ def _clone(values: Values) -> list[tuple[int, NDArray[np.bool_]]]:
     ]
 
 
-def _futex(values: Values) -> list[tuple[int, NDArray[np.bool_]]]:
-    return _by_command(values[1] & _FUTEX_COMMAND, _FUTEX, values[1] != 0)
-
-
-def _prctl(values: Values) -> list[tuple[int, NDArray[np.bool_]]]:
-    return _by_command(values[0] & np.uint64(0xFFFFFFFF), _PRCTL, values[0] != 0)
-
-
 def _fcntl(values: Values) -> list[tuple[int, NDArray[np.bool_]]]:
     return [(2, np.isin(values[1] & np.uint64(0xFFFFFFFF), _FCNTL))]
 
@@ -423,8 +415,8 @@ _RULES: Final[dict[str, Rule]] = {
     "mmap": _mmap,
     "mmap2": _mmap,
     "clone": _clone,
-    "futex": _futex,
-    "prctl": _prctl,
+    "futex": lambda values: _by_command(values[1] & _FUTEX_COMMAND, _FUTEX, values[1] != 0),
+    "prctl": lambda values: _by_command(values[0] & _LOW, _PRCTL, values[0] != 0),
     "fcntl": _fcntl,
     "fcntl64": _fcntl,
 }

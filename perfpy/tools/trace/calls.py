@@ -283,22 +283,16 @@ def call_fields(events: Sequence[FileEvent], tracing: Tracing | None) -> dict[in
         return {}
     found = {}
     for event in events:
-        if event.attr.type == PerfType.TRACEPOINT and event.attr.config in tracing.tracepoints:
-            form = _format(tracing, event.attr.config)
-            fields = fields_of(form) if form is not None else None
-            if fields is not None:
-                found[event.index] = fields
+        point = tracing.tracepoints.get(event.attr.config) if event.attr.type == PerfType.TRACEPOINT else None
+        if point is None or point.system not in (_RAW, _NAMED):
+            continue
+        try:
+            fields = fields_of(tracing.formats[event.attr.config])
+        except (KeyError, ValueError):  # a damaged format
+            continue
+        if fields is not None:
+            found[event.index] = fields
     return found
-
-
-def _format(tracing: Tracing, number: int) -> EventFormat | None:
-    point = tracing.tracepoints[number]
-    if point.system not in (_RAW, _NAMED):
-        return None
-    try:
-        return tracing.formats[number]
-    except (KeyError, ValueError):
-        return None
 
 
 class CallColumns:

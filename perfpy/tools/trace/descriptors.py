@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -397,41 +397,16 @@ class Call(NamedTuple):
     texts: Mapping[int, str]
 
 
-class OpenDescriptors(Protocol):
-    """The tables of all processes (perfpy.tools.trace.descriptors)."""
-
-    def table(self, pid: int) -> DescriptorTable:
-        """Return the table of a process."""
-
-    def set(self, call: Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
-        """Let a descriptor refer to a file."""
-
-    def close(self, call: Call, number: int) -> None:
-        """Close a descriptor."""
-
-    def execute(self, pid: int, key: int) -> None:
-        """Close the descriptors that an exec closes."""
-
-    def path(self, call: Call, folder: int, name: str) -> str:
-        """Return the path of a name relative to a descriptor or the current folder; "" if that is unknown."""
-
-    def change_folder(self, call: Call, path: str) -> None:
-        """Set the current folder of a process."""
-
-    def number_pipe(self) -> int:
-        """Return the number of a new pipe."""
-
-
 def _int(value: int) -> int:
     """Return the low 32 bits as a signed number."""
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
-def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[OpenDescriptors, Call], None]:
+def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[Descriptors, Call], None]:
     """Return the rule of a call that opens a file. Arguments: indexes of the folder, the name and the flags."""
 
-    def rule(descriptors: OpenDescriptors, call: Call) -> None:
+    def rule(descriptors: Descriptors, call: Call) -> None:
         text = call.texts.get(name, "")
         start = CURRENT_FOLDER if folder is None else _int(call.arguments[folder])
         path = descriptors.path(call, start, text) if text else ""
@@ -443,27 +418,27 @@ def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[OpenD
     return rule
 
 
-def _made(label: str, flags: int | None = None) -> Callable[[OpenDescriptors, Call], None]:
+def _made(label: str, flags: int | None = None) -> Callable[[Descriptors, Call], None]:
     """Return the rule of a call that makes a descriptor without a file."""
 
-    def rule(descriptors: OpenDescriptors, call: Call) -> None:
+    def rule(descriptors: Descriptors, call: Call) -> None:
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
         descriptors.set(call, call.result, label, closes_on_exec=closes)
 
     return rule
 
 
-def _create_in_memory(descriptors: OpenDescriptors, call: Call) -> None:
+def _create_in_memory(descriptors: Descriptors, call: Call) -> None:
     """Name the file as /proc does."""
     name = f"/memfd:{call.texts[0]} (deleted)" if 0 in call.texts else "memfd"
     descriptors.set(call, call.result, name, closes_on_exec=bool(call.arguments[1] & _MFD_CLOEXEC))
 
 
-def _close(descriptors: OpenDescriptors, call: Call) -> None:
+def _close(descriptors: Descriptors, call: Call) -> None:
     descriptors.close(call, _int(call.arguments[0]))
 
 
-def _close_range(descriptors: OpenDescriptors, call: Call) -> None:
+def _close_range(descriptors: Descriptors, call: Call) -> None:
     first, last = call.arguments[0] & 0xFFFFFFFF, call.arguments[1] & 0xFFFFFFFF
     files = descriptors.table(call.pid).files
     for number in [number for number in files if first <= number <= last]:
@@ -473,17 +448,17 @@ def _close_range(descriptors: OpenDescriptors, call: Call) -> None:
             descriptors.close(call, number)
 
 
-def _duplicate(descriptors: OpenDescriptors, call: Call) -> None:
+def _duplicate(descriptors: Descriptors, call: Call) -> None:
     file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
     closes = len(call.arguments) > 2 and bool(call.arguments[2] & _CLOSE_ON_EXEC)
     descriptors.set(call, call.result, file.name if file else "", closes_on_exec=closes)
 
 
-def _dup(descriptors: OpenDescriptors, call: Call) -> None:
+def _dup(descriptors: Descriptors, call: Call) -> None:
     _duplicate(descriptors, call._replace(arguments=call.arguments[:1]))
 
 
-def _control(descriptors: OpenDescriptors, call: Call) -> None:
+def _control(descriptors: Descriptors, call: Call) -> None:
     number, command, argument = _int(call.arguments[0]), _int(call.arguments[1]), call.arguments[2]
     file = descriptors.table(call.pid).files.get(number)
     if command in (_F_DUPFD, _F_DUPFD_CLOEXEC):
@@ -524,7 +499,7 @@ def _connected(name: str, text: str, kinds: Mapping[str, str]) -> str:
     return f"{SOCKET}{kind}:{peer}" if peer else f"{SOCKET}{kind}"
 
 
-def connect(descriptors: OpenDescriptors, call: Call) -> None:
+def connect(descriptors: Descriptors, call: Call) -> None:
     """Give a socket its peer."""
     number = _int(call.arguments[0])
     file = descriptors.table(call.pid).files.get(number)
@@ -532,10 +507,10 @@ def connect(descriptors: OpenDescriptors, call: Call) -> None:
         descriptors.set(call, number, _connected(file.name, call.texts.get(1, ""), {}), closes_on_exec=file.closes_on_exec)
 
 
-def _accepted(flags: int | None) -> Callable[[OpenDescriptors, Call], None]:
+def _accepted(flags: int | None) -> Callable[[Descriptors, Call], None]:
     """Return the rule of accept and accept4."""
 
-    def rule(descriptors: OpenDescriptors, call: Call) -> None:
+    def rule(descriptors: Descriptors, call: Call) -> None:
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
         listening = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
         name = _connected(listening.name if listening else "", call.texts.get(1, ""), _STREAMS)
@@ -544,15 +519,15 @@ def _accepted(flags: int | None) -> Callable[[OpenDescriptors, Call], None]:
     return rule
 
 
-def _socket(descriptors: OpenDescriptors, call: Call) -> None:
+def _socket(descriptors: Descriptors, call: Call) -> None:
     closes = bool(call.arguments[1] & _CLOSE_ON_EXEC)
     descriptors.set(call, call.result, _socket_name(call), closes_on_exec=closes)
 
 
-def _pair(argument: int, flags: int | None, name_of: Callable[[OpenDescriptors, Call], str]) -> Callable[[OpenDescriptors, Call], None]:
+def _pair(argument: int, flags: int | None, name_of: Callable[[Descriptors, Call], str]) -> Callable[[Descriptors, Call], None]:
     """Return the rule of a call that returns two descriptors in memory. argument: the index of their address."""
 
-    def rule(descriptors: OpenDescriptors, call: Call) -> None:
+    def rule(descriptors: Descriptors, call: Call) -> None:
         closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
         words = call.texts.get(argument, "").strip("[]").split(", ")
         if not all(map(str.isdecimal, words)):
@@ -564,22 +539,22 @@ def _pair(argument: int, flags: int | None, name_of: Callable[[OpenDescriptors, 
     return rule
 
 
-def _pipe_name(descriptors: OpenDescriptors, _call: Call) -> str:
+def _pipe_name(descriptors: Descriptors, _call: Call) -> str:
     """Return a name that both ends share. The inode number is unknown: /proc may have another pipe at this descriptor by now."""
     return f"pipe:#{descriptors.number_pipe()}"
 
 
-def _change_folder(descriptors: OpenDescriptors, call: Call) -> None:
+def _change_folder(descriptors: Descriptors, call: Call) -> None:
     text = call.texts.get(0, "")
     descriptors.change_folder(call, descriptors.path(call, CURRENT_FOLDER, text) if text else "")
 
 
-def _change_folder_to_descriptor(descriptors: OpenDescriptors, call: Call) -> None:
+def _change_folder_to_descriptor(descriptors: Descriptors, call: Call) -> None:
     file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
     descriptors.change_folder(call, file.name if file else "")
 
 
-def execute(descriptors: OpenDescriptors, call: Call) -> None:
+def execute(descriptors: Descriptors, call: Call) -> None:
     """Close the descriptors that an exec closes."""
     descriptors.execute(call.pid, call.key)
 
@@ -603,7 +578,7 @@ _ANONYMOUS: Final = {
 FOLLOWED_KINDS: Final = frozenset(kind for kind, _ in _ANONYMOUS.values())  #: of files without a path
 
 #: name of a call -> what it does
-RULES: Final[dict[str, Callable[[OpenDescriptors, Call], None]]] = {
+RULES: Final[dict[str, Callable[[Descriptors, Call], None]]] = {
     "open": _opened(None, 0, 1),
     "creat": _opened(None, 0, None),
     "openat": _opened(0, 1, 2),

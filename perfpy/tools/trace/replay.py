@@ -20,7 +20,8 @@ from perfpy.tools.trace.calls import ENTER, EXIT, NO_CALL, NO_ROW, UNNUMBERED, C
 from perfpy.tools.trace.lines import NO_LINES, LineOptions, OtherEvents, TraceLines, fault_name
 from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.stack_text import JoinedColumns, StackLimits, StackTexts
-from perfpy.tools.trace.tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, empty_totals, json_summary, percentile_lines
+from perfpy.tools.trace.tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines
+from perfpy.tools.trace.totals import Totals
 from perfpy.views.script.pieces import Flat
 from perfpy.workers import ForkedWorkers, jobs_for
 
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery import Span
     from perfpy.tools.trace.calls import OpenCalls, PairedEvents, ThreadNames
     from perfpy.tools.trace.lane_page import LaneLines
-    from perfpy.tools.trace.lanes import Lanes
     from perfpy.tools.trace.options import TraceCommandOptions
-    from perfpy.tools.trace.totals import Totals
     from perfpy.views.recorded import Recorded
 
 
@@ -49,6 +48,11 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         fail("--slowest prints text at the end; drop --json, --min-stack or --max-events")
     if options.html and (options.json or options.slowest or options.max_events or options.by or options.min_stack):
         fail("--html draws the calls instead of printing them; drop --json, --slowest, --max-events, --min-stack or --by")
+    lanes = None
+    if options.html:
+        from perfpy.tools.trace.lanes import Lanes  # rarely needed
+
+        lanes = Lanes()
     return LineOptions(
         absolute_time=options.time,
         shows_comm=options.comm,
@@ -58,14 +62,8 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         as_json=options.json,
         slowest=options.slowest,
         has_least_depth=options.min_stack > 0,
-        lanes=_new_lanes() if options.html else None,
+        lanes=lanes,
     )
-
-
-def _new_lanes() -> Lanes:
-    from perfpy.tools.trace.lanes import Lanes  # rarely needed
-
-    return Lanes()
 
 
 def stack_options(options: TraceCommandOptions) -> StackLimits:
@@ -103,7 +101,7 @@ def wants_summary(options: TraceCommandOptions) -> bool:
 def new_totals(options: TraceCommandOptions) -> Totals | None:
     """Return where to add up the calls; None without tables."""
     has_buckets = bool(options.percentiles or options.histogram or options.json or options.html)
-    return empty_totals(has_buckets=has_buckets) if wants_summary(options) or options.html else None
+    return Totals(has_buckets=has_buckets) if wants_summary(options) or options.html else None
 
 
 def write_page(
@@ -400,9 +398,7 @@ def make_lines(
     if options.as_json:
         return JsonCalls(options, calls, names)
     lines = TraceLines(options, calls, names, ending, others, stacks)
-    if not options.slowest:
-        return lines
-    return SlowestCalls(lines, options)
+    return SlowestCalls(lines, options) if options.slowest else lines
 
 
 class RecordedCalls:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.abi.attr import EventAttr
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.perfdata.records.delivery import OrderedChunk
@@ -159,7 +158,7 @@ class LiveCalls:
             return None
         numbers = None if self._filter.numbers is None else self._filter.numbers | descriptor_numbers(self.machine)
         tracepoints = ids["sys_enter"], ids["sys_exit"]
-        strings = open_strings(tracepoints, self.machine, _own_counter, self._processes(workload), numbers)
+        strings = open_strings(tracepoints, self.machine, Counter, self._processes(workload), numbers)
         if isinstance(strings, str):
             tell(f"note: file names are printed as addresses: {strings}")
             return None
@@ -233,7 +232,11 @@ class LiveCalls:
                     if self._totals is not None:
                         self._totals.add(paired)
                     yield LiveBatch(paired, self._printed(part, paired))
-            self._forget()
+            if self._ended:
+                self._pairing.forget(self._ended)
+                if self._files is not None:
+                    self._files.forget(self._ended)
+                self._ended = []
 
     def _further_columns(self, ordered: OrderedChunk) -> FurtherColumns:
         """Return what computes the columns of calls, and unwinds stacks with the mappings of an interval."""
@@ -276,19 +279,6 @@ class LiveCalls:
             else:
                 self.comms.end(record.tid, side.key)
                 self._ended.append(record.tid)
-
-    def _forget(self) -> None:
-        """Drop what belongs to tasks that ended."""
-        if self._ended:
-            self._pairing.forget(self._ended)
-            if self._files is not None:
-                self._files.forget(self._ended)
-            self._ended = []
-
-
-def _own_counter(attr: EventAttr) -> Counter:
-    """Open a counter of this process, which holds a BPF program."""
-    return Counter(attr)
 
 
 class LiveCode:

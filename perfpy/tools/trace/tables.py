@@ -50,11 +50,6 @@ _NAMED_HEAD: Final = (
 )
 
 
-def empty_totals(*, has_buckets: bool) -> Totals:
-    """Return sums without calls; has_buckets: for percentiles and histograms."""
-    return Totals(has_buckets=has_buckets)
-
-
 class SummaryOptions(NamedTuple):
     """The form of the tables.
 

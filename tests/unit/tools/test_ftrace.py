@@ -66,7 +66,7 @@ def test_a_command_without_an_action_is_traced(monkeypatch):
         calls.append((options.command, options.trace_funcs))
         return 0
 
-    monkeypatch.setattr("perfpy.tools.ftrace.trace", trace)
+    monkeypatch.setattr(ftrace.command.actions["trace"], "function", trace)
     for line in ("ftrace -T vfs_open -- ls -l", "ftrace ls -l", "ftrace trace ls -l"):
         assert run(line.split()) == 0
     assert calls == [(("ls", "-l"), ("vfs_open",)), (("ls", "-l"), ()), (("ls", "-l"), ())]

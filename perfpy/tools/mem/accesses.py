@@ -61,17 +61,13 @@ class Accesses(NamedTuple):
 def read_accesses(data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer) -> Accesses:
     """Return all samples of a recording as memory accesses."""
     attrs = [event.attr for event in data.events]
-    parts = [_no_accesses()]
+    kinds = (np.uint32, np.uint64, np.uint64, *[np.int32] * 5, np.uint32, np.uint8)
+    parts = [Accesses._make([np.zeros(0, kind) for kind in kinds])]
     for stored in data.batches(_FIELDS):
         key = data.settled_keys(stored)
         view = SampleView(stored.columns, stored.event, DeliveryOrder(key, key, np.arange(len(key))), attrs, timeline, symbolizer)
         parts.append(_accesses_of(view))
     return Accesses._make([np.concatenate(columns) for columns in zip(*parts, strict=True)])
-
-
-def _no_accesses() -> Accesses:
-    types = (np.uint32, np.uint64, np.uint64, *[np.int32] * 5, np.uint32, np.uint8)
-    return Accesses._make([np.zeros(0, kind) for kind in types])
 
 
 def _accesses_of(view: SampleView) -> Accesses:

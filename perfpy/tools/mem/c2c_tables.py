@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -90,15 +91,11 @@ class _Tables:
         self._names = names
         self._nodes = nodes
         self._style = style
-        self._rows_of_line = self._divided()
+        starts = np.searchsorted(rows.line, np.arange(len(chosen) + 1)).tolist()  # rows ascend by line
+        self._rows_of_line = [np.arange(begin, end) for begin, end in pairwise(starts)]
         self._row_nodes = _RowNodes(rows, nodes, style)
         self._means = rows.mean_weights()
         self._records = rows.counts.records
-        self._node_texts: dict[tuple[int, ...], str] = {}
-
-    def _divided(self) -> list[NDArray[np.int64]]:
-        starts = np.searchsorted(self._rows.line, np.arange(len(self._chosen) + 1))  # rows ascend by line
-        return [np.arange(begin, end) for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
 
     def columns(self, rank: int) -> list[AlignedColumn]:
         """Return the columns of a line's table; hidden rows widen them, too."""
@@ -177,7 +174,7 @@ class _Tables:
         cells = [[""] * len(order)]
         cells += [_percents(rows.counts[name][order], total) for name, total in zip(self._counters(), totals, strict=True)]
         cells.append([f"0x{offset:x}" for offset in rows.offset[order].tolist()])
-        cells.append([self._nodes_text(rows.memory_nodes[row]) for row in listed])
+        cells.append([node_text(rows.memory_nodes[row]) for row in listed])
         cells.append(_numbers(rows.physical[order]))
         cells += [_numbers(rows.accesses.pid[accesses])] if "pid" in fields else []
         if "tid" in fields:
@@ -192,16 +189,9 @@ class _Tables:
         cells += [self._texts(names.source, numbers)] if "iaddr" in fields and names.source is not None else []
         return [*cells, [self._row_nodes.text(row) for row in listed]]
 
-    def _nodes_text(self, nodes: tuple[int, ...]) -> str:
-        if nodes not in self._node_texts:
-            self._node_texts[nodes] = node_text(nodes)
-        return self._node_texts[nodes]
-
     def _texts(self, names: KeyColumn, numbers: Sequence[int]) -> list[str]:
-        return [self._shorten(names.text(number)) for number in numbers]
-
-    def _shorten(self, text: str) -> str:
-        return text if self._style.full_symbols else text[:_LONGEST_NAME]
+        length = None if self._style.full_symbols else _LONGEST_NAME
+        return [names.text(number)[:length] for number in numbers]
 
 
 class _RowNodes:

@@ -92,7 +92,10 @@ class _TaskChart:
         if self._parts.with_cpus:
             yield from power_elements(self._power, self._axis, self._first, self._cpus, self._parts.position_of_cpu)
         if self._parts.with_tasks:
-            yield from self._wakeups()
+            tasks = {task.tid: task for task in self._history.tasks}
+            for wakeup in reversed(self._history.wakeups):
+                waker, woken = (self._row_at(tasks.get(tid), tid, wakeup.time) for tid in (0, wakeup.woken))
+                yield wakeup_element(self._axis.x(wakeup.time), waker, woken)
         yield "</svg>\n"
 
     def _top_of_cpu(self, cpu: int) -> int:
@@ -113,16 +116,14 @@ class _TaskChart:
             if kind != RUNNING:
                 continue
             width = self._axis.x(end) - self._axis.x(begin)
+            style = "sample_hi" if self._parts.is_highlighted(name.comm or "", end - begin) else "sample"
             size = text_size(width, _CPU_TEXT)
             text = f'<text transform="rotate(90)" font-size="{size:.8f}pt">{comm}</text>\n' if size else ""
             yield (
                 f'<g transform="translate({self._axis.x(begin):.8f},{self._top_of_cpu(cpu):.8f})">\n'
                 f"<title>{task.tid} {comm} running {time_text(end - begin)}</title>\n<desc>Switched because:\n</desc>\n"
-                f'<rect x="0" width="{width:.8f}" y="0" height="{CPU_BOX:.1f}" class="{self._kind(name, begin, end)}"/>\n{text}</g>\n'
+                f'<rect x="0" width="{width:.8f}" y="0" height="{CPU_BOX:.1f}" class="{style}"/>\n{text}</g>\n'
             )
-
-    def _kind(self, name: TaskName, begin: int, end: int) -> str:
-        return "sample_hi" if self._parts.is_highlighted(name.comm or "", end - begin) else "sample"
 
     def _task_row(self, task: ChartedTask, name: TaskName, row: int) -> Iterator[str]:
         axis, top = self._axis, row * ROW
@@ -168,12 +169,6 @@ class _TaskChart:
             "<desc>Waiting on:\n</desc>\n"
             f'<rect x="0" width="{width:.8f}" y="0" height="{BOX:.1f}" class="{kind}"/>\n{text}</g>\n'
         )
-
-    def _wakeups(self) -> Iterator[str]:
-        tasks = {task.tid: task for task in self._history.tasks}
-        for wakeup in reversed(self._history.wakeups):
-            waker, woken = (self._row_at(tasks.get(tid), tid, wakeup.time) for tid in (0, wakeup.woken))
-            yield wakeup_element(self._axis.x(wakeup.time), waker, woken)
 
     def _row_at(self, task: ChartedTask | None, tid: int, time: int) -> tuple[int, str]:
         """Return the row and the name of a task at a time; row 0: the chart lacks it."""

@@ -152,14 +152,11 @@ class Explanation:
         length = (segments.end - segments.begin)[rows]
         totals = np.zeros((len(tids), KINDS), np.int64)
         np.add.at(totals, (index, activities.kind[rows]), length)
-        return self._rows(tids.tolist(), totals)
-
-    def _rows(self, tids: Sequence[int], totals: Int64) -> list[ThreadTimes]:
-        rows = []
-        for tid, times in zip(tids, totals.tolist(), strict=True):
+        threads = []
+        for tid, times in zip(tids.tolist(), totals.tolist(), strict=True):
             columns = {name: sum(times[kind] for kind in kinds) for name, kinds in COLUMNS.items()}
-            rows.append(ThreadTimes(tid, self.tasks.pid_of.get(tid, tid), self.comm(tid), sum(times), columns))
-        return sorted(rows, key=lambda row: (-row.wall, row.tid))
+            threads.append(ThreadTimes(tid, self.tasks.pid_of.get(tid, tid), self.comm(tid), sum(times), columns))
+        return sorted(threads, key=lambda thread: (-thread.wall, thread.tid))
 
 
 def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = (), started: StartedCommand | None = None) -> Explanation:

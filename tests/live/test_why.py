@@ -97,8 +97,8 @@ def test_waits_of_python_are_named_by_function_and_line(tmp_path: Path):
 
 AS_USER = """
 import sys
-from perfpy.cli.why import watching
-watching.can_record = lambda: False
+from perfpy.tools.why import command
+command.can_record = lambda: False
 from perfpy.cli import main
 sys.exit(main())
 """

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# no `from __future__ import annotations`: see perfpy.abi.perf_records
-
 _NAME: Final = 512  # bytes; the longest name of a kernel symbol
 _ENTRY: Final = struct.Struct("64s256s")
 _CPU: Final = "QIH2x"

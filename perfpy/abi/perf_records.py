@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from perfpy.abi.newer_records import NewerRecord
 
 
-# Encode and decode perf's records about hardware traces (AUXTRACE and related types). The trace follows its AUXTRACE record outside the
-# record's size, so callers read and write it themselves. Layouts: tools/lib/perf/include/perf/event.h; each stands in its class.
-
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
 #: the common prefix of PMU names
@@ -289,16 +286,14 @@ def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord |
             cls, codes = _FIXED[type]
             fixed: UserRecord = cls(misc, *struct.unpack_from(endian + codes, body))
             return fixed
-        decoder = _DECODERS.get(type) or (_newer_decoder(type) if type > RecordType.COMPRESSED2 else None)
+        decoder: Callable[[int, bytes, str], UserRecord | NewerRecord] | None = _DECODERS.get(type)
+        if type > RecordType.COMPRESSED2:
+            from perfpy.abi.newer_records import DECODERS  # few recordings have any
+
+            decoder = DECODERS.get(type)
         return decoder(misc, body, endian) if decoder else Unknown(misc, type, body)
     except (struct.error, IndexError) as error:
         raise ValueError(f"{names_of(RecordType)[type]} ({type}) record with a body of {len(body)} bytes is cut") from error
-
-
-def _newer_decoder(type: int) -> Callable[[int, bytes, str], NewerRecord] | None:
-    from perfpy.abi.newer_records import DECODERS  # few recordings have any
-
-    return DECODERS.get(type)
 
 
 def encode(record: UserRecord | NewerRecord, endian: str) -> bytes:
@@ -339,11 +334,6 @@ def _header_attr(misc: int, body: bytes, endian: str) -> HeaderAttr:
     return HeaderAttr(misc, attr, _words(body, size, endian))
 
 
-def _header_event_type(misc: int, body: bytes, endian: str) -> HeaderEventType:
-    (event_id,) = struct.unpack_from(endian + "Q", body)
-    return HeaderEventType(misc, event_id, text(body[8:]))
-
-
 def _id_index(misc: int, body: bytes, endian: str) -> IdIndex:
     count = _read_count(body, 32, endian)
     words = struct.unpack_from(f"{endian}{4 * count}Q", body, 8)
@@ -358,10 +348,6 @@ def _thread_map(misc: int, body: bytes, endian: str) -> ThreadMap:
     count = _read_count(body, 24, endian)
     entries = (struct.unpack_from(endian + "Q16s", body, 8 + 24 * i) for i in range(count))
     return ThreadMap(misc, tuple((pid, text(comm)) for pid, comm in entries))
-
-
-def _cpu_map(misc: int, body: bytes, endian: str) -> CpuMap:
-    return CpuMap(misc, decode_cpu_map(body, endian))
 
 
 def _stat_config(misc: int, body: bytes, endian: str) -> StatConfig:
@@ -390,15 +376,6 @@ def _time_conv(misc: int, body: bytes, endian: str) -> TimeConv:
     return TimeConv(misc, *required, *optional)
 
 
-def _header_feature(misc: int, body: bytes, endian: str) -> HeaderFeature:
-    (feature,) = struct.unpack_from(endian + "Q", body)
-    return HeaderFeature(misc, feature, body[8:])
-
-
-def _decode_compressed(misc: int, body: bytes, _endian: str) -> Compressed:
-    return Compressed(misc, body)
-
-
 def _compressed2(misc: int, body: bytes, endian: str) -> Compressed2:
     size = _read_count(body, 1, endian)
     return Compressed2(misc, body[8 : 8 + size])
@@ -406,18 +383,18 @@ def _compressed2(misc: int, body: bytes, endian: str) -> Compressed2:
 
 _DECODERS: Final[dict[int, Callable[[int, bytes, str], UserRecord]]] = {
     RecordType.HEADER_ATTR: _header_attr,
-    RecordType.HEADER_EVENT_TYPE: _header_event_type,
+    RecordType.HEADER_EVENT_TYPE: lambda misc, body, e: HeaderEventType(misc, struct.unpack_from(e + "Q", body)[0], text(body[8:])),
     RecordType.HEADER_BUILD_ID: framing.decode_build_id,
     RecordType.ID_INDEX: _id_index,
     RecordType.AUXTRACE_INFO: decode_info,
     RecordType.AUXTRACE_ERROR: decode_error,
     RecordType.THREAD_MAP: _thread_map,
-    RecordType.CPU_MAP: _cpu_map,
+    RecordType.CPU_MAP: lambda misc, body, e: CpuMap(misc, decode_cpu_map(body, e)),
     RecordType.STAT_CONFIG: _stat_config,
     RecordType.EVENT_UPDATE: _event_update,
     RecordType.TIME_CONV: _time_conv,
-    RecordType.HEADER_FEATURE: _header_feature,
-    RecordType.COMPRESSED: _decode_compressed,
+    RecordType.HEADER_FEATURE: lambda misc, body, e: HeaderFeature(misc, struct.unpack_from(e + "Q", body)[0], body[8:]),
+    RecordType.COMPRESSED: lambda misc, body, _e: Compressed(misc, body),
     RecordType.COMPRESSED2: _compressed2,
 }
 
@@ -489,21 +466,17 @@ def decode_cpu_map(data: bytes, endian: str) -> tuple[int, ...]:
         (count,) = struct.unpack_from(endian + "H", data, 2)
         return tuple(-1 if cpu == 0xFFFF else cpu for cpu in struct.unpack_from(f"{endian}{count}H", data, 4))
     if kind == MASK:
-        return _mask_cpus(data, endian)
+        count, long_size = struct.unpack_from(endian + "HH", data, 2)
+        if long_size not in (4, 8):
+            raise ValueError(f"CPU mask of {long_size}-byte words; expected 4 or 8")
+        # { u16 kind, count, long_size; }, with 4 bytes of padding before words of 8 bytes, because the struct is packed
+        words = struct.unpack_from(f"{endian}{count}{'I' if long_size == 4 else 'Q'}", data, 6 if long_size == 4 else 10)
+        bits = 8 * long_size
+        return tuple(i * bits + bit for i, word in enumerate(words) for bit in range(bits) if word >> bit & 1)
     if kind == RANGE:
         any_cpu, start, end = struct.unpack_from(endian + "BxHH", data, 2)
         return ((-1,) if any_cpu else ()) + tuple(range(start, end + 1))
     raise ValueError(f"CPU map of unknown kind {kind}; expected 0 to 2")
-
-
-def _mask_cpus(data: bytes, endian: str) -> tuple[int, ...]:
-    count, long_size = struct.unpack_from(endian + "HH", data, 2)
-    if long_size not in (4, 8):
-        raise ValueError(f"CPU mask of {long_size}-byte words; expected 4 or 8")
-    # { u16 kind, count, long_size; }, with 4 bytes of padding before words of 8 bytes, because the struct is packed
-    words = struct.unpack_from(f"{endian}{count}{'I' if long_size == 4 else 'Q'}", data, 6 if long_size == 4 else 10)
-    bits = 8 * long_size
-    return tuple(i * bits + bit for i, word in enumerate(words) for bit in range(bits) if word >> bit & 1)
 
 
 def encode_cpu_map(cpus: tuple[int, ...], endian: str) -> bytes:

@@ -82,7 +82,7 @@ NO_ID: Final = IdLayout(0, "<")  # without fields it has no byte order
 
 
 # Decode the variable part after the fixed fields of a side-band record. Each decoder gets the fixed fields and the remaining bytes, and
-# returns all fields of the record's class (perfpy.abi.records). Layouts: include/uapi/linux/perf_event.h, enum perf_event_type.
+# returns all fields of the record's class. Layouts: include/uapi/linux/perf_event.h, enum perf_event_type.
 
 
 def nothing(fixed: tuple[Any, ...], _tail: bytes, _endian: str) -> tuple[Any, ...]:

@@ -179,7 +179,7 @@ def _decode_misc(headers: NDArray[np.uint16], begins: RecordStarts, columns: Col
 
 
 # Decode the variable fields of samples, one decoder for each field, in layout order. Layout: PERF_RECORD_SAMPLE in
-# include/uapi/linux/perf_event.h (drawn in perfpy.abi.sample_decoding).
+# include/uapi/linux/perf_event.h.
 
 READ_DTYPE: Final = np.dtype([("value", "u8"), ("enabled", "u8"), ("running", "u8"), ("id", "u8"), ("lost", "u8")])
 

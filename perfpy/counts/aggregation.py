@@ -393,49 +393,27 @@ def ratios(row: CountRow, near: Neighbours) -> list[Ratio]:
     if share:
         whole = near.find(row.event, share[0])
         return [Ratio(row.amount / whole * 100.0 if whole and row.amount else None, share[1], _PERCENT)]
-    special = _SPECIAL.get(its_kind)
-    if special:
-        return special(row, near)
+    if its_kind == "clock":
+        wall = near.wall_ns * row.event.scale
+        return [Ratio(row.amount / wall if wall else None, "CPUs utilized")]
+    if its_kind == "instructions":
+        cycles = near.find(row.event, "cycles")
+        row_ratios = [Ratio(row.amount / cycles if cycles else None, "insn per cycle", _PLAIN)]
+        stalled = max(near.find(row.event, "stalled-front"), near.find(row.event, "stalled-back"))
+        if stalled and row.amount:
+            row_ratios.append(Ratio(stalled / row.amount, "stalled cycles per insn", _PLAIN))
+        return row_ratios
     nanoseconds = near.find(row.event, "clock")
+    if its_kind == "cycles":
+        return [Ratio(row.amount / nanoseconds if nanoseconds and row.amount else None, "GHz")]
     if not nanoseconds:
         return [NO_RATIO]
-    rate, prefix = _with_prefix(_NS_PER_S * row.amount / nanoseconds)
-    return [Ratio(rate, prefix + "/sec")]
-
-
-def _clock(row: CountRow, near: Neighbours) -> list[Ratio]:
-    wall = near.wall_ns * row.event.scale
-    return [Ratio(row.amount / wall if wall else None, "CPUs utilized")]
-
-
-def _cycles(row: CountRow, near: Neighbours) -> list[Ratio]:
-    nanoseconds = near.find(row.event, "clock")
-    return [Ratio(row.amount / nanoseconds if nanoseconds and row.amount else None, "GHz")]
-
-
-def _instructions(row: CountRow, near: Neighbours) -> list[Ratio]:
-    cycles = near.find(row.event, "cycles")
-    row_ratios = [Ratio(row.amount / cycles if cycles else None, "insn per cycle", _PLAIN)]
-    stalled = max(near.find(row.event, "stalled-front"), near.find(row.event, "stalled-back"))
-    if stalled and row.amount:
-        row_ratios.append(Ratio(stalled / row.amount, "stalled cycles per insn", _PLAIN))
-    return row_ratios
-
-
-_SPECIAL: Final[dict[str, Callable[[CountRow, Neighbours], list[Ratio]]]] = {
-    "clock": _clock,
-    "cycles": _cycles,
-    "instructions": _instructions,
-}
-
-
-def _with_prefix(value: float) -> tuple[float, str]:
-    """Return a number below 1000 and its prefix: "", K, M or G."""
+    rate = _NS_PER_S * row.amount / nanoseconds
     for prefix in ("", "K", "M"):
-        if value <= 1000.0:
-            return value, prefix
-        value /= 1000.0
-    return value, "G"
+        if rate <= 1000.0:
+            return [Ratio(rate, prefix + "/sec")]
+        rate /= 1000.0
+    return [Ratio(rate, "G/sec")]
 
 
 # Statistics of repeated runs: mean, deviation, standard error, outliers. Imports no numpy, because stat must start at once.

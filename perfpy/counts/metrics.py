@@ -86,18 +86,6 @@ _TOKEN: Final = re.compile(
 _ESCAPED: Final = re.compile(r"\\(.)")
 
 
-def _ratio(a: float, b: float) -> float:
-    return a / b if b else 0.0
-
-
-def _divide(a: float, b: float) -> float:
-    return a / b if b else math.nan
-
-
-def _remainder(a: float, b: float) -> float:
-    return math.fmod(a, b) if b else math.nan
-
-
 def _whole(combine: Callable[[int, int], int]) -> Callable[[float, float], float]:
     """Apply a bit operation to the integer parts; NaN if an operand is NaN."""
     return lambda a, b: math.nan if math.isnan(a + b) else float(combine(int(a), int(b)))
@@ -109,9 +97,17 @@ _BINARY: Final[tuple[dict[str, Callable[[float, float], float]], ...]] = (
     {"&": _whole(lambda a, b: a & b)},
     {"<": lambda a, b: float(a < b), ">": lambda a, b: float(a > b)},
     {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": _divide, "%": _remainder},
+    {
+        "*": lambda a, b: a * b,
+        "/": lambda a, b: a / b if b else math.nan,
+        "%": lambda a, b: math.fmod(a, b) if b else math.nan,
+    },
 )
-_FUNCTIONS: Final[dict[str, Callable[[float, float], float]]] = {"min": min, "max": max, "d_ratio": _ratio}
+_FUNCTIONS: Final[dict[str, Callable[[float, float], float]]] = {
+    "min": min,
+    "max": max,
+    "d_ratio": lambda a, b: a / b if b else 0.0,
+}
 _ABOUT_EVENTS: Final = ("source_count", "has_event")
 
 
@@ -145,7 +141,7 @@ class _FormulaParser:
         self._text = text
         self._definitions = definitions
         self._within = within
-        self._tokens = list(self._scan(text))
+        self._tokens = self._scan(text)
         self._index = 0
         self.events: dict[str, None] = {}
         self.literals: dict[str, None] = {}
@@ -246,16 +242,14 @@ class _FormulaParser:
 
     def _event(self, text: str) -> _Node:
         name = _ESCAPED.sub(r"\1", text.replace("@", "/"))
-        if name.lower() in self._definitions:
-            return self._definition(name.lower())
-        self.events[name] = None
-        return lambda values: values.get(name, math.nan)
-
-    def _definition(self, name: str) -> _Node:
-        if name in self._within:
+        lower = name.lower()
+        if lower not in self._definitions:
+            self.events[name] = None
+            return lambda values: values.get(name, math.nan)
+        if lower in self._within:
             self._index -= 1
-            self._fail(f"'{name}' is part of its own formula")
-        inner = _FormulaParser(self._definitions[name], self._definitions, (*self._within, name))
+            self._fail(f"'{lower}' is part of its own formula")
+        inner = _FormulaParser(self._definitions[lower], self._definitions, (*self._within, lower))
         value = inner.parse()
         self.events.update(inner.events)
         self.literals.update(inner.literals)

@@ -148,20 +148,21 @@ class Tally:
         return stretches
 
     def _line(self, row: CountRow, index: int) -> TallyLine:
-        noise = self._noise.get(row.event, 0.0) if self._noise is not None else None
-        return TallyLine(row, self._name(row.event), self._ratios(row, index) if row.was_counted else (), noise)
+        # With one line for each CPU, perf adds the PMU to names that do not start with it.
+        name = name_with_pmu(row.event) if self.mode is Aggregation.NONE and not self._default_set else row.event.name
+        line_ratios: list[Ratio] = []
+        if row.was_counted:
+            near = self.near(index)
+            line_ratios = ratios(row, near)
+            if metric_ratios := [metric.ratio(near) for metric in self.metrics.get(row.event, ())]:
+                line_ratios = metric_ratios if line_ratios == [NO_RATIO] else line_ratios + metric_ratios
+        return TallyLine(row, name, line_ratios, self._noise.get(row.event, 0.0) if self._noise is not None else None)
 
     def near(self, index: int) -> Neighbours:
         """Return the rows of all events for an aggregate id."""
         if index not in self._near:
             self._near[index] = Neighbours([self.rows[event][index] for event in self.events], self.wall_ns)
         return self._near[index]
-
-    def _ratios(self, row: CountRow, index: int) -> list[Ratio]:
-        near = self.near(index)
-        row_ratios = ratios(row, near)
-        metric_ratios = [metric.ratio(near) for metric in self.metrics.get(row.event, ())]
-        return metric_ratios if metric_ratios and row_ratios == [NO_RATIO] else row_ratios + metric_ratios
 
     def _beside_the_point(self, event: CountedEvent, index: int) -> bool:
         """Whether a zero carries no information: the event cannot count here, or most threads were idle."""
@@ -180,12 +181,6 @@ class Tally:
             return self.grouping.index_of(CounterCell(cpu, 0, 0, 0, 0))
         except KeyError:  # a CPU that is not measured
             return -1
-
-    def _name(self, event: CountedEvent) -> str:
-        """Return the printed name. With one line for each CPU, perf adds the PMU to names that do not start with it."""
-        if self.mode is not Aggregation.NONE or self._default_set:
-            return event.name
-        return name_with_pmu(event)
 
 
 def name_with_pmu(event: CountedEvent) -> str:

@@ -134,11 +134,19 @@ def pmu_events(machine: Machine) -> list[EventInfo]:
 
 def _pmu_info(pmu: Pmu, alias: Alias) -> EventInfo:
     base = _family(pmu)
-    with_pmu = f"{base}/{_with_parameters(alias)}/"
+    parameters = [term for term in alias.terms.split(",") if term.endswith("=?")]  # the user must fill them in: PM_CYC,chip=?
+    with_pmu = f"{base}/{','.join([alias.name, *parameters])}/"
     scale_unit = f"{alias.scale:G}{alias.unit}" if alias.unit or alias.scale != 1.0 else ""
 
     def encoding() -> str:
-        return f"{base}/{_spell_terms(alias)}/"
+        """Return the terms with numbers in perf's spelling."""
+        from perfpy.events.grammar import parse_terms  # only --details and JSON parse events
+
+        words = []
+        for term in parse_terms(alias.terms):
+            number = f"{term.value:#x}" if isinstance(term.value, int) and term.value else term.value
+            words.append(term.name if term.value is None else f"{term.name}={number}")
+        return f"{base}/{','.join(words)}/"
 
     from_files = _from_files(alias)
     return EventInfo(
@@ -158,22 +166,6 @@ def _pmu_info(pmu: Pmu, alias: Alias) -> EventInfo:
 def _from_files(alias: Alias) -> bool:
     """Whether the event comes from files or tables, which have topics; sysfs has none."""
     return bool(alias.description or alias.topic)
-
-
-def _with_parameters(alias: Alias) -> str:
-    """Return the name with the terms that the user must fill in: PM_CYC,chip=?"""
-    return ",".join([alias.name, *(term for term in alias.terms.split(",") if term.endswith("=?"))])
-
-
-def _spell_terms(alias: Alias) -> str:
-    """Return the terms with numbers in perf's spelling."""
-    from perfpy.events.grammar import parse_terms  # only --details and JSON parse events
-
-    words = []
-    for term in parse_terms(alias.terms):
-        number = f"{term.value:#x}" if isinstance(term.value, int) and term.value else term.value
-        words.append(term.name if term.value is None else f"{term.name}={number}")
-    return ",".join(words)
 
 
 def _family(pmu: Pmu) -> str:
@@ -210,11 +202,6 @@ def _term_pattern(name: str, width: int) -> str:
     return f"{name}=0..{highest if highest < 10 else hex(highest)}"
 
 
-def breakpoint_pattern() -> Iterator[EventInfo]:
-    """Yield the syntax of breakpoints."""
-    yield EventInfo("mem:<addr>[/len][:access]", "Hardware breakpoint")
-
-
 def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:
     """Yield every tracepoint. Raises KernelRefusedError."""
     for system in sorted(tracefs.systems):
@@ -222,7 +209,7 @@ def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:
         if system == "ftrace":  # only two of its records have ids
             events = [event for event in events if tracefs.event_id(system, event) is not None]
         for event in events:
-            yield EventInfo(f"{system}:{event}", "Tracepoint event", encoding=_TracepointEncoding(tracefs, system, event))
+            yield EventInfo(f"{system}:{event}", "Tracepoint event", encoding=_tracepoint_encoding(tracefs, system, event))
 
 
 def markers(cache_folder: str) -> Iterator[EventInfo]:
@@ -231,19 +218,12 @@ def markers(cache_folder: str) -> Iterator[EventInfo]:
         yield EventInfo(name, "SDT event")
 
 
-class _TracepointEncoding:
-    """Looks up the tracepoint's id when called."""
-
-    __slots__ = ("event", "system", "tracefs")
-
-    def __init__(self, tracefs: Tracefs, system: str, event: str) -> None:
-        self.tracefs = tracefs
-        self.system = system
-        self.event = event
-
-    def __call__(self) -> str:
-        number = self.tracefs.event_id(self.system, self.event)
+def _tracepoint_encoding(tracefs: Tracefs, system: str, event: str) -> Callable[[], str]:
+    def encoding() -> str:
+        number = tracefs.event_id(system, event)
         return "" if number is None else f"tracepoint/config={number:#x}/"
+
+    return encoding
 
 
 # Select events by the words of `perfpy list`: hw, sw, cache, tracepoint, pmu, sdt, metric, metricgroup, system:event, or any text. The
@@ -303,15 +283,15 @@ class Selector:
 
     def everything(self) -> ListFilter:
         """Select all sections."""
-        return ListFilter(self._all_infos(), self._metrics())
+        return ListFilter(self._all_infos(), self._machine.metrics)
 
     def select(self, word: str) -> ListFilter:
         """Select by one word."""
         section = _SECTIONS.get(word)
         if section == "metric":
-            return ListFilter((), self._metrics(), "metrics")
+            return ListFilter((), self._machine.metrics, "metrics")
         if section == "metricgroup":
-            return ListFilter((), self._metrics(), "groups")
+            return ListFilter((), self._machine.metrics, "groups")
         if section:
             return ListFilter(self._section(section), [])
         if ":" in word:
@@ -322,7 +302,7 @@ class Selector:
         for section in ("hw", "sw", "cache", "pmu"):
             yield from self._section(section)
         yield from raw_descriptors(self._machine)
-        yield from breakpoint_pattern()
+        yield EventInfo("mem:<addr>[/len][:access]", "Hardware breakpoint")
         for section in ("tracepoint", "sdt"):
             yield from self._section(section)
 
@@ -355,11 +335,8 @@ class Selector:
             return matcher(info.name) or (info.alias and matcher(info.alias)) or (info.topic and topical(info.topic.lower()))
 
         infos = [info for section in sections for info in self._section(section) if fits(info)]
-        metrics = [metric for metric in self._metrics() if matcher(metric.name) or any(map(matcher, metric.groups))]
+        metrics = [metric for metric in self._machine.metrics if matcher(metric.name) or any(map(matcher, metric.groups))]
         return ListFilter(infos, metrics)
-
-    def _metrics(self) -> list[MetricDefinition]:
-        return self._machine.metrics
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:

@@ -6,6 +6,7 @@ the names of the PMU's format/ in sysfs. Keys: pmu-events/README, perfmon's READ
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import errno
 import os
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from perfpy.kernel.sysfs import Pmu
 
 
-#: key -> format term; the default of each is 0
 _LARGEST: Final = 256 << 20  # bytes of one file
 _MOST_DIGITS: Final = 20  # of a decimal number
+#: key -> format term; the default of each is 0
 _TERMS: Final = (
     ("AnyThread", "any"),
     ("PortMask", "ch_mask"),
@@ -303,9 +304,9 @@ class VendorTable:
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
         """Return the PMU's event of this name in any case; None if there is none."""
-        for row in self._rows(f"\nE\t{name.lower()}\t"):
-            if _has(pmu, row[2]):
-                return _table_alias(row)
+        for _, own_name, unit, terms, scale, topic, flags in self._rows(f"\nE\t{name.lower()}\t"):
+            if _has(pmu, unit):
+                return Alias(own_name, terms, *scale_and_unit(scale), topic=topic, deprecated="d" in flags)
         return None
 
     def names(self, pmu: Pmu) -> list[str]:
@@ -315,7 +316,10 @@ class VendorTable:
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics, by name."""
-        return [_table_metric(row) for row in self._rows("\nM\t")]
+        return [
+            MetricDefinition(name, expression, unit, groups=tuple(filter(None, groups.split(";"))), threshold=threshold)
+            for _, name, expression, unit, groups, threshold, _ in self._rows("\nM\t")
+        ]
 
     def _rows(self, start: str) -> Iterator[list[str]]:
         """Yield the rows with this beginning, each with all its fields."""
@@ -333,42 +337,13 @@ def _has(pmu: Pmu, unit: str) -> bool:
     return bool(pmu.path) and belongs(pmu, unit)
 
 
-def _table_alias(row: list[str]) -> Alias:
-    _, name, _, terms, scale, topic, flags = row
-    return Alias(name, terms, *scale_and_unit(scale), topic=topic, deprecated="d" in flags)
-
-
-def _table_metric(row: list[str]) -> MetricDefinition:
-    _, name, expression, unit, groups, threshold, _ = row
-    return MetricDefinition(name, expression, unit, groups=tuple(filter(None, groups.split(";"))), threshold=threshold)
-
-
 def table_of(identity: str) -> VendorTable | None:
     """Return the table of a CPU, the user's own before the package's; None if there is none."""
     if not identity:
         return None
-    return _own_table(identity) or _packaged_table(identity)
-
-
-def own_folder() -> str:
-    """Return the folder of the user's tables."""
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", "events")
-
-
-def file_name(identity: str) -> str:
-    """Return the name of a CPU's table in that folder."""
-    return re.sub(r"[^0-9A-Za-z]", "-", identity)
-
-
-def _own_table(identity: str) -> VendorTable | None:
     path = os.path.join(own_folder(), file_name(identity))
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return VendorTable(read_regular(path, owners=trusted_file_owners(), limit=_LARGEST_TABLE).decode(), path)
-    except (OSError, ValueError):
-        return None
-
-
-def _packaged_table(identity: str) -> VendorTable | None:
     for maker in _MAKERS:
         folder = os.path.join(_TABLES, maker)
         with open(os.path.join(folder, "index.tsv"), encoding="ascii") as index:
@@ -381,6 +356,16 @@ def _packaged_table(identity: str) -> VendorTable | None:
     return None
 
 
+def own_folder() -> str:
+    """Return the folder of the user's tables."""
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", "events")
+
+
+def file_name(identity: str) -> str:
+    """Return the name of a CPU's table in that folder."""
+    return re.sub(r"[^0-9A-Za-z]", "-", identity)
+
+
 # Make the event table of one CPU from a vendor's event files (`list --update-events`). The source is a folder or a URL that has one of
 #
 #     mapfile.csv, and the files it names          as Intel's perfmon repository
@@ -388,7 +373,7 @@ def _packaged_table(identity: str) -> VendorTable | None:
 #                                                  or the kernel's whole tree
 #
 # In both layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`. The first matching row of the kernel's mapfile is
-# complete. Table format: perfpy.events.vendor. Raises UsageError if there is nothing to read, or nothing for the CPU.
+# complete. Table format: as above. Raises UsageError if there is nothing to read, or nothing for the CPU.
 
 _LARGEST_DOWNLOAD: Final = 64 << 20  # bytes of one file
 _SECONDS: Final = 60  # of one file
@@ -429,7 +414,8 @@ def update(identity: str, source: str) -> tuple[str, int, int]:
 def _rows(identity: str, source: str) -> Iterator[str]:
     files = _Address(source) if source.startswith(_ADDRESS) else _Folder(source)
     top, mapped = _mapfile(files)
-    standard = _standard(top, files)
+    of_architecture = [entry for name in files.beside(top) for _, entry in _entries(name, files)]  # its CPUs share them
+    standard = {entry["EventName"].lower(): entry for entry in of_architecture if "EventName" in entry}
     for path, pmu in _named_files(identity, mapped, top):
         for name in _files_of(path, files):
             for topic, fields in _entries(name, files):
@@ -445,12 +431,6 @@ def _entries(name: str, files: _Folder) -> list[EventEntry]:
         if name.endswith(_METRICS):  # some CPUs have none in this notation
             return []
         raise UsageError(f"--update-events: cannot read {name} in {files.path}: {error}") from None
-
-
-def _standard(top: str, files: _Folder) -> dict[str, dict[str, str]]:
-    """Return the entries that an architecture's CPUs share, from the files beside its mapfile."""
-    entries = [entry for name in files.beside(top) for _, entry in _entries(name, files)]
-    return {entry["EventName"].lower(): entry for entry in entries if "EventName" in entry}
 
 
 class _Folder:

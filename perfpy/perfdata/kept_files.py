@@ -85,7 +85,14 @@ class KeptFiles:
         if file is None:
             return None
         try:
-            return _unpack(self._read(file.offset, file.packed), file)
+            data = self._read(file.offset, file.packed)
+            if len(data) < file.packed:
+                raise ValueError("truncated")
+            if file.packing == _STORED:
+                return data
+            if file.packing not in _KINDS:
+                raise ValueError(f"unknown packing {file.packing}")
+            return expansion.expand(_KINDS[file.packing], data)
         except ValueError as error:
             self._warn(f"{name!a} in the recording: {error}; skipped")
             return None
@@ -122,16 +129,6 @@ def _entry(table: bytes, position: int, offset: int, endian: str) -> tuple[str, 
     if len(name) < length or not 0 < length <= _LONGEST_NAME:
         raise ValueError("its table is truncated, or has a file without a name")
     return name.decode("utf-8", "surrogateescape"), KeptFile(offset, packed, size, packing), position + length
-
-
-def _unpack(data: bytes, file: KeptFile) -> bytes:
-    if len(data) < file.packed:
-        raise ValueError("truncated")
-    if file.packing == _STORED:
-        return data
-    if file.packing not in _KINDS:
-        raise ValueError(f"unknown packing {file.packing}")
-    return expansion.expand(_KINDS[file.packing], data)
 
 
 def encode(files: Mapping[str, bytes], endian: str) -> bytes:

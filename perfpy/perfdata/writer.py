@@ -96,22 +96,19 @@ class RecordFile:
                 remaining = b"".join(slices)[written:]
                 written += os.write(self.fd, remaining)
         except OSError as error:
-            self._truncate(b"".join(slices), written)
+            data = b"".join(slices)
+            end = 0
+            if self.size >= self._records_from:
+                while end + 8 <= written and end + (size := _RECORD_SIZE.unpack_from(data, end)[0]) <= written and size:
+                    end += size
+            self.size += end
+            try:
+                os.ftruncate(self.fd, self.size)
+                os.lseek(self.fd, self.size, os.SEEK_SET)
+            except OSError:  # a device cannot be truncated
+                pass
             raise _output_failed(self.path, error, is_empty=not self.size) from None
         self.size += total
-
-    def _truncate(self, data: bytes, written: int) -> None:
-        """Truncate the file after its last whole record, and prepare it for more."""
-        end = 0
-        if self.size >= self._records_from:
-            while end + 8 <= written and end + (size := _RECORD_SIZE.unpack_from(data, end)[0]) <= written and size:
-                end += size
-        self.size += end
-        try:
-            os.ftruncate(self.fd, self.size)
-            os.lseek(self.fd, self.size, os.SEEK_SET)
-        except OSError:  # a device cannot be truncated
-            pass
 
     def close(self) -> None:
         """Close the file. Raises OutputFailedError: some file systems report a full disk only then."""

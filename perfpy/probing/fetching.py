@@ -194,21 +194,18 @@ class Fetcher:
         if field.member:
             return self._member(part, kind, field, argument_text)
         if kind is not None and kind.tag == dwarf.TAG_ARRAY_TYPE:
-            return self._element(part, kind, field.number)
+            counts = array_counts(kind)
+            inner = 1
+            for count in counts[1:]:
+                inner *= count
+            size = inner * size_of(kind.type)
+            location = self._memory_of(part)
+            moved = location._replace(offset=location.offset + field.number * size)
+            return _VariablePart(moved, SubArray(kind, counts[1:]) if len(counts) > 1 else kind.type)  # type: ignore[arg-type]
         if kind is not None and kind.tag in POINTERS:
             target = self._target_of(part)
             return _VariablePart(target._replace(offset=target.offset + field.number * size_of(kind.type)), kind.type)
         raise WrongTypeError(f"'{argument_text}' is neither an array nor a pointer ({type_text(part.type)}); it has no [{field.number}]")
-
-    def _element(self, part: _VariablePart, type: Die, index: int) -> _VariablePart:
-        counts = array_counts(type)
-        inner = 1
-        for count in counts[1:]:
-            inner *= count
-        size = inner * size_of(type.type)
-        location = self._memory_of(part)
-        moved = location._replace(offset=location.offset + index * size)
-        return _VariablePart(moved, SubArray(type, counts[1:]) if len(counts) > 1 else type.type)  # type: ignore[arg-type]
 
     def _member(self, part: _VariablePart, type: Die | None, field: ArgumentField, argument_text: str) -> _VariablePart:
         is_pointer = type is not None and type.tag in POINTERS
@@ -286,17 +283,14 @@ class Fetcher:
             return location.base.text
         if location.base.text:
             return memory_text(location.base, location.offset)
-        return self._global_text(location.offset)
-
-    def _global_text(self, address: int) -> str:
         if self._is_kernel:
-            symbol = self._program.data_symbol_at(address)
+            symbol = self._program.data_symbol_at(location.offset)
             if symbol is None:
-                raise UnsupportedLocationError(f"no symbol contains the variable at {address:#x}")
+                raise UnsupportedLocationError(f"no symbol contains the variable at {location.offset:#x}")
             name, start = symbol
-            return f"@{name}{address - start:+d}"
+            return f"@{name}{location.offset - start:+d}"
         # The kernel adds the distance of the probe's own address from its file offset, which is also right for data beyond it.
-        distance = address - self._site.address + self._program.file_offset(self._site.address)
+        distance = location.offset - self._site.address + self._program.file_offset(self._site.address)
         return f"@+{distance:#x}"
 
 

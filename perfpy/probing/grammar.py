@@ -135,15 +135,20 @@ def _parse_parts(text: str) -> ProbePoint:
         if mark == "@":
             fields["source"] = _once(fields, "source", unescaped(value), text)
         elif mark == ":":
-            fields["line"] = _once(fields, "line", _line(value, text), text)
+            if not _LINE.match(value) or abs(int(value)) > _LARGEST_LINE:
+                raise UsageError(f"'{text}': ':' takes a line number, not '{value}'")
+            fields["line"] = _once(fields, "line", int(value), text)
         elif mark == "+":
-            fields["offset"] = _once(fields, "offset", _offset(value, text), text)
+            if not _OFFSET.match(value):
+                raise UsageError(f"'{text}': '+' takes a number of bytes, not '{value}'")
+            fields["offset"] = _once(fields, "offset", int(value, 16 if value[1:2] in ("x", "X") else 10), text)
         elif mark + value == _RETURN:
             fields["is_return"] = _once(fields, "is_return", True, text)
         else:
             raise UsageError(f"'{text}': {mark}{value} is not part of a point; only %return begins with '%'")
     name = unescaped(name)
-    if _is_source(name, fields):
+    is_partial = "line" in fields or "pattern" in fields
+    if is_partial and "source" not in fields and ("/" in name or "." in name):
         return ProbePoint(text, source=name)._replace(**fields)
     return ProbePoint(text, function=name)._replace(**fields)
 
@@ -160,28 +165,10 @@ def _name_end(text: str, start: int = 0) -> int:
         index += 2
 
 
-def _is_source(name: str, fields: dict[str, Any]) -> bool:
-    """Whether the name before a line or a pattern is a source file's."""
-    is_partial = "line" in fields or "pattern" in fields
-    return is_partial and "source" not in fields and ("/" in name or "." in name)
-
-
 def _once(fields: dict[str, Any], name: str, value: object, text: str) -> object:
     if name in fields:
         raise UsageError(f"'{text}': a point has one {'%return' if name == 'is_return' else name}")
     return value
-
-
-def _line(value: str, text: str) -> int:
-    if not _LINE.match(value) or abs(int(value)) > _LARGEST_LINE:
-        raise UsageError(f"'{text}': ':' takes a line number, not '{value}'")
-    return int(value)
-
-
-def _offset(value: str, text: str) -> int:
-    if not _OFFSET.match(value):
-        raise UsageError(f"'{text}': '+' takes a number of bytes, not '{value}'")
-    return int(value, 16 if value[1:2] in ("x", "X") else 10)
 
 
 def _check(point: ProbePoint) -> ProbePoint:
@@ -286,16 +273,12 @@ def parse_argument(text: str) -> ProbeArgument:
         raise UsageError(
             f"'{text}': '{kind}': unknown type; types are u8 to u64, s8 to s64, x8 to x64, x, u, s, string and bWIDTH@OFFSET/SIZE"
         )
-    return ProbeArgument(text, name, parts["name"], tuple(_fields(parts["fields"], text)), kind, bool(parts["user"]))
-
-
-def _fields(text: str, whole: str) -> list[ArgumentField]:
     fields = []
-    for arrow, dot, index in _FIELD.findall(text):
+    for arrow, dot, index in _FIELD.findall(parts["fields"]):
         if index and int(index) > _LARGEST_INDEX:
-            raise UsageError(f"'{whole}': the index {index} is too large")
+            raise UsageError(f"'{text}': the index {index} is too large")
         fields.append(ArgumentField("", int(index)) if index else ArgumentField(arrow or dot, follows_pointer=bool(arrow)))
-    return fields
+    return ProbeArgument(text, name, parts["name"], tuple(fields), kind, bool(parts["user"]))
 
 
 def shown_name(argument: ProbeArgument) -> str:
@@ -339,7 +322,9 @@ class LineRange(NamedTuple):
 
 def parse_line_range(text: str) -> LineRange:
     """Parse a range. Raises UsageError."""
-    colon = _colon(text)
+    colon = find_special(text, ":")
+    while colon >= 0 and text.startswith("::", colon):
+        colon = find_special(text, ":", colon + 2)
     head, lines = (text[:colon], text[colon + 1 :]) if colon >= 0 else (text, "")
     if colon >= 0:
         between = find_special(lines, "@")
@@ -353,14 +338,6 @@ def parse_line_range(text: str) -> LineRange:
     if not name:
         raise UsageError(f"'{text}': a range of lines needs a function or a source file")
     return LineRange("", name, first, last) if "." in name or "/" in name else LineRange(name, "", first, last)
-
-
-def _colon(text: str) -> int:
-    """Return the index of the colon before the lines, -1 without one."""
-    index = find_special(text, ":")
-    while index >= 0 and text.startswith("::", index):
-        index = find_special(text, ":", index + 2)
-    return index
 
 
 def _parse_lines(lines: str, text: str) -> tuple[int, int | None]:

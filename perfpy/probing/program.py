@@ -224,7 +224,8 @@ class Program:
     def units_mentioning(self, name: str) -> Iterator[DebugUnit]:
         """Yield the units with code that may contain a function of this name."""
         sections = self.units.sections
-        if self._is_split() or len(sections.data("str_offsets")):
+        is_split = any(header.kind == dwarf.UT_SKELETON for header in self.units.headers()[:1])
+        if is_split or self.units.sections.alternate is not None or len(sections.data("str_offsets")):
             yield from self.all_units()
             return
         headers = self.units.headers()
@@ -235,9 +236,6 @@ class Program:
                 unit = self._complete(self.units.unit(headers[number].start))
                 if unit is not None:
                     yield unit
-
-    def _is_split(self) -> bool:
-        return any(header.kind == dwarf.UT_SKELETON for header in self.units.headers()[:1]) or self.units.sections.alternate is not None
 
     def _mentions(self, name: bytes) -> Iterator[int]:
         """Yield the offsets in .debug_info that contain a name, or a reference to one in .debug_str."""

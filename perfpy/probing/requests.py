@@ -41,7 +41,8 @@ def _plan(program: Program, request: ProbeRequest, resolver: Resolver, *, is_ker
     definitions = []
     group = request.group or (KERNEL_GROUP if is_kernel else group_of(program.path))
     for site, fetched in zip(sites, texts, strict=True):
-        event = request.event or event_of(_event_base(request, site), request.point)
+        is_linkage = site.linkage and request.point.function == site.linkage
+        event = request.event or event_of(site.linkage if is_linkage else site.name, request.point)
         if request.point.is_return:
             event += "__return"
         target = _kernel_target(program, site, request.point.is_return) if is_kernel else _target(program, site)
@@ -69,11 +70,6 @@ def _kernel_target(program: Program, site: Site, is_return: bool) -> str:
     if symbol is None:
         raise ProbeError(f"no symbol contains {site.address:#x}", errno.ENOENT)
     return f"{symbol.name}+{site.address - symbol.address}"
-
-
-def _event_base(request: ProbeRequest, site: Site) -> str:
-    """Return the name for an event: the linkage name if the request has that, otherwise the function's."""
-    return site.linkage if site.linkage and request.point.function == site.linkage else site.name
 
 
 def _arguments(
@@ -202,7 +198,7 @@ def plan_marker(program: Program, request: ProbeRequest) -> Planned:
 def _definition(program: Program, request: ProbeRequest, marker: SdtMarker, notes: list[str]) -> Definition:
     target = f"{program.path}:{program.file_offset(marker.address):#x}"
     if marker.semaphore:
-        target += f"({_data_offset(program, marker.semaphore):#x})"
+        target += f"({program.file_offset(marker.semaphore):#x})"
     arguments = []
     for number, text in enumerate(marker.arguments.split(), 1):
         operand = fetch_operand(text)
@@ -212,11 +208,6 @@ def _definition(program: Program, request: ProbeRequest, marker: SdtMarker, note
             notes.append(f"argument {number} of {marker.provider}:{marker.name} ({text}) is left out: the kernel cannot read it")
     group = request.group or f"sdt_{as_event(marker.provider)}"
     return Definition(False, group, request.event or as_event(marker.name), target, tuple(arguments))
-
-
-def _data_offset(program: Program, address: int) -> int:
-    """Return the file offset of data."""
-    return program.file_offset(address)
 
 
 def fetch_operand(text: str) -> str:

@@ -336,7 +336,7 @@ class SiteSearch:
                     continue
                 try:
                     names = functions.name_of(code)
-                    if self._fits(names, test) and (not source or self._is_of(code, unit, source)):
+                    if self._fits(names, test) and (not source or ends_with(self.declared_in(code, unit)[0], source)):
                         yield FoundFunction(unit, code, names)
                 except DAMAGE as damage:
                     self._program.symbols.flaw(damage_of(damage))
@@ -348,9 +348,6 @@ class SiteSearch:
         if test(names.qualified) or any(test("::".join(parts[first:])) for first in range(len(parts))):
             return True
         return bool(names.linkage) and test(self._program.demangle(names.linkage.encode("utf-8", "surrogateescape")))
-
-    def _is_of(self, code: CodeDie, unit: DebugUnit, source: str) -> bool:
-        return ends_with(self.declared_in(code, unit)[0], source)
 
     def declared_in(self, code: CodeDie, unit: DebugUnit) -> tuple[str, int]:
         """Return the path and line of the declaration of a function; "" and 0 if unknown."""
@@ -412,7 +409,9 @@ class SiteSearch:
         """
         addresses = []
         for address in filter(self._program.has_code, self._addresses_of(unit, files, line, code)):
-            first = self._sharing_line(unit, files, address)
+            statement = self._program.statements(unit).first(address)
+            is_other = statement is not None and statement.file not in files
+            first = None if is_other and address not in self._entry_lines(unit) else self.first_line(unit, address)
             if first is not None and first != line:
                 raise ProbeError(
                     f"line {line - base} of {name} shares its address with line {first - base}; probe {name}:{first - base} instead",
@@ -421,12 +420,6 @@ class SiteSearch:
             if address not in addresses:
                 addresses.append(address)
         return addresses
-
-    def _sharing_line(self, unit: DebugUnit, files: frozenset[int], address: int) -> int | None:
-        """Return the line of some files that begins at an address, as first_line; None for a line of another file."""
-        statement = self._program.statements(unit).first(address)
-        is_other = statement is not None and statement.file not in files
-        return None if is_other and address not in self._entry_lines(unit) else self.first_line(unit, address)
 
     def _addresses_of(self, unit: DebugUnit, files: frozenset[int], line: int, code: CodeDie | None) -> Iterator[int]:
         functions = self._program.functions(unit)

@@ -83,15 +83,11 @@ def scope_chain(function: CodeDie, address: int) -> list[Die]:
     """Return the function and the blocks and inlined calls in it that contain an address, outermost first."""
     chain = [function.die]
     for _ in range(_DEPTH_MOST):
-        inner = next((child for child in _scopes_of(chain[-1]) if _holds(child, address)), None)
+        inner = next((child for child in chain[-1].children() if child.tag in _SCOPES and _holds(child, address)), None)
         if inner is None:
             break
         chain.append(inner)
     return chain
-
-
-def _scopes_of(die: Die) -> Iterator[Die]:
-    return (child for child in die.children() if child.tag in _SCOPES)
 
 
 def _holds(die: Die, address: int) -> bool:
@@ -350,17 +346,14 @@ class _Evaluation:
             raise UnsupportedLocationError("the variable is optimized out")
         for _ in range(_OPERATIONS_MOST):
             if self._offset >= len(self._code):
-                return self._memory()
+                base, offset = self._pop()
+                return Location(base or Base(""), offset)
             operation = self._code[self._offset]
             self._offset += 1
             location = self._step(operation)
             if location is not None:
                 return location
         raise ValueError("a location expression with too many operations")
-
-    def _memory(self) -> Location:
-        base, offset = self._pop()
-        return Location(base or Base(""), offset)
 
     def _step(self, operation: int) -> Location | None:
         """Do one operation; return the location if it ends the expression."""
@@ -369,9 +362,19 @@ class _Evaluation:
         if operation == dwarf.OP_REGX:
             return self._in_register(self._unsigned())
         if operation == dwarf.OP_STACK_VALUE:
-            return self._value()
+            self._require_end()
+            base, offset = self._pop()
+            if base is None:
+                offset %= _WORD
+                return Location(None, offset - _WORD if offset >> 63 else offset)
+            return Location(base, offset, is_value=True)
         if operation == dwarf.OP_IMPLICIT_VALUE:
-            return self._implicit()
+            size = self._unsigned()
+            data = self._take(size)
+            self._require_end()
+            if size > 8:
+                raise UnsupportedLocationError(f"the variable exists only as a constant of {size} bytes")
+            return Location(None, int.from_bytes(data, self._unit.sections.order, signed=True))
         if dwarf.OP_BREG0 <= operation < dwarf.OP_BREG0 + 32:
             self._push(self._reader.register(operation - dwarf.OP_BREG0), self._signed())
         elif operation == dwarf.OP_BREGX:
@@ -427,21 +430,6 @@ class _Evaluation:
         if self._offset < len(self._code):
             raise UnsupportedLocationError("the variable is split over several registers or values")
 
-    def _value(self) -> Location:
-        self._require_end()
-        base, offset = self._pop()
-        if base is None:
-            return Location(None, _signed64(offset))
-        return Location(base, offset, is_value=True)
-
-    def _implicit(self) -> Location:
-        size = self._unsigned()
-        value = self._take(size)
-        self._require_end()
-        if size > 8:
-            raise UnsupportedLocationError(f"the variable exists only as a constant of {size} bytes")
-        return Location(None, int.from_bytes(value, self._unit.sections.order, signed=True))
-
     def _entry_value(self) -> None:
         inner = _Evaluation(self._reader, self._unit, self._take(self._unsigned())).run()
         if not self._reader.is_entry() or not inner.is_value or inner.offset:
@@ -486,8 +474,3 @@ def memory_text(base: Base | None, offset: int) -> str:
     if base is None or not base.text:
         raise UnsupportedLocationError("the variable is found through a global pointer, which the kernel's probes cannot follow")
     return f"{offset:+d}({base.text})"
-
-
-def _signed64(value: int) -> int:
-    value %= _WORD
-    return value - _WORD if value >> 63 else value

@@ -186,25 +186,21 @@ class FileDestination:
             self.folder = above = folder
             if not follow:
                 return
-            self._look(follow_descriptors=_is_link_to_descriptor(path))
+            try:
+                if _O_PATH:
+                    flags = _O_PATH | os.O_CLOEXEC | (0 if _is_link_to_descriptor(path) else os.O_NOFOLLOW)
+                    self._file = os.open(self.name, flags, dir_fd=self.folder)
+                    self.state = os.fstat(self._file)
+                else:
+                    self.state = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+            except FileNotFoundError:
+                self.state = None
             if self.state is None or not stat.S_ISLNK(self.state.st_mode):
                 return
             if self.state.st_uid not in trusted_file_owners():
                 raise ForeignFileError(errno.EACCES, f"a link of user {self.state.st_uid}", self.path)
             path = os.readlink("", dir_fd=self._file) if self._file >= 0 else os.readlink(self.name, dir_fd=self.folder)
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self.path)
-
-    def _look(self, *, follow_descriptors: bool = False) -> None:
-        """Open the file of the name without access, and set its state."""
-        try:
-            if _O_PATH:
-                flags = _O_PATH | os.O_CLOEXEC | (0 if follow_descriptors else os.O_NOFOLLOW)
-                self._file = os.open(self.name, flags, dir_fd=self.folder)
-                self.state = os.fstat(self._file)
-            else:
-                self.state = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
-        except FileNotFoundError:
-            self.state = None
 
     @property
     def is_regular(self) -> bool:

@@ -145,7 +145,11 @@ class Answer:
 def get(url: str, seconds: float) -> Answer | None:
     """Request an address. `seconds`: until the head of the answer must be complete. Raises OSError, ValueError."""
     if url.startswith(_FILE):
-        return _local(url)
+        try:
+            file = open_regular(urllib.request.url2pathname(url.removeprefix(_FILE)))
+        except OSError:
+            return None
+        return Answer(url, file, 0)
     watch = _Watch(seconds)
     try:
         body = _opener(watch).open(url, timeout=seconds if math.isfinite(seconds) else None)
@@ -212,12 +216,3 @@ def _opener(watch: _Watch, *, follows: bool = True) -> urllib.request.OpenerDire
     ):
         opener.add_handler(handler)
     return opener
-
-
-def _local(url: str) -> Answer | None:
-    """Read from a local folder with a server's layout."""
-    try:
-        file = open_regular(urllib.request.url2pathname(url.removeprefix(_FILE)))
-    except OSError:
-        return None
-    return Answer(url, file, 0)

@@ -293,7 +293,17 @@ class _CompactFields:
             self.position += length
             return self._data[self.position - length : self.position]
         if kind in (_LIST, _SET) and depth:
-            return self._list(depth - 1)
+            depth -= 1
+            head = self._byte()
+            kind, count = head & 15, head >> 4
+            if count == _LONG_LIST:
+                count = self._varint()
+            if count > len(self._data) - self.position:
+                raise ExpansionError("a list is longer than the rest of the file")
+            if kind in (_TRUE, _FALSE, _BYTE):
+                self.position += count
+                return []
+            return [self._value(kind, depth) for _ in range(count)]
         if kind == _BYTE:
             self.position += 1
         elif kind == _DOUBLE:
@@ -301,18 +311,6 @@ class _CompactFields:
         else:  # no header has others
             raise ExpansionError("the header of a page is damaged")
         return None
-
-    def _list(self, depth: int) -> list[Any]:
-        head = self._byte()
-        kind, count = head & 15, head >> 4
-        if count == _LONG_LIST:
-            count = self._varint()
-        if count > len(self._data) - self.position:
-            raise ExpansionError("a list is longer than the rest of the file")
-        if kind in (_TRUE, _FALSE, _BYTE):
-            self.position += count
-            return []
-        return [self._value(kind, depth) for _ in range(count)]
 
     def _byte(self) -> int:
         if self.position >= len(self._data):

@@ -67,11 +67,7 @@ class ArmTables:
         if word & _INLINE:
             return _compact([word])
         address = self._address + 8 * row + 4 + int(_distance(np.array([word], np.uint32))[0])
-        return self._entry(address & 0xFFFFFFFF)
-
-    def _entry(self, address: int) -> bytes:
-        """Return the instructions of the entry at an address."""
-        words = self._words(address, _WORDS_MOST + 2)
+        words = self._words(address & 0xFFFFFFFF, _WORDS_MOST + 2)
         if not words:
             raise ValueError("an entry that is nowhere")
         if words[0] & _INLINE:
@@ -156,7 +152,13 @@ class _Frame:
         elif first < 0x90:
             return self._pop((first << 8 | next(code)) << 4 & 0xFFF0)
         elif first < 0xA0:
-            return self._move(first & 0xF)
+            register = first & 0xF
+            if register in (_SP, _PC):
+                raise ValueError(f"the stack pointer cannot be register {register}")
+            if self._saved:
+                return False
+            self._base, self._offset = register, 0
+            return True
         elif first < 0xB0:
             self._pop((1 << (first & 7) + 1) - 1 << 4 | (1 << _LR if first & 8 else 0))
         else:
@@ -190,15 +192,6 @@ class _Frame:
                 self._saved[register] = self._offset
                 self._offset += 4
         return mask != 0 and _SP not in self._saved
-
-    def _move(self, register: int) -> bool:
-        """Set the stack pointer to a register's value, the new reference of all offsets."""
-        if register in (_SP, _PC):
-            raise ValueError(f"the stack pointer cannot be register {register}")
-        if self._saved:
-            return False
-        self._base, self._offset = register, 0
-        return True
 
 
 def _uleb(code: Iterator[int]) -> int:

@@ -118,7 +118,11 @@ class UserCallchains:
                 self._left_out += len(rows)
             else:
                 unwound = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
-                self._count(columns["user_stack"].lengths[rows], unwound.is_truncated, attr.sample_stack_user)
+                counts = self._counts.setdefault(attr.sample_stack_user, [0, 0])
+                # A copy that is shorter than requested ends where the stack ends.
+                is_full = columns["user_stack"].lengths[rows] >= attr.sample_stack_user & ~7
+                counts[0] += int(np.count_nonzero(unwound.is_truncated & is_full))
+                counts[1] += len(unwound.is_truncated)
                 if self._apart:
                     users = fill_chains(
                         users, rows, Ragged(stepper.convert_frames(unwound.frames, self._symbolizer), unwound.chains.offsets)
@@ -166,12 +170,6 @@ class UserCallchains:
         by_number = {bit: np.ascontiguousarray(table[:, number]) for number, bit in enumerate(recorded)}
         data, starts, sizes = _copies(columns["user_stack"])
         return UserStacks(by_number, data, starts, sizes, columns["pid"], key)
-
-    def _count(self, lengths: NDArray[np.int64], is_truncated: NDArray[np.bool_], size: int) -> None:
-        """Count truncated stacks. A copy that is shorter than requested ends where the stack ends."""
-        counts = self._counts.setdefault(size, [0, 0])
-        counts[0] += int(np.count_nonzero(is_truncated & (lengths >= size & ~7)))
-        counts[1] += len(is_truncated)
 
 
 def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:

@@ -68,7 +68,12 @@ class CodeRules:
         """Return the number of each frame's rules."""
         first_new, count = len(self._of_frame), len(self._symbolizer.frames)
         if first_new < count:
-            self._of_frame = np.concatenate([self._of_frame, self._find_new(first_new)])
+            dso, address = self._symbolizer.frames.dso[first_new:], self._symbolizer.frames.address[first_new:]
+            numbers = np.full(len(dso), END, np.int32)
+            for one in distinct(dso[dso >= 0]).tolist():
+                rows = rows_where(dso == one)
+                numbers[rows] = self._in_file(one, address[rows])
+            self._of_frame = np.concatenate([self._of_frame, numbers])
             self.table.update()
         return self._of_frame[ids]
 
@@ -114,15 +119,6 @@ class CodeRules:
         """Return which frames are in mapped ranges."""
         mapped: NDArray[np.bool_] = self._symbolizer.frames.dso[ids] >= 0
         return mapped
-
-    def _find_new(self, first_new: int) -> NDArray[np.int32]:
-        """Return the numbers for the frames from `first_new` on."""
-        dso, address = self._symbolizer.frames.dso[first_new:], self._symbolizer.frames.address[first_new:]
-        numbers = np.full(len(dso), END, np.int32)
-        for one in distinct(dso[dso >= 0]).tolist():
-            rows = rows_where(dso == one)
-            numbers[rows] = self._in_file(one, address[rows])
-        return numbers
 
     def _in_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         frames = self._call_frames(dso)

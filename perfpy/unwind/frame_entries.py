@@ -322,7 +322,8 @@ class _State:
     def _instruction(self, kind: int, low: int, reader: ByteReader) -> None:
         """Run an instruction whose first byte has been read."""
         if self._is_shared:
-            self._unshare()
+            self.rules = dict(self.rules)
+            self._is_shared = False
         if kind == 0x80:
             self.rules[low] = (OFFSET, _clip(reader.uleb() * self._common.data_align))
         elif kind:
@@ -338,11 +339,6 @@ class _State:
         self.starts.append(self.location)
         self.completed_rows.append((self.cfa, self.rules))
         self._is_shared = True
-
-    def _unshare(self) -> None:
-        """Copy shared rules before they change."""
-        self.rules = dict(self.rules)
-        self._is_shared = False
 
     def _advance(self, distance: int) -> None:
         if distance:

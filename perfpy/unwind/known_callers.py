@@ -329,10 +329,7 @@ class StackMemory:
             return whole
         first = self._words.take(index).astype(np.uint64, copy=False)
         after = self._words.take(np.minimum(index + 1, len(self._words) - 1)).astype(np.uint64, copy=False)
-        return self._shifted_words(first, after, shift * np.uint64(8))
-
-    def _shifted_words(self, first: NDArray[np.uint64], after: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the words that begin in one word and may end in the next."""
+        bits = shift * np.uint64(8)
         rest = np.where(bits == 0, np.uint64(0), _BITS - bits)
         if self._is_big:
             joined = np.where(bits == 0, first, first << bits | after >> rest)

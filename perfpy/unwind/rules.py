@@ -202,25 +202,18 @@ class RuleTable:
     def update(self) -> None:
         """Extend the arrays by the rules added since the last call."""
         for rules in self.rules[self._encoded :]:
-            self._track_what_is_needed(rules)
+            if not isinstance(rules.cfa, bytes):
+                self.track(rules.cfa[0])
+            self.track(rules.return_column)
+            self._moves.update((register, int(value)) for register, (kind, value) in rules.registers if kind == REGISTER)
         self._track_moved()
         if self._made_tracked != len(self.tracked):
-            self._begin()
+            self._encoded, self._made_tracked = 0, len(self.tracked)
+            self._columns = [Growing(kind) for kind in (np.uint8, np.int64, np.uint64, np.int64, bool, bool, np.uint64)]
+            self.registers = [RuleColumns() for _ in self.tracked]
         if self._encoded < len(self.rules):
             self._extend(self.rules[self._encoded :])
             self._encoded = len(self.rules)
-
-    def _track_what_is_needed(self, rules: FrameRules) -> None:
-        if not isinstance(rules.cfa, bytes):
-            self.track(rules.cfa[0])
-        self.track(rules.return_column)
-        self._moves.update((register, int(value)) for register, (kind, value) in rules.registers if kind == REGISTER)
-
-    def _begin(self) -> None:
-        """Clear the arrays: their rows are registers, whose number has grown."""
-        self._encoded, self._made_tracked = 0, len(self.tracked)
-        self._columns = [Growing(kind) for kind in (np.uint8, np.int64, np.uint64, np.int64, bool, bool, np.uint64)]
-        self.registers = [RuleColumns() for _ in self.tracked]
 
     def _extend(self, new: list[FrameRules]) -> None:
         row = {register: number for number, register in enumerate(self.tracked)}

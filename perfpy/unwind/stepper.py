@@ -218,7 +218,8 @@ class _StepperRun:
         while len(self._alive) or followed:
             ids = self._symbolizer.frames_in(self._scenes, self._pc - self._back, self._alive)
             if guessed is not None:
-                rows = self._accept_callers(guessed, ids)
+                rows = rows_where(~guessed | self._code.is_code(ids))
+                self._keep(rows)
                 ids, has_no_stack_pointer = ids[rows], None if has_no_stack_pointer is None else has_no_stack_pointer[rows]
             ids = self._with_exact_trampolines(ids)
             if followed is not None:
@@ -361,12 +362,6 @@ class _StepperRun:
             rows = rows_where(address)
             self._frames.append((self._alive[rows], ids[rows]))
 
-    def _accept_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
-        """End chains whose last caller came from a frame pointer but is not code; return the other rows."""
-        rows = rows_where(~guessed | self._code.is_code(ids))
-        self._keep(rows)
-        return rows
-
     def _assemble(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
         for samples, _ in self._frames:
@@ -400,7 +395,9 @@ class _StepperRun:
         stack_pointer = self._registers[0]
         cfa, is_known = self._cfa(rules, special)
         if special & (FAR_GUESS | NEAR_GUESS):
-            is_known &= self._are_accepted(rules, cfa)
+            pointer, reach = cfa - np.uint64(2 * self.word), self._table.reach[rules]
+            near = (pointer >= self._registers[0]) & ((reach == 0) | (pointer - self._registers[0] <= reach))
+            is_known &= ~self._table.is_pointed[rules] | near
         pc, loaded = self._caller(1, rules, cfa)
         lost = is_known & (~loaded | (pc == 0))
         if lost.any():
@@ -411,7 +408,9 @@ class _StepperRun:
         if special & MOVES_STACK_POINTER:
             callers[0] = self._caller(0, rules, cfa)[0]
         if special & RETURNS_ELSEWHERE:
-            pc = self._return_addresses(rules, cfa, callers)
+            others = (self._caller(number, rules, cfa)[0] for number in range(2, len(self._tracked)))
+            row = np.clip(self._table.return_row[rules], 0, len(self._tracked) - 1)
+            pc = np.stack([*callers, *others])[row, np.arange(len(row))]
         words, pc = pc, pc & self._code_mask
         going = rows_where(is_known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
         if self._callers is not None:
@@ -464,20 +463,6 @@ class _StepperRun:
             return locations, None
         locations[column.is_rare[rules]] = ELSEWHERE
         return locations, self._caller(number, rules, cfa)[0]
-
-    def _return_addresses(self, rules: NDArray[np.int32], cfa: Values, callers: list[Values]) -> Values:
-        """Return the return addresses, of which some are in unusual columns."""
-        others = (self._caller(number, rules, cfa)[0] for number in range(2, len(self._tracked)))
-        row = np.clip(self._table.return_row[rules], 0, len(self._tracked) - 1)
-        addresses: Values = np.stack([*callers, *others])[row, np.arange(len(row))]
-        return addresses
-
-    def _are_accepted(self, rules: NDArray[np.int32], cfa: Values) -> NDArray[np.bool_]:
-        """Return whether guessed frame pointers are above the stack pointer and not too far."""
-        pointer, reach = cfa - np.uint64(2 * self.word), self._table.reach[rules]
-        near = (pointer >= self._registers[0]) & ((reach == 0) | (pointer - self._registers[0] <= reach))
-        believed: NDArray[np.bool_] = ~self._table.is_pointed[rules] | near
-        return believed
 
     def _cfa(self, rules: NDArray[np.int32], special: int) -> tuple[Values, NDArray[np.bool_]]:
         """Return the CFAs, and whether they are known."""

@@ -372,18 +372,15 @@ def _replace_values(samples: StoredBatch, waits: dict[str, list[Any]]) -> Stored
             column[rows] = np.array(waits[name], np.uint64).astype(column.dtype)
             columns[name] = column
     if "callchain" in columns:
-        columns["callchain"] = _with_chains(columns["callchain"].gather(), rows, waits["ips"])
+        chains = columns["callchain"].gather()
+        replacements = waits["ips"]
+        lengths = chains.lengths.copy()
+        lengths[rows] = 0
+        unchanged = lengths.copy()
+        lengths[rows] = [len(chain) for chain in replacements]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        values = np.empty(int(offsets[-1]), np.uint64)
+        values[slices_index(offsets[:-1], unchanged)[0]] = chains.values[slices_index(chains.offsets[:-1], unchanged)[0]]
+        values[slices_index(offsets[:-1][rows], lengths[rows])[0]] = np.concatenate(replacements)
+        columns["callchain"] = Ragged(values, offsets)
     return samples._replace(columns=Columns(samples.columns.rows, columns, samples.columns.damaged))
-
-
-def _with_chains(chains: Ragged, rows: NDArray[np.int64], replacements: list[NDArray[np.uint64]]) -> Ragged:
-    """Return the callchains with those of some rows replaced."""
-    lengths = chains.lengths.copy()
-    lengths[rows] = 0
-    unchanged = lengths.copy()
-    lengths[rows] = [len(chain) for chain in replacements]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    values = np.empty(int(offsets[-1]), np.uint64)
-    values[slices_index(offsets[:-1], unchanged)[0]] = chains.values[slices_index(chains.offsets[:-1], unchanged)[0]]
-    values[slices_index(offsets[:-1][rows], lengths[rows])[0]] = np.concatenate(replacements)
-    return Ragged(values, offsets)

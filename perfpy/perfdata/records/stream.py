@@ -162,7 +162,7 @@ class RecordStream:
             if not chunk.holds(COMPRESSED_TYPES):
                 yield chunk
                 continue
-            unpacker = unpacker or self._unpacker()
+            unpacker = unpacker or Unpacker(self.endian, self._chunk_size, self._unpack_limit)
             for kind in COMPRESSED_TYPES:
                 self.unpacked[kind] += int((chunk.types == kind).sum())
             yield from unpacker.unpack(chunk)
@@ -173,10 +173,6 @@ class RecordStream:
             self._read_chunks = chunks
         elif unpacker.left_over and not self.damage:
             self.damage = Damage(self.end, "the compressed records end inside a record")
-
-    def _unpacker(self) -> Unpacker:
-
-        return Unpacker(self.endian, self._chunk_size, self._unpack_limit)
 
     def _plain_chunks(self, chunks: list[_ReadChunk]) -> Iterator[Chunk]:
         """Yield the records of the file, compressed ones as they are; append the chunks to `chunks`."""
@@ -195,7 +191,13 @@ class RecordStream:
                 self.damage = Damage(offset + walked.end, f"record of {walked.bad_size} bytes")
                 return
             if len(data) < size or offset + len(data) >= self.end:
-                self._check_end(offset + walked.end, offset + len(data))
+                stopped = offset + walked.end
+                available = offset + len(data)
+                missing = max(self.end, stopped) - available
+                if missing > 0:
+                    self.damage = Damage(min(stopped, available), f"the file is truncated, {missing} bytes are missing")
+                elif stopped < available:
+                    self.damage = Damage(stopped, "the last record is truncated", is_end=True)
                 return
             offset += walked.end
 
@@ -228,14 +230,6 @@ class RecordStream:
             walked = walk_over_payloads(data, self.endian)
             chunk = make_chunk(data, walked.starts, offset, self.endian)
         return chunk, walked
-
-    def _check_end(self, stopped: int, available: int) -> None:
-        """Set `damage` if records end at `stopped` and bytes at `available`, before the end."""
-        missing = max(self.end, stopped) - available
-        if missing > 0:
-            self.damage = Damage(min(stopped, available), f"the file is truncated, {missing} bytes are missing")
-        elif stopped < available:
-            self.damage = Damage(stopped, "the last record is truncated", is_end=True)
 
 
 # Find the records in a buffer: from one header to the next, thousands at a time if possible. Layout: struct perf_event_header { u32 type;
@@ -721,9 +715,6 @@ class Unpacker:
         self.left_over = joined[records.end :]
         if records.bad_size is not None:
             self.failure = homes[-1], f"record of {records.bad_size} bytes inside a compressed one"
-        yield from self._within_bounds(data, records, ends, homes)
-
-    def _within_bounds(self, data: NDArray[np.uint8], records: Walk, ends: list[int], homes: list[int]) -> Iterator[Chunk]:
         starts = records.starts
         most = max(_ALWAYS_RECORDS, _MOST_RECORDS * self._packed) - self._records
         self._records += len(starts)

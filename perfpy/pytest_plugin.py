@@ -25,7 +25,7 @@ import json
 import os
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pytest
@@ -77,12 +77,11 @@ def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractConte
 
     @contextmanager
     def counted(*events: str, **how: Any) -> Iterator[Region]:
-        try:
-            region = Region(*events, **how)
-            region.__enter__()
-        except (UnknownEventError, KernelRefusedError) as reason:
-            pytest.skip(str(reason))
-        with _exit_after(region):
+        with ExitStack() as stack:
+            try:
+                region = stack.enter_context(Region(*events, **how))
+            except (UnknownEventError, KernelRefusedError) as reason:
+                pytest.skip(str(reason))
             if region.why_not:
                 pytest.skip(", ".join(region.why_not.values()))
             yield region
@@ -90,14 +89,6 @@ def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractConte
             request.node.user_properties.append((_ROW, [count.event, count.unit, [count.amount or 0.0], "", count.why_not]))
 
     return counted
-
-
-@contextmanager
-def _exit_after(region: Region) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        region.__exit__()
 
 
 class BudgetSession:

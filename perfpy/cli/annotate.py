@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import (
     InputOptions,
     QuietOptions,
@@ -138,8 +139,6 @@ class AnnotateCommandOptions(
 
 def run(options: AnnotateCommandOptions) -> int:
     """Read a recording and show the code of its hot functions."""
-    from perfpy.cli.line.opening import open_recording
-
     with open_recording(options.input, force=options.force, quiet=options.quiet) as recording:
         return AnnotateRun(recording, options).show()
 

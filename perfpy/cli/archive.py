@@ -11,11 +11,14 @@ import sys
 import tarfile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import BadPerfDataError, PerfError, plural
 from perfpy.untrusted import expansion, paths
-from perfpy.untrusted import expansion as tar_stream
 from perfpy.untrusted.expansion import ExpansionError
+from perfpy.untrusted.files import open_regular
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -48,7 +51,6 @@ class ArchiveCommandOptions(CommandOptions, lacks=_LACKING):
 
 def run(options: ArchiveCommandOptions) -> int:
     """Pack the files that a recording needs (default: perf.data) into FILE.tar.bz2; with --unpack add them to the build-id cache."""
-    from perfpy.cli.line.perfconfig import load_config
     from perfpy.symbols.files.build_ids import BuildIdCache
 
     names = [name for name in (options.input, *options.files) if name]
@@ -60,7 +62,6 @@ def run(options: ArchiveCommandOptions) -> int:
 
 
 def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int:
-    from perfpy.cli.line.opening import open_recording
     from perfpy.cli.output.output_files import whole_file
 
     with open_recording(name, force=options.force) as recording:
@@ -78,7 +79,6 @@ def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int
 
 def _entries(recording: Recording) -> list[HeaderBuildId]:
     """Return the hit files as entries of a build-id table."""
-    from perfpy.abi.flags import MISC_KERNEL, MISC_USER
     from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.analysis.locations import hit_dsos
 
@@ -114,7 +114,6 @@ def _only_archive() -> str:
 
 
 def _unpack(name: str, cache: BuildIdCache) -> int:
-    from perfpy.untrusted.files import open_regular
     from perfpy.untrusted.folders import ForeignFolderError
 
     try:
@@ -171,7 +170,7 @@ def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
     if not os.fstat(file.fileno()).st_size:
         raise tarfile.ReadError("empty file")
     limit = expansion.stream_allowance(os.fstat(file.fileno()).st_size)
-    for member in tar_stream.read_members(expansion.expand_stream(file, limit)):
+    for member in expansion.read_members(expansion.expand_stream(file, limit)):
         if member.size > limit:
             raise tarfile.ReadError(f"a file of {member.size} bytes; files in an archive of this size have at most {limit}")
         try:
@@ -182,7 +181,7 @@ def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
     return count, refused
 
 
-def _keep(cache: BuildIdCache, member: tar_stream.TarMember) -> None:
+def _keep(cache: BuildIdCache, member: expansion.TarMember) -> None:
     """Add one file to the cache. Raises UnsafeNameError unless its name has the form PATH/BUILD-ID/KIND."""
     above, build_id, kind = ["", "", "", *member.name.removeprefix("./").rsplit("/", 2)][-3:]
     if kind not in KINDS:

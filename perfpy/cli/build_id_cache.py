@@ -6,7 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted.folders import ForeignFolderError
 from perfpy.untrusted.text import one_line
@@ -40,7 +42,6 @@ class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
 
 def run(options: BuildIdCacheCommandOptions) -> int:
     """Add, remove and list the files of the build-id cache."""
-    from perfpy.cli.line.perfconfig import load_config
     from perfpy.symbols.files.build_ids import BuildIdCache
 
     files = (options.add, options.remove, options.purge, options.update, options.missing)
@@ -103,8 +104,6 @@ class _CacheRun:
                 self._print_action(f"Removing {build_id} {path}", succeeded=self._cache.remove(build_id))
 
     def _missing(self, options: BuildIdCacheCommandOptions) -> None:
-        from perfpy.cli.line.opening import open_recording
-
         with open_recording(options.missing, force=options.force) as recording:
             for entry in sorted(recording.data.features.get("build_id", ()), key=lambda entry: entry.filename):
                 if not self._cache.holds(entry.build_id.hex()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions
 from perfpy.cli.line.options import Counted, Flag, PerfCommand, option
 from perfpy.errors import PerfError
@@ -41,8 +42,6 @@ def run(options: BuildIdListCommandOptions) -> None:
     if elf_build_id:  # an ELF file
         print(elf_build_id.hex())
         return
-    from perfpy.cli.line.opening import open_recording
-
     with open_recording(options.input, force=options.force) as recording:
         for build_id, name in _recorded_build_ids(recording, with_hits=options.with_hits):
             print(one_line(f"{build_id:40} {name}"))

@@ -6,7 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -37,14 +39,11 @@ def run(options: DataCommandOptions) -> None:
             raise PerfError(f"{name} applies to CTF only; JSON has all events and the recorded times")
     if options.to_json != "-" and os.path.exists(options.to_json) and not options.force:
         raise PerfError(f"{options.to_json}: file exists; --force overwrites it")
-    from perfpy.cli.line.opening import open_recording
-
     with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
         _convert(recording, options)
 
 
 def _convert(recording: Recording, options: DataCommandOptions) -> None:
-    from perfpy.cli.line.perfconfig import load_config
     from perfpy.cli.output.output_files import write_text
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
     from perfpy.views.sample_json import SampleJson

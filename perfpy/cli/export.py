@@ -6,8 +6,10 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import QuietOptions, SymbolFileOptions, symbol_options_of
 from perfpy.cli.line.options import Flag, Listed, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import OutputFailedError, PerfError, plural
 from perfpy.untrusted.text import one_line
 from perfpy.version import __version__
@@ -68,8 +70,6 @@ def _export_samples(options: ExportCommandOptions) -> int:
     """Write one recording as OpenTelemetry profiles or a Perfetto trace to files, or send it to a collector."""
     from perfpy.analysis.filters import SampleFilter
     from perfpy.cli.line.empty_results import print_nothing_left
-    from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.perfconfig import load_config
     from perfpy.cli.output.output_files import write_bytes
 
     paths = (*options.inputs, *options.files) or ("",)
@@ -124,9 +124,6 @@ def _send(url: str, data: bytes, *, quiet: bool) -> None:
 
 
 def _export(path: str, options: ExportCommandOptions) -> tuple[Exported, str]:
-    from perfpy.cli.line.opening import open_recording
-    from perfpy.cli.line.perfconfig import load_config
-
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
         symbols = symbol_options_of(options, load_config(), recording, force=options.force)
         return recording.to_parquet(options.parquet, symbols=symbols), recording.path

@@ -10,9 +10,13 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions
 from perfpy.cli.line.options import UNWIND_STYLES, Counted, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import OutputFailedError, PerfError, plural
+from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,8 +67,6 @@ def run(options: InjectCommandOptions) -> None:
     output = options.output or "-"
     if output == "-" and sys.stdout.isatty():
         fail("cannot write a recording to a terminal; give -o FILE, or redirect standard output")
-    from perfpy.cli.line.opening import open_recording
-
     build_ids = _known_build_ids(options.known_build_ids)
     with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
         _inject(recording, output, options, build_ids)
@@ -72,7 +74,6 @@ def run(options: InjectCommandOptions) -> None:
 
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known_build_ids: Mapping[str, bytes]) -> None:
     from perfpy.capture.injection import BuildIdMapper, JitInjector, inject
-    from perfpy.cli.line.perfconfig import load_config
     from perfpy.cli.output.terminal import print_notes
     from perfpy.unwind.truncated_stacks import note
 
@@ -117,8 +118,6 @@ def _known_build_ids(text: str) -> dict[str, bytes]:
     if not text:
         return {}
     if text.startswith("@"):
-        from perfpy.untrusted.files import read_named
-
         lines = read_named(text[1:], limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
     else:
         lines = text.split(",")
@@ -175,7 +174,6 @@ def _build_ids(dsos: list[Dso], known_build_ids: Mapping[str, bytes], ended: flo
 
 def _table(build_ids: list[tuple[Dso, bytes]]) -> tuple[HeaderBuildId, ...]:
     """Return a build-id table of the files that have a build-id."""
-    from perfpy.abi.flags import MISC_KERNEL, MISC_USER
     from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
 
     entries = []

@@ -17,6 +17,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from perfpy.cli.line.option_groups import names_probe
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_notes
@@ -65,8 +66,6 @@ class TemporaryProbes:
         self._signals = EndingSignals(self._remove_at_signal)
 
     def __enter__(self) -> TemporaryProbes:
-        from perfpy.cli.line.option_groups import names_probe
-
         remove_orphans(self._events)
         self._signals.__enter__()
         atexit.register(self._remove_all)

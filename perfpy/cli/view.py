@@ -10,8 +10,10 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, symbol_options_of
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ class ViewCommandOptions(InputOptions, ViewPageOptions, SymbolFileOptions, Quiet
 
 def run(options: ViewCommandOptions) -> int:
     """Show a recording, or the changes between two, as a page in the browser: time line, flame graph, tables, code."""
-    from perfpy.cli.line.opening import open_recording
     from perfpy.cli.output.output_files import write_bytes
 
     paths = [*([options.input] if options.input else []), *options.files] or [""]
@@ -85,8 +86,6 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
 
 
 def _symbols(recording: Recording, options: ViewCommandOptions) -> SymbolOptions:
-    from perfpy.cli.line.perfconfig import load_config
-
     return symbol_options_of(options, load_config(), recording, force=options.force)
 
 

@@ -85,12 +85,14 @@ class LiveRings:
         texts = texts or ((_NO_SAMPLES,) if options.off_cpu.enabled else ())
         events = configure_sampling(_parse(texts, filters), options, target, kernel)
         self.waits: WaitPlan | None = None
+        self._limit: SwitchLimit | None = None
         if options.off_cpu.enabled:
-            from perfpy.capture.off_cpu import add_wait_events  # rarely needed
+            from perfpy.capture.off_cpu import SwitchLimit, add_wait_events  # rarely needed
 
             events, self.waits = add_wait_events(events, options, target, kernel, tell)
         self.counters = counters = self._opened(kernel, events, procfs, workload, tell)
-        self._limit = _switch_limit(counters, self.waits, options, tell) if self.waits else None
+        if self.waits is not None:
+            self._limit = SwitchLimit(counters, self.waits, options.off_cpu.limit, tell)
         self._watched = {*counters.fds()} if target.has_tasks else set()
         self._poll = select.poll()
         for fd in {*self._watched, *counters.ring_fds()}:
@@ -216,12 +218,6 @@ class LiveRings:
         self.counters.close()
         if self.copier is not None:
             self.copier.close()
-
-
-def _switch_limit(counters: SampleCounters, plan: WaitPlan, options: RecordOptions, tell: Callable[[str], None]) -> SwitchLimit:
-    from perfpy.capture.off_cpu import SwitchLimit  # rarely needed
-
-    return SwitchLimit(counters, plan, options.off_cpu.limit, tell)
 
 
 def _with_python(options: RecordOptions) -> tuple[RecordOptions, FrameCopier | None]:

@@ -13,6 +13,7 @@ import io
 import os
 import sys
 
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.untrusted.terminal import Terminal, without_colours
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -159,8 +160,6 @@ class Notes(_OnTerminal):
 
 def _command(name: str) -> str:
     """Return the pager's command line; "" for none."""
-    from perfpy.cli.line.perfconfig import load_config
-
     setting = load_config().get(f"pager.{name}", "yes")
     if setting.lower() in _NO:
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.cli.forwarded_actions import ForwardingAction, run_record
 from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
@@ -191,8 +192,6 @@ class _Allocations:
 
     def _node_of_cpu(self) -> dict[int, int]:
         """Return the NUMA node of each CPU of the recorded machine."""
-        from perfpy.abi.cpu_list import parse_cpu_list
-
         nodes: dict[int, int] = {}
         for node in self._recording.header.get("numa_topology") or ():
             nodes.update(dict.fromkeys(parse_cpu_list(node.cpus), node.node))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.cli.forwarded_actions import ForwardingAction, run_record
 from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
@@ -316,8 +317,6 @@ def selected(recording: Recording, options: KworkOptions, cpu: NDArray[np.int64]
 
     chosen = np.ones(len(cpu), bool)
     if options.cpu:
-        from perfpy.abi.cpu_list import parse_cpu_list
-
         try:
             cpus = parse_cpu_list(options.cpu)
         except ValueError as error:

@@ -185,7 +185,6 @@ def sorted_tasks(tasks: Iterable[TaskUsage], keys: Sequence[str]) -> list[TaskUs
 
 
 _BAR_WIDTH: Final = 30
-_WHOLE: Final = 10_000  # hundredths of a percent
 _MOST_BARS: Final = 4 * _BAR_WIDTH
 
 
@@ -196,7 +195,7 @@ def usage_lines(usage: CpuUsage, tasks: Sequence[TaskUsage]) -> Iterator[str]:
     shares = [100 * time / usage.total if usage.total else 0.0 for time in (usage.idle, usage.interrupts[IRQ], usage.interrupts[SOFTIRQ])]
     yield "%Cpu(s): {:6.2f}% id, {:6.2f}% hi, {:6.2f}% si".format(*shares)
     for cpu, load in usage.load.items():
-        bar = "|" * min(load * _BAR_WIDTH // _WHOLE, _MOST_BARS)
+        bar = "|" * min(load * _BAR_WIDTH // _SHARE, _MOST_BARS)
         yield f"%Cpu{cpu:<4d}[{bar:<{_BAR_WIDTH}} {load // 100:3d}.{load % 100:02d}%]"
     yield ""
     yield f"  {'PID':>7}  {'%CPU':>6}  {'RUNTIME':>16}  {'COMMAND':<16}"

@@ -255,7 +255,8 @@ def read_work(source: SampleSource, kinds: Sequence[str], phases: Sequence[int],
         parts.append(_events_of(table.with_numbers(name for name in fields_of[name] if name in _NUMBERS), kind_number, phase, field))
         orders.append(table.order)
     if not parts:
-        return _without_events()
+        none, keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        return WorkEvents(none, none, none, none, keys, keys, np.zeros(0, object), none, keys)
     order = np.argsort(np.concatenate(orders), kind="stable")
     columns = [np.concatenate(columns) for columns in zip(*(part[:-1] for part in parts), strict=True)]
     all_chains = Ragged.concat([part.chains for part in parts if part.chains is not None]) if chains else None
@@ -291,11 +292,6 @@ def _texts(column: object, count: int) -> NDArray[np.object_]:
     if isinstance(column, np.ndarray) and column.dtype == object and len(column) == count:
         return column
     return np.full(count, "", object)
-
-
-def _without_events() -> WorkEvents:
-    none, keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    return WorkEvents(none, none, none, none, keys, keys, np.zeros(0, object), none, keys)
 
 
 def vector_names(source: SampleSource) -> dict[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.flags import SampleType
 from perfpy.cli.forwarded_actions import ForwardingAction
 from perfpy.cli.line.actions import Action, CommandWithActions
 from perfpy.cli.line.opening import open_recording
@@ -63,7 +64,6 @@ def _record(options: C2cRecordOptions, arguments: list[str]) -> int:
 
 def report(options: C2cReportOptions) -> int:
     """Show the cache lines that CPUs take from each other, and the code that uses them."""
-    from perfpy.abi.flags import SampleType
     from perfpy.tools.mem.c2c_tables import DISPLAYS
 
     if options.display and options.display not in DISPLAYS:

@@ -35,15 +35,6 @@ def run(options: ProbeCommandOptions) -> int:
         options = options.replace(exec_path=options.words[0], words=options.words[1:])
     if options.quiet and options.verbose:
         fail("-q and -v exclude each other")
-    chosen = _chosen(options)
-    if len(chosen) > 1:
-        fail(f"{chosen[0]} and {chosen[1]} exclude each other")
-    if not chosen:
-        fail("no action; give a point to probe, -a, -d, -D, -l, -L, -V or -F")
-    return _ACTIONS[chosen[0]](options)
-
-
-def _chosen(options: ProbeCommandOptions) -> list[str]:
     are_given = {
         "-a": bool(options.add or options.words),
         "-d": bool(options.delete),
@@ -53,20 +44,12 @@ def _chosen(options: ProbeCommandOptions) -> list[str]:
         "-V": bool(options.variables),
         "-F": options.functions is not None,
     }
-    return [name for name, is_given in are_given.items() if is_given]
-
-
-def _add(options: ProbeCommandOptions) -> int:
-    texts = [*options.add, *([" ".join(options.words)] if options.words else [])]
-    return add(options, texts)
-
-
-def _define(options: ProbeCommandOptions) -> int:
-    return print_definitions(options, options.definition)
-
-
-def _delete(options: ProbeCommandOptions) -> int:
-    return delete(options.delete, dry_run=options.dry_run, quiet=options.quiet)
+    chosen = [name for name, is_given in are_given.items() if is_given]
+    if len(chosen) > 1:
+        fail(f"{chosen[0]} and {chosen[1]} exclude each other")
+    if not chosen:
+        fail("no action; give a point to probe, -a, -d, -D, -l, -L, -V or -F")
+    return _ACTIONS[chosen[0]](options)
 
 
 def _list(options: ProbeCommandOptions) -> int:
@@ -75,32 +58,20 @@ def _list(options: ProbeCommandOptions) -> int:
     return print_probes(options.list_probes or ALL_PROBES, options)
 
 
-def _show_lines(options: ProbeCommandOptions) -> int:
-    from perfpy.tools.probe.listings import print_lines
+def _show(options: ProbeCommandOptions) -> int:
+    from perfpy.tools.probe.listings import print_functions, print_lines, print_variables
 
-    return print_lines(options, options.line or "")
-
-
-def _show_variables(options: ProbeCommandOptions) -> int:
-    from perfpy.tools.probe.listings import print_variables
-
-    return print_variables(options, options.variables)
-
-
-def _show_functions(options: ProbeCommandOptions) -> int:
-    from perfpy.tools.probe.listings import print_functions
-
-    return print_functions(options, options.functions or "")
+    if options.line is not None:
+        return print_lines(options, options.line)
+    return print_variables(options, options.variables) if options.variables else print_functions(options, options.functions or "")
 
 
 _ACTIONS: Final[dict[str, Callable[[ProbeCommandOptions], int]]] = {
-    "-a": _add,
-    "-d": _delete,
-    "-D": _define,
+    "-a": lambda options: add(options, [*options.add, *([" ".join(options.words)] if options.words else [])]),
+    "-d": lambda options: delete(options.delete, dry_run=options.dry_run, quiet=options.quiet),
+    "-D": lambda options: print_definitions(options, options.definition),
     "-l": _list,
-    "-L": _show_lines,
-    "-V": _show_variables,
-    "-F": _show_functions,
+    **dict.fromkeys(("-L", "-V", "-F"), _show),
 }
 
 

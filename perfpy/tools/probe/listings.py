@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.startup import NamedTuple
 from perfpy.cli.line.options import fail
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.sections import damage_of
@@ -77,19 +76,15 @@ def print_functions(options: ProbeCommandOptions, pattern: str) -> int:
     if program is None:
         names = sorted(symbol.name for symbol in kernel_symbols(read_kallsyms()) if options.module in ("", symbol.module))
     else:
-        names = _symbol_names(program)
+        with damage_refused(program.symbols):
+            table = program.all_symbols
+            names = sorted(table.name(row) for row in range(len(table)))
     if program is not None and not names:
         raise ProbeError(f"{program.path} has no symbols; its debug package has them", 1)
     for name in names:
         if test(name):
             print(one_line(name))
     return 0
-
-
-def _symbol_names(program: Program) -> list[str]:
-    with damage_refused(program.symbols):
-        table = program.all_symbols
-        return sorted(table.name(row) for row in range(len(table)))
 
 
 def _with_debug_info(options: ProbeCommandOptions) -> Program:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import RecordType
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.terminal import is_terminal
@@ -68,8 +69,6 @@ _MOST_CPUS = 4096
 
 
 def _numbers(option: str, text: str) -> frozenset[int]:
-    from perfpy.abi.cpu_list import parse_cpu_list
-
     try:
         return frozenset(parse_cpu_list(text)) if text else frozenset()
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions
 from perfpy.cli.line.options import Flag, Value, fail, option, parse_unsigned, program_to_run, words
@@ -94,8 +95,6 @@ def chosen_cpus(text: str) -> frozenset[int] | None:
     """Return the CPUs of -C; None for all."""
     if not text:
         return None
-    from perfpy.abi.cpu_list import parse_cpu_list
-
     try:
         return frozenset(parse_cpu_list(text))
     except ValueError as error:

@@ -17,6 +17,7 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.analysis.annotation import AnnotatedFunction
 from perfpy.analysis.sample_view import is_dummy
 from perfpy.capture.session.attention import Wakeups
+from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.option_groups import events_with_filters
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load_config
@@ -57,8 +58,6 @@ def run(options: TopCommandOptions) -> int:
         _check_waits(options)
     if options.prefix_strip and not options.prefix:
         fail("--prefix-strip requires --prefix")
-    from perfpy.cli.line.opening import prepare_numpy  # --help needs neither the kernel nor numpy
-
     with Start(runs_programs=bool(options.sym_annotate)) as start:
         prepare_numpy()
 

@@ -16,13 +16,13 @@ from perfpy.views.page.marks import packed
 from perfpy.views.page.page import assemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.tools.trace.call_text import CallTexts
     from perfpy.tools.trace.calls import CallEvents, PairedEvents, ThreadNames
-    from perfpy.tools.trace.lanes import Lanes, MergedCalls
+    from perfpy.tools.trace.lanes import Lanes
     from perfpy.tools.trace.lines import LineOptions
     from perfpy.tools.trace.totals import CallTotals, Totals
     from perfpy.views.script.pieces import Flat
@@ -67,37 +67,27 @@ def lane_page(lanes: Lanes, totals: Totals, name_of: Callable[[int], str], title
         "lanes": [list(thread) for thread in lanes.threads],
         "names": [[name, _group(name)] for name in names],
         "groups": list(_GROUPS),
-        "calls": _call_columns(calls, first, indexes),
-        "merged": _merged_columns(merged, first),
+        "calls": {
+            "begin": packed((calls.begin - first).astype(np.float64)),
+            "took": packed(calls.took),
+            "lane": packed(calls.lane),
+            "name": packed(np.array([indexes[number] for number in calls.number.tolist()], np.int64)),
+            "error": packed(calls.is_error.astype(np.int64)),
+            "text": packed(calls.text + 1),
+        },
+        "merged": {
+            "begin": packed((merged.begin - first).astype(np.float64)),
+            "took": packed(merged.end - merged.begin),
+            "lane": packed(merged.lane),
+            "count": packed(merged.calls),
+            "total": packed(merged.total),
+        },
         "texts": [text.decode("utf-8", "surrogateescape").rstrip("\n") for text in texts],
         "table": [_row(call) for call in table],
         "wall": max(totals.last_time - totals.first_time, 1),
         "notes": [*notes, *_notes(int(merged.calls.sum()), int((calls.text < 0).sum()))],
     }
     return assemble("lanes.html", _SCRIPTS, data)
-
-
-def _call_columns(calls: LaneCalls, first: int, indexes: Mapping[int, int]) -> dict[str, Any]:
-    """Return the columns of single calls. first: the time at which the page begins; indexes: number of a call -> index of its name."""
-    return {
-        "begin": packed((calls.begin - first).astype(np.float64)),
-        "took": packed(calls.took),
-        "lane": packed(calls.lane),
-        "name": packed(np.array([indexes[number] for number in calls.number.tolist()], np.int64)),
-        "error": packed(calls.is_error.astype(np.int64)),
-        "text": packed(calls.text + 1),
-    }
-
-
-def _merged_columns(merged: MergedCalls, first: int) -> dict[str, Any]:
-    """Return the columns of merged calls."""
-    return {
-        "begin": packed((merged.begin - first).astype(np.float64)),
-        "took": packed(merged.end - merged.begin),
-        "lane": packed(merged.lane),
-        "count": packed(merged.calls),
-        "total": packed(merged.total),
-    }
 
 
 def _group(name: str) -> int:

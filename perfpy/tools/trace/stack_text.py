@@ -99,7 +99,8 @@ class StackTexts:
         chosen = Columns(len(samples), {name: columns[name].take(samples) for name in ("callchain", "user_frames") if name in columns})
         ids, counts = whole_chains_of(chosen.gather(), int_column(columns, "pid")[samples], batch.key[samples], symbolizer)
         if are_calls and not options.has_kernel:
-            ids, counts = self._without_kernel(symbolizer, ids, counts)
+            is_kernel = np.array([*(dso.kernel for dso in symbolizer.dsos), False], np.bool_)
+            ids, counts = _kept(ids, counts, ~is_kernel[symbolizer.resolve().dso[ids]])
         if (lost := symbolizer.resolve().ip[ids] == _LOST).any():
             ids, counts = _kept(ids, counts, ~lost)
         if not self._source.has(SampleType.STACK_USER):  # the unwinder limits each part of a callchain itself
@@ -111,14 +112,6 @@ class StackTexts:
         texts = np.empty(len(samples), object)
         texts[:] = [b"".join(own[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]
         return texts, counts >= options.least
-
-    @staticmethod
-    def _without_kernel(
-        symbolizer: Symbolizer, ids: NDArray[np.int32], counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        frames = symbolizer.resolve()
-        is_kernel = np.array([*(dso.kernel for dso in symbolizer.dsos), False], np.bool_)
-        return _kept(ids, counts, ~is_kernel[frames.dso[ids]])
 
     def _frame_lines(self, symbolizer: Symbolizer) -> list[bytes]:
         """Return the line of each frame so far."""

@@ -121,8 +121,7 @@ def _first(explanation: Explanation, cause: Cause, spinning: Cause | None) -> st
 
 def _further(explanation: Explanation, cause: Cause) -> str:
     groups, share = explanation.path, cause.time / explanation.elapsed
-    text = f"{_who(explanation, groups, cause)} {activity_text(groups, cause)} for {percent(share)}{_by(explanation, groups, cause)}"
-    return f"{text}."
+    return f"{_who(explanation, groups, cause)} {activity_text(groups, cause)} for {percent(share)}{_by(explanation, groups, cause)}."
 
 
 def resource_of(groups: CauseGroups, cause: Cause) -> Cause | None:
@@ -201,12 +200,10 @@ def _by(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
     if not time or time < 0.3 * cause.time:
         return ""
     word = "held by" if cause.kind in LOCKS and has_holder(groups, cause) else "ended by"
-    function = waker_function(groups, cause)
-    where = activity_function(function)
-    return f", {word} {visible(explanation.comm(waker))} ({waker}){where}"
+    return f", {word} {visible(explanation.comm(waker))} ({waker}){in_place(waker_function(groups, cause))}"
 
 
-def activity_function(function: str) -> str:
+def in_place(function: str) -> str:
     """Return " in f()"; "" without a function."""
     return f" in {place_text(function)}" if function else ""
 
@@ -218,9 +215,6 @@ def _who(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
     if len(tids) > 1:
         return f"{name} ({tasks_text(tids, explanation.tasks)})"
     return f"{name} ({next(iter(tids))})" if tids else name
-
-
-__all__ = ["MATTERS", "activity_function", "inverted", "launch_text", "object_text", "ranked", "resource_of", "running_function", "verdict"]
 
 
 OBJECTS: Final = {
@@ -285,8 +279,8 @@ def activity_text(groups: CauseGroups, cause: Cause) -> str:
     """Return what a cause's threads do: "waits for the disk in save(), by fsync"."""
     if cause.kind in VERBS:
         where = running_function(groups, cause) if cause.kind in (RUNNING, SPINNING) else cause.function
-        return f"{VERBS[cause.kind]}{_in(where)}"
-    return f"waits for {object_text(groups, cause)}{_in(cause.function)}{_call(groups, cause)}{_polling(groups, cause)}"
+        return f"{VERBS[cause.kind]}{in_place(where)}"
+    return f"waits for {object_text(groups, cause)}{in_place(cause.function)}{_call(groups, cause)}{_polling(groups, cause)}"
 
 
 def object_text(groups: CauseGroups, cause: Cause) -> str:
@@ -341,10 +335,6 @@ def place_text(function: str) -> str:
         return function_text(function)
     name = visible(match[1])
     return f"{name if name.endswith('>') else f'{name}()'}, {visible(short_path(match[2]))}:{match[3]}"
-
-
-def _in(function: str) -> str:
-    return f" in {place_text(function)}" if function else ""
 
 
 def _call(groups: CauseGroups, cause: Cause) -> str:

@@ -65,7 +65,7 @@ class PacketReader:
         self._item_size = 0  # bytes per item of the current block; 0: outside of blocks
 
     def read(self, data: memoryview, offset: int) -> Packet | None:
-        """Return the packet at an offset; None if there is none, or only a part of one."""
+        """Return the packet at an offset, or None if there is none, or only a part of one."""
         packet = self._decode(data, offset)
         if packet is None:
             return None

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf
-from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.units import ranges_of
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Die:
 
     @cached_property
     def type(self) -> Die | None:
-        """The DIE of the type; None for void."""
+        """The DIE of the type, or None for void."""
         value = self.attribute(dwarf.AT_TYPE)
         target = value[0].target(value[1]) if value else None
         return Die(*target) if target else None
@@ -125,7 +124,7 @@ def skip_children(unit: DebugUnit, offset: int) -> int:
     reader, table = unit.reader, unit.abbreviations
     data, depth, visited = reader.data, 1, 0
     while depth:
-        code, offset = leb128.read_unsigned(data, offset)
+        code, offset = dwarf.read_unsigned(data, offset)
         if not code:
             depth -= 1
             continue
@@ -255,7 +254,7 @@ class UnitFunctions:
         scopes: list[tuple[str, CodeDie | None]] = []
         while offset < len(data):
             start = offset
-            code, offset = leb128.read_unsigned(data, offset)
+            code, offset = dwarf.read_unsigned(data, offset)
             if not code:
                 if scopes:
                     scopes.pop()
@@ -425,7 +424,7 @@ def _split_list(unit: DebugUnit, offset: int) -> Iterator[LocatedRange]:
         kind = data[offset]
         if kind != dwarf.LLE_STARTX_LENGTH:
             return
-        index, offset = leb128.read_unsigned(data, offset + 1)
+        index, offset = dwarf.read_unsigned(data, offset + 1)
         start, size = unit.indexed_address(index), sections.number("loc", offset, 4)
         length = sections.number("loc", offset + 4, 2)
         yield LocatedRange(start, start + size, bytes(data[offset + 6 : offset + 6 + length]))
@@ -443,7 +442,7 @@ def _list_of_5(unit: DebugUnit, offset: int) -> Iterator[LocatedRange]:
         if kind in (dwarf.LLE_BASE_ADDRESS, dwarf.LLE_BASE_ADDRESSX):
             base = operands[0] if kind == dwarf.LLE_BASE_ADDRESS else unit.indexed_address(operands[0])
         elif kind != dwarf.LLE_GNU_VIEW_PAIR:
-            length, offset = leb128.read_unsigned(data, offset)
+            length, offset = dwarf.read_unsigned(data, offset)
             yield LocatedRange(*_bounds(unit, kind, operands, base), bytes(data[offset : offset + length]))
             offset += length
 
@@ -473,7 +472,7 @@ def _operands(unit: DebugUnit, kind: int, offset: int) -> tuple[list[int], int]:
             operands.append(unit.sections.number("loclists", offset, size))
             offset += size
         else:
-            operand, offset = leb128.read_unsigned(data, offset)
+            operand, offset = dwarf.read_unsigned(data, offset)
             operands.append(operand)
     return operands, offset
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.debuginfo import dwarf
-from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers
 from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.units import Ranges, range_list, ranges_of
@@ -425,7 +424,7 @@ class InlineSearch:
             start, code = offset, self._data[offset]  # `self._data` is released between searches
             offset += 1
             if code >= 0x80:
-                code, offset = leb128.read_unsigned(self._data, start)
+                code, offset = dwarf.read_unsigned(self._data, start)
             if not code:
                 depth -= 1
                 if depth <= 0:
@@ -454,7 +453,7 @@ class InlineSearch:
             start, code = offset, data[offset]
             offset += 1
             if code >= 0x80:
-                code, offset = leb128.read_unsigned(data, start)
+                code, offset = dwarf.read_unsigned(data, start)
             if not code:
                 current = callers.pop()
                 if not callers or not (self._remaining or current or self._takes_last):
@@ -503,7 +502,7 @@ class InlineSearch:
             code = data[offset]
             offset += 1
             if code >= 0x80:
-                code, offset = leb128.read_unsigned(data, offset - 1)
+                code, offset = dwarf.read_unsigned(data, offset - 1)
             if not code:
                 depth -= 1
                 continue

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.debuginfo import dwarf
-from perfpy.debuginfo import dwarf as leb128
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -287,7 +286,7 @@ class _Cursor:
         return value
 
     def read_unsigned(self) -> int:
-        value, self.offset = leb128.read_unsigned(self.data, self.offset)
+        value, self.offset = dwarf.read_unsigned(self.data, self.offset)
         return value
 
     def string(self) -> bytes:

@@ -294,7 +294,7 @@ class SplitFiles:
 
 
 def package_offsets(sections: DebugSections, dwo_id: int) -> dict[str, int] | None:
-    """Return the start of a unit's part of each section of a package, by section name; None if the package lacks the unit."""
+    """Return the start of a unit's part of each section of a package, by section name, or None if the package lacks the unit."""
     section = sections.file.section(".debug_cu_index")
     if section is None:
         return None

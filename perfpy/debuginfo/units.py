@@ -10,7 +10,6 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from perfpy.debuginfo import dwarf
-from perfpy.debuginfo import dwarf as leb128
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
@@ -140,9 +139,9 @@ class Abbreviation:
 @lru_cache(maxsize=1 << 14)
 def _abbreviation(text: bytes, shape: Shape) -> Abbreviation:
     """Parse an abbreviation's bytes from the tag on. Equal ones share an object, because the tables of units are much alike."""
-    tag, offset = leb128.read_unsigned(text, 0)
+    tag, offset = dwarf.read_unsigned(text, 0)
     children = bool(text[offset])
-    attributes, _ = _abbreviated_attributes(text, offset + 1)
+    attributes, _ = _read_attributes(text, offset + 1)
     form_sizes = sizes(shape)
     unknown = next((form for _, form, _ in attributes if form not in form_sizes), None)
     if unknown is not None:
@@ -192,7 +191,7 @@ class AbbreviationTable:
         while target_code not in texts:
             code, start = data[offset], offset + 1
             if code >= _MORE:
-                code, start = leb128.read_unsigned(data, offset)
+                code, start = dwarf.read_unsigned(data, offset)
             if not code:
                 self._is_complete = True
                 break
@@ -207,16 +206,16 @@ class AbbreviationTable:
 
 def _end_of(data: bytes | memoryview, offset: int) -> int:
     """Return the end of the abbreviation whose tag is at an offset."""
-    offset = leb128.skip(data, offset) + 1
+    offset = dwarf.skip(data, offset) + 1
     for _ in range(_ATTRIBUTES_MOST + 1):
         attribute, form = data[offset], data[offset + 1]
         if attribute >= _MORE or form >= _MORE:
-            offset = leb128.skip(data, offset)
-            form, offset = leb128.read_unsigned(data, offset)
+            offset = dwarf.skip(data, offset)
+            form, offset = dwarf.read_unsigned(data, offset)
         else:
             offset += 2
         if form == dwarf.FORM_IMPLICIT_CONST:
-            offset = leb128.skip(data, offset)
+            offset = dwarf.skip(data, offset)
         elif not attribute and not form:
             return offset
     raise ValueError(f"more than {_ATTRIBUTES_MOST} attributes before {offset:#x} of .debug_abbrev")
@@ -231,7 +230,7 @@ def _usual_pattern() -> re.Pattern[bytes]:
     return re.compile(rb"(?s:%b.(?:%b){,%d}+\x00\x00)" % (number, pair, _ATTRIBUTES_MOST))
 
 
-def _abbreviated_attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
+def _read_attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
     attributes: list[tuple[int, int, int]] = []
     while True:
         constant = 0
@@ -239,10 +238,10 @@ def _abbreviated_attributes(data: Sequence[int], offset: int) -> tuple[tuple[tup
         if attribute < 0x80 and form < 0x80:  # nearly always
             offset += 2
         else:
-            attribute, offset = leb128.read_unsigned(data, offset)
-            form, offset = leb128.read_unsigned(data, offset)
+            attribute, offset = dwarf.read_unsigned(data, offset)
+            form, offset = dwarf.read_unsigned(data, offset)
         if form == dwarf.FORM_IMPLICIT_CONST:
-            constant, offset = leb128.read_signed(data, offset)
+            constant, offset = dwarf.read_signed(data, offset)
         if not attribute and not form:
             return tuple(attributes), offset
         attributes.append((attribute, form, constant))
@@ -267,9 +266,9 @@ class FormReader:
         if size > 0:
             return self.number(offset, size), offset + size
         if form == dwarf.FORM_SDATA:
-            return leb128.read_signed(self.data, offset)
+            return dwarf.read_signed(self.data, offset)
         if size == LEB128:
-            return leb128.read_unsigned(self.data, offset)
+            return dwarf.read_unsigned(self.data, offset)
         if form == dwarf.FORM_IMPLICIT_CONST:
             return constant, offset
         if form == dwarf.FORM_INDIRECT:
@@ -299,7 +298,7 @@ class FormReader:
             elif skip == STRING:
                 offset = data.index(0, offset) + 1
             elif skip == BLOCK:
-                size, offset = leb128.read_unsigned(data, offset)
+                size, offset = dwarf.read_unsigned(data, offset)
                 offset += size
             else:
                 offset = self._skip_rare(skip, offset)
@@ -313,7 +312,7 @@ class FormReader:
 
     def _indirect(self, offset: int) -> tuple[int | bytes, int]:
         """Read a value that is preceded by its form."""
-        form, offset = leb128.read_unsigned(self.data, offset)
+        form, offset = dwarf.read_unsigned(self.data, offset)
         if form in (dwarf.FORM_INDIRECT, dwarf.FORM_IMPLICIT_CONST) or form not in self._sizes:
             raise ValueError(f"a value at {offset:#x} of the form {form:#x}")
         return self.value(form, 0, offset)
@@ -323,7 +322,7 @@ class FormReader:
             end = self.data.index(0, offset)
             return self.data[offset:end], end + 1
         if size == BLOCK:
-            length, offset = leb128.read_unsigned(self.data, offset)
+            length, offset = dwarf.read_unsigned(self.data, offset)
         else:
             length, offset = self.number(offset, _LENGTH_BYTES[size]), offset + _LENGTH_BYTES[size]
         return self.data[offset : offset + length], offset + length
@@ -445,7 +444,7 @@ class DebugUnit:
         return self._die_in(self.reader, offset)
 
     def _die_in(self, reader: FormReader, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
-        code, after = leb128.read_unsigned(reader.data, offset)
+        code, after = dwarf.read_unsigned(reader.data, offset)
         abbreviation = self.abbreviations.get(code)
         if abbreviation is None:
             raise ValueError(f"no abbreviation {code} for the entry at {self.header.start + offset:#x}")
@@ -535,12 +534,12 @@ class DebugUnit:
         return (self.skeleton.number(dwarf.AT_GNU_RANGES_BASE) or 0) if self.skeleton else 0
 
     def text(self, *attributes: int) -> str:
-        """Return the first of these attributes of the root that it has, as a string; "" without any."""
+        """Return the first of these attributes of the root that it has, as a string, or "" without any."""
         attribute = next((self.root[attribute] for attribute in attributes if attribute in self.root), None)
         return "" if attribute is None else self.string(attribute).decode("utf-8", "surrogateescape")
 
     def number(self, *attributes: int) -> int | None:
-        """Return the first of these attributes of the root that it has, as a number; None without any."""
+        """Return the first of these attributes of the root that it has, as a number, or None without any."""
         values = (self.root[attribute].value for attribute in attributes if attribute in self.root)
         return next((value for value in values if isinstance(value, int)), None)
 
@@ -562,7 +561,7 @@ class DebugUnit:
         raise ValueError(f"a string of the form {form:#x}")
 
     def address(self, attribute: Attribute | None) -> int | None:
-        """Return an address attribute of any form; None without one."""
+        """Return an address attribute of any form, or None without one."""
         if attribute is None or isinstance(attribute.value, bytes):
             return None
         return self.indexed_address(attribute.value) if attribute.form in dwarf.ADDRESS_INDICES else attribute.value
@@ -679,8 +678,8 @@ def _ranges_of_5(unit: DebugUnit, offset: int) -> Ranges:
             one, two = data[offset + 1], data[offset + 2]
             offset += 3
             if one >= _MORE or two >= _MORE:
-                one, offset = leb128.read_unsigned(data, offset - 2)
-                two, offset = leb128.read_unsigned(data, offset)
+                one, offset = dwarf.read_unsigned(data, offset - 2)
+                two, offset = dwarf.read_unsigned(data, offset)
             if one < two:
                 ranges.append((base + one, base + two))
         elif kind == dwarf.RLE_END_OF_LIST:
@@ -719,6 +718,6 @@ def _bounds(unit: DebugUnit, kind: int, one: int, two: int) -> tuple[int, int]:
 
 def _operand(unit: DebugUnit, offset: int, *, fixed: bool) -> tuple[int, int]:
     if not fixed:
-        return leb128.read_unsigned(unit.sections.data("rnglists"), offset)
+        return dwarf.read_unsigned(unit.sections.data("rnglists"), offset)
     size = unit.header.shape.address_size
     return unit.sections.number("rnglists", offset, size), offset + size

@@ -153,11 +153,11 @@ class FrameWalker:
         return frames, not address
 
     def frame_of(self, address: int, data: bytes) -> PythonFrame | None:
-        """Return the frame at an address, whose bytes were just read; None without valid code and instruction."""
+        """Return the frame at an address, whose bytes were just read, or None without valid code and instruction."""
         return self._frame(address, data, 0) if self._layout.has_data_stack else self._frame_object(address, data)
 
     def _frame(self, address: int, data: bytes, start: int) -> PythonFrame | None:
-        """Return the frame whose bytes begin at `start`; None without valid code and instruction."""
+        """Return the frame whose bytes begin at `start`, or None without valid code and instruction."""
         layout = self._layout.frame
         code = self._codes.find(WORD.unpack_from(data, start + layout.code)[0] & ~self._layout.tag_mask)
         if code is None:
@@ -185,7 +185,7 @@ class FrameWalker:
         return frames[::-1]
 
     def _generator(self, address: int) -> PythonFrame | None:
-        """Return the frame inside a generator or coroutine; None if there is none."""
+        """Return the frame inside a generator or coroutine, or None if there is none."""
         layout = self._layout.frame
         if not is_pointer(address):
             return None
@@ -211,7 +211,7 @@ class FrameWalker:
         return frames, not address
 
     def _frame_object(self, address: int, data: bytes) -> PythonFrame | None:
-        """Return the frame of a frame object's bytes, before 3.11; None without valid code and instruction."""
+        """Return the frame of a frame object's bytes, before 3.11, or None without valid code and instruction."""
         layout = self._layout.frame
         code = self._codes.find(WORD.unpack_from(data, layout.code)[0])
         (last,) = struct.unpack_from("<i", data, layout.instruction)
@@ -336,7 +336,7 @@ class Codes:
         return self._bytes > _MOST_BYTES
 
     def find(self, address: int) -> CodeObject | None:
-        """Return the code object at an address; None if there is none."""
+        """Return the code object at an address, or None if there is none."""
         now = self._clock()
         cached = self._cached.get(address)
         if cached is not None and now - cached[2] < _FRESH:

@@ -75,12 +75,12 @@ class Objects:
         raise ValueError("no text")
 
     def find(self, dictionary: int, name: str) -> int:
-        """Return the address of the value of a dictionary's key, a str; 0 without it."""
+        """Return the address of the value of a dictionary's key, a str, or 0 without it."""
         keys_address, values = self._dictionary(dictionary)
         return self._value(keys_address, values + self._values_offset if values else 0, name)
 
     def find_number(self, dictionary: int, number: int) -> int:
-        """Return the address of the value of a key that is an int below 2**60, whose hash is the number itself; 0 without it.
+        """Return the address of the value of a key that is an int below 2**60, whose hash is the number itself, or 0 without it.
 
         Instead of reading all keys, this looks the key up as the interpreter does.
         """
@@ -102,7 +102,7 @@ class Objects:
         return 0
 
     def attribute(self, instance: int, name: str) -> int:
-        """Return the address of an attribute of an instance of a class that is written in Python; 0 without it."""
+        """Return the address of an attribute of an instance of a class that is written in Python, or 0 without it."""
         kind = read_word(self._memory, instance + _TYPE)
         version = self._layout.version
         if not is_pointer(kind) or self._layout.is_free_threaded:

@@ -66,7 +66,7 @@ class PythonProcess:
         return self.layout.thread.native_id == NONE
 
     def frames(self, tid: int, stack_pointer: int = 0, *, is_main: bool = False) -> ThreadFrames | None:
-        """Return the frames of a thread; None without a thread state. Raises UnreadableMemoryError.
+        """Return the frames of a thread, or None without a thread state. Raises UnreadableMemoryError.
 
         Args:
             tid: in the process's own pid namespace.
@@ -89,15 +89,15 @@ class PythonProcess:
         return self._walker.frames_of_words(words, is_whole=is_whole)
 
     def state_address(self, tid: int) -> int:
-        """Return the address of the state of a thread whose frames were read; 0 if there is none."""
+        """Return the address of the state of a thread whose frames were read, or 0 if there is none."""
         return self._state_of.get(tid, 0)
 
     def thread_name(self, tid: int) -> str:
-        """Return the Python name of a thread whose frames were read; "" without one."""
+        """Return the Python name of a thread whose frames were read, or "" without one."""
         return self._names.find(self.state_address(tid))
 
     def thread_of_state(self, address: int) -> int:
-        """Return the number of the thread with a state; 0 before Python 3.11, and if it cannot be read."""
+        """Return the number of the thread with a state, or 0 before Python 3.11, and if it cannot be read."""
         offset = self.layout.thread.native_id
         if offset == NONE or not is_pointer(address):
             return 0
@@ -186,7 +186,7 @@ class ThreadStates:
         return {} if offset == NONE else {WORD.unpack_from(data, offset)[0]: state for state, data in self.all()}
 
     def by_stack(self, stack_pointer: int, *, is_main: bool) -> int:
-        """Return the state of the thread whose stack contains an address; 0 if there is none.
+        """Return the state of the thread whose stack contains an address, or 0 if there is none.
 
         The state of a thread that is just starting has the identity of the thread that started it. Its stack is below that of another
         one, whose state it must not get: while two states have one identity, only addresses at the usual distance count.
@@ -218,9 +218,9 @@ class ThreadStates:
 # `_active` with all threads that were started through it, by pthread_self(); each has its name in the attribute `_name`.
 
 _MODULE_DICT: Final = 16  # PyModuleObject.md_dict
-_NAMES_PAUSE: Final = 0.25  # seconds until the module is looked for again; doubled each time
+_FIRST_PAUSE: Final = 0.25  # seconds until the module is looked for again; doubled each time
 _LONGEST_PAUSE: Final = 60.0
-_MOST_NAMED_INTERPRETERS: Final = 16
+_INTERPRETERS_SEARCHED: Final = 16
 
 
 class PythonThreadNames:
@@ -242,16 +242,16 @@ class PythonThreadNames:
         self._clock = clock
         self._active: list[int] = []  # the dictionaries of all interpreters
         self._search_again = 0.0
-        self._pause = _NAMES_PAUSE
+        self._pause = _FIRST_PAUSE
 
     def find(self, state: int) -> str:
-        """Return the name of the thread with a state at an address; "" without one."""
+        """Return the name of the thread with a state at an address, or "" without one."""
         if self._layout.is_free_threaded or self._layout.runtime.modules == NONE or not is_pointer(state):
             return ""
         if not self._active and self._clock() >= self._search_again:
             dictionaries = []
             try:
-                for _, interpreter in zip(range(_MOST_NAMED_INTERPRETERS), self._states.interpreters(), strict=False):
+                for _, interpreter in zip(range(_INTERPRETERS_SEARCHED), self._states.interpreters(), strict=False):
                     modules = read_word(self._memory, interpreter + self._layout.runtime.modules)
                     module = self._objects.find(modules, "threading") if modules else 0
                     active = self._objects.find(read_word(self._memory, module + _MODULE_DICT), "_active") if module else 0

@@ -123,7 +123,7 @@ class AwaitingTasks:
         return frames[::-1]
 
     def _top(self, address: int, data: bytes) -> int:
-        """Return the end of the stack of a waiting frame, whose bytes were read; 0 without values."""
+        """Return the end of the stack of a waiting frame, whose bytes were read, or 0 without values."""
         layout = self._layout.frame
         if layout.stack_pointer != NONE:
             return int(WORD.unpack_from(data, layout.stack_pointer)[0])
@@ -132,7 +132,7 @@ class AwaitingTasks:
         return bottom + WORD.size * depth if 0 < depth < _DEEPEST else 0
 
     def _awaited(self, top: int, kind: int) -> int:
-        """Return the coroutine that another one awaits, at the top of its stack, in 3.15 below an index; 0 if it awaits something else."""
+        """Return the coroutine that another one awaits, at the top of its stack, in 3.15 below an index, or 0 for anything else."""
         if not is_pointer(top):
             return 0
         below, value = (word & ~self._layout.tag_mask for word in _TOP.unpack(self._memory.read(top - _TOP.size, _TOP.size)))
@@ -167,7 +167,7 @@ class TaskOffsets(NamedTuple):
 
 
 def decode_task_offsets(data: bytes) -> TaskOffsets | None:
-    """Return the offsets in a section; None if they make no sense."""
+    """Return the offsets in a section, or None if they make no sense."""
     if len(data) < 8 * len(_FIELDS):
         return None
     values = dict(zip(_FIELDS, struct.unpack_from(f"<{len(_FIELDS)}Q", data), strict=True))
@@ -201,7 +201,7 @@ class PublishedTasks:
         return self._offsets is not None
 
     def running(self, state: int, callback: PythonFrame) -> int:
-        """Return the task that a thread runs; 0 without one. callback: not needed here."""
+        """Return the task that a thread runs, or 0 without one. callback: not needed here."""
         del callback
         now = self._clock()
         if self._offsets is None and now >= self._search_again:
@@ -213,13 +213,13 @@ class PublishedTasks:
         return task if is_pointer(task) else 0
 
     def coroutine(self, future: int) -> int:
-        """Return the coroutine of a task; 0 for other futures."""
+        """Return the coroutine of a task, or 0 for other futures."""
         if self._offsets is None or self._memory.read(future + self._offsets.is_task, 1) == b"\0":
             return 0
         return read_word(self._memory, future + self._offsets.coroutine)
 
     def awaiting_one(self, future: int) -> int:
-        """Return the only future or task that awaits one; 0 if there is none, or more than one."""
+        """Return the only future or task that awaits one, or 0 if there is none, or more than one."""
         offsets = self._offsets
         address = read_word(self._memory, future + offsets.awaited_by) if offsets else 0
         if not offsets or not is_pointer(address):
@@ -273,7 +273,7 @@ class Tasks(Protocol):
         """Whether the tasks of this process can be read."""
 
     def running(self, state: int, callback: PythonFrame) -> int:
-        """Return the task that a thread runs; 0 without one.
+        """Return the task that a thread runs, or 0 without one.
 
         Args:
             state: of the thread.
@@ -281,10 +281,10 @@ class Tasks(Protocol):
         """
 
     def coroutine(self, future: int) -> int:
-        """Return the coroutine of a task; 0 for other futures."""
+        """Return the coroutine of a task, or 0 for other futures."""
 
     def awaiting_one(self, future: int) -> int:
-        """Return the only future or task that awaits one; 0 if there is none, or more than one."""
+        """Return the only future or task that awaits one, or 0 if there is none, or more than one."""
 
 
 class _Offsets(NamedTuple):
@@ -332,7 +332,7 @@ class TaskCallbacks:
         return self._offsets is not None
 
     def running(self, state: int, callback: PythonFrame) -> int:
-        """Return the task that a thread runs; 0 without one. state: not needed here."""
+        """Return the task that a thread runs, or 0 without one. state: not needed here."""
         del state
         handle = read_word(self._memory, callback.address + self._layout.frame.variables)  # self
         if not self._offsets or not is_pointer(handle):
@@ -342,11 +342,11 @@ class TaskCallbacks:
         return task if self._is(task, "Task") else 0
 
     def coroutine(self, future: int) -> int:
-        """Return the coroutine of a task; 0 for other futures."""
+        """Return the coroutine of a task, or 0 for other futures."""
         return self._field(future, self._offsets.coroutine) if self._offsets and self._is(future, "Task") else 0
 
     def awaiting_one(self, future: int) -> int:
-        """Return the only future or task that awaits one; 0 if there is none, or more than one."""
+        """Return the only future or task that awaits one, or 0 if there is none, or more than one."""
         callbacks = self._callbacks(future) if self._is(future, "Future", "Task") else []
         awaiting = {self._awaiting(callback, future) for callback in callbacks} - {0}
         return awaiting.pop() if len(awaiting) == 1 else 0
@@ -362,7 +362,7 @@ class TaskCallbacks:
         return callbacks
 
     def _awaiting(self, callback: int, future: int) -> int:
-        """Return the future or task that a callback of a future serves; 0 for other callbacks."""
+        """Return the future or task that a callback of a future serves, or 0 for other callbacks."""
         assert self._offsets is not None
         kind = self._type_name(callback)
         task = self._woken_by(callback)
@@ -380,7 +380,7 @@ class TaskCallbacks:
         return awaiting if self._is(awaiting, "Future", "Task") else 0
 
     def _woken_by(self, callback: int) -> int:
-        """Return the task that a callback wakes up; 0 for other callbacks."""
+        """Return the task that a callback wakes up, or 0 for other callbacks."""
         kind = self._type_name(callback)
         if kind == "TaskWakeupMethWrapper":
             return self._field(callback, _FIRST)
@@ -391,7 +391,7 @@ class TaskCallbacks:
         return self._field(callback, _SECOND) if is_wake_up else 0
 
     def _in_closure(self, function: int) -> int:
-        """Return the future in the variable of a function within gather(), wait() or shield(); 0 for other functions."""
+        """Return the future in the variable of a function within gather(), wait() or shield(), or 0 for other functions."""
         assert self._offsets is not None
         variable = _VARIABLES.get(self._function_name(function, _TASKS_FILE))
         closure = self._field(function, self._offsets.closure) if variable else 0
@@ -409,7 +409,7 @@ class TaskCallbacks:
         return self._field(cell, _FIRST) if self._type_name(cell) == "cell" else 0
 
     def _function_name(self, function: int, file: str) -> str:
-        """Return the name of a Python function of a file; "" for others."""
+        """Return the name of a Python function of a file, or "" for others."""
         if not self._offsets or self._type_name(function) != "function":
             return ""
         code = self._codes.find(self._field(function, self._offsets.code))
@@ -425,7 +425,7 @@ class TaskCallbacks:
         return False
 
     def _type_name(self, address: int) -> str:
-        """Return the name of an object's type without its module; "" if there is none."""
+        """Return the name of an object's type without its module, or "" if there is none."""
         return self._name_of(self._field(address, _TYPE)).rpartition(".")[2] if is_pointer(address) else ""
 
     def _name_of(self, kind: int) -> str:
@@ -446,7 +446,7 @@ class TaskCallbacks:
         return ""
 
     def _field(self, address: int, offset: int, *, is_aligned: bool = True) -> int:
-        """Return a word of an object; 0 without an object, and if the word should be the address of one and is none."""
+        """Return a word of an object, or 0 without an object, and if the word should be the address of one and is none."""
         value = read_word(self._memory, address + offset) if is_pointer(address) else 0
         return value if is_pointer(value) or not is_aligned else 0
 
@@ -493,7 +493,7 @@ class EventLoops:
         self._float = 0  # the address of the type
 
     def began(self, frames: Iterable[PythonFrame], moment: int) -> int:
-        """Return when the callbacks of a thread's current turn began, in ns of CLOCK_MONOTONIC; 0 if that is unknown.
+        """Return when the callbacks of a thread's current turn began, in ns of CLOCK_MONOTONIC, or 0 if that is unknown.
 
         The frames may be older than the memory, which is read now: a turn that began after them is not theirs.
 
@@ -515,7 +515,7 @@ class EventLoops:
         return 0
 
     def _nanoseconds(self, variable: int) -> int:
-        """Return the value of a variable that is a number of seconds; 0 if it is none, or changes meanwhile."""
+        """Return the value of a variable that is a number of seconds, or 0 if it is none, or changes meanwhile."""
         try:
             value = read_word(self._memory, variable) & ~self._layout.tag_mask
             if not is_pointer(value):

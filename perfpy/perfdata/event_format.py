@@ -91,7 +91,7 @@ class EventFormat:
     print_fmt: str
 
     def field(self, name: str) -> TraceField | None:
-        """Return the field of that name, the common ones first; None if there is none."""
+        """Return the field of that name, the common ones first, or None if there is none."""
         for field in (*self.common_fields, *self.fields):
             if field.name == name:
                 return field
@@ -181,7 +181,7 @@ def _number(text: str) -> int:
 
 
 def _array_length(inside: str) -> int:
-    """Return the number that ends an array's brackets; 0 for a name or nothing."""
+    """Return the number that ends an array's brackets, or 0 for a name or nothing."""
     match = re.search(r"(0[xX][0-9a-fA-F]+|\d+)\s*$", inside)
     return int(match[1], 0) if match else 0
 

@@ -80,7 +80,7 @@ class KeptFiles:
         return name in self._files
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a file; None if it is missing or damaged."""
+        """Return the bytes of a file, or None if it is missing or damaged."""
         file = self._files.get(name)
         if file is None:
             return None

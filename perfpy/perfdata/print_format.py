@@ -546,7 +546,7 @@ _MOST_DIGITS: Final = 40  # with leading zeros; more digits exceed 64 bits
 
 
 def number(text: str) -> int:
-    """Return the number at the start of an atom, as strtoull(text, 0) reads it; 0 without digits."""
+    """Return the number at the start of an atom, as strtoull(text, 0) reads it, or 0 without digits."""
     match = re.match(r"\s*([-+]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", text)
     if match is None:
         return 0
@@ -558,7 +558,7 @@ def number(text: str) -> int:
 
 
 def constant(tree: Expression) -> int | None:
-    """Return the value of an expression without fields; None for any other."""
+    """Return the value of an expression without fields, or None for any other."""
     if isinstance(tree, Atom):
         return number(tree.text)
     if isinstance(tree, Cast):

@@ -202,7 +202,7 @@ class PerfData:
 
     @cached_property
     def tracing(self) -> Tracing | None:
-        """The formats of the recording's tracepoints; None if it has none."""
+        """The formats of the recording's tracepoints, or None if it has none."""
         section = self.features.get(key_of(Feature.TRACING_DATA))
         if section is None:
             return None
@@ -217,7 +217,7 @@ class PerfData:
 
     @cached_property
     def kept_files(self) -> KeptFiles | None:
-        """The files kept in the recording (record --jit); None if there are none."""
+        """The files kept in the recording (record --jit), or None if there are none."""
         # loaded here because only symbols need it
         from perfpy.perfdata.kept_files import KEPT_FILES, KeptFiles
 
@@ -260,7 +260,7 @@ class PerfData:
 
     @property
     def sample_counts(self) -> Counter[int]:
-        """The number of samples of each event, by index; -1: of no known event."""
+        """The number of samples of each event, by index, or -1 for an unknown event."""
         return self.record_index.sample_counts
 
     @property
@@ -320,7 +320,7 @@ class PerfData:
         return self.records.batches(self._read(fields, more), self._change(fields, more))
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """Return the samples of one of `records.delivery_spans`, in order of delivery; None if it is empty. Arguments: as batches()."""
+        """Return the samples of one of `records.delivery_spans`, in order of delivery, or None if it is empty. Arguments: as batches()."""
         return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored_batches(

@@ -38,7 +38,7 @@ class SourceHeader(Protocol):
 
     @property
     def tracing(self) -> Tracing | None:
-        """The formats of the tracepoints; None if the source has none."""
+        """The formats of the tracepoints, or None if the source has none."""
 
     @property
     def is_pipe(self) -> bool:
@@ -65,11 +65,11 @@ class SampleSource(SourceHeader, Protocol):
 
     @property
     def sample_counts(self) -> Counter[int]:
-        """The number of samples of each event, by index; -1: of no known event."""
+        """The number of samples of each event, by index, or -1 for an unknown event."""
 
     @property
     def sample_times(self) -> tuple[int, int]:
-        """The times of the first and the last sample, in nanoseconds; 0 without samples."""
+        """The times of the first and the last sample, in nanoseconds, or 0 without samples."""
 
     @property
     def part_count(self) -> int:

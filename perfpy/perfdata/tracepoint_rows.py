@@ -166,7 +166,7 @@ class _FieldReader(NamedTuple):
     has_chains: bool
 
     def part(self, source: SampleSource, samples: KeyedSamples, count: int) -> _EventPart | None:
-        """Return the event's rows of a chunk; None if there are none. count: the samples before the chunk."""
+        """Return the event's rows of a chunk, or None if there are none. count: the samples before the chunk."""
         rows = rows_where(samples.events == self.event)
         if not len(rows) or self.layout.word_of("tid") is None:
             return None
@@ -360,7 +360,7 @@ def _dtype(field: TraceField, size: int, endian: str) -> np.dtype[Any]:
 
 
 def bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
-    """Return (rows, size) bytes from `offset` on in each row; 0 beyond its end."""
+    """Return (rows, size) bytes from `offset` on in each row, or 0 beyond its end."""
     positions = (raw.offsets[:-1] + offset)[:, None] + np.arange(size)
     inside = positions < raw.offsets[1:, None]
     if not len(raw.values):
@@ -506,7 +506,7 @@ class RawData(NamedTuple):
         return is_number and not field.offset % _HALF
 
     def numbers(self, field: TraceField) -> NDArray[Any]:
-        """Return the field of each sample: int32[n], int64[n] for unsigned and longer ones, uint64[n]; 0 where the data are too short."""
+        """Return the field of each sample: int32[n], int64[n] for unsigned and longer ones, uint64[n], or 0 if the data are too short."""
         if field.offset + field.size > self.shortest:
             is_inside = self.lengths >= field.offset + field.size
             some = self._replace(begins=self.begins[is_inside], shortest=field.offset + field.size).numbers(field)
@@ -535,7 +535,7 @@ class RawData(NamedTuple):
 
 
 def raw_in_place(samples: Chunk, layout: SampleLayout) -> RawData | None:
-    """Return the raw data of samples of one layout; None if their position varies, or if a sample is too short for them."""
+    """Return the raw data of samples of one layout, or None if their position varies, or if a sample is too short for them."""
     word = layout.raw_word
     if word is None or not len(samples) or samples.data.ctypes.data & 7:
         return None
@@ -553,7 +553,7 @@ def raw_in_place(samples: Chunk, layout: SampleLayout) -> RawData | None:
 
 
 def raw_of_column(raw: Ragged | Slices, endian: str) -> RawData | None:
-    """Return the raw data of a decoded column; None if they are not aligned to 32-bit words."""
+    """Return the raw data of a decoded column, or None if they are not aligned to 32-bit words."""
     if isinstance(raw, Slices):
         data, begins, lengths = raw.words, raw.starts, raw.lengths
     else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf
-from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.sections import damage_of
 from perfpy.probing.grammar import ALL_PARAMETERS, ProbeArgument, shown_name
 from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, WrongTypeError
@@ -364,19 +363,19 @@ def similar_members(compound: Die, name: str) -> str:
 
 
 def _offset_of(member: Die) -> int:
-    """Return a member's offset in bytes; 0 for a bit-field without a byte offset."""
+    """Return a member's offset in bytes, or 0 for a bit-field without a byte offset."""
     offset = member.attributes.get(dwarf.AT_DATA_MEMBER_LOCATION)
     if offset is None:
         return 0
     if isinstance(offset.value, bytes):
         if offset.value[:1] == bytes((dwarf.OP_PLUS_UCONST,)):  # DWARF 2
-            return leb128.read_unsigned(offset.value, 1)[0]
+            return dwarf.read_unsigned(offset.value, 1)[0]
         raise UnsupportedLocationError(f"the member '{member.name}' is at an offset that its object computes")
     return offset.value
 
 
 def bitfield(member: Die) -> tuple[tuple[int, int, int] | None, int]:
-    """Return (width, offset from the lowest bit, bits of the container) of a bitfield and the container's offset; None for others."""
+    """Return (width, offset from the lowest bit, bits of the container) of a bitfield and the container's offset, or None for others."""
     width = member.number(dwarf.AT_BIT_SIZE)
     if not width:
         return None, 0

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.debuginfo import dwarf
-from perfpy.debuginfo import dwarf as leb128
 from perfpy.debuginfo.dies import Die, locations_of
 from perfpy.debuginfo.units import ranges_of
 from perfpy.probing.problems import UnreadableRegisterError, UnsupportedLocationError
@@ -157,7 +156,7 @@ _BITS: Final = (64, 32, 16, 8)
 
 
 def plain_type(die: Die | None) -> Die | None:
-    """Return a type without typedefs and qualifiers; None for void."""
+    """Return a type without typedefs and qualifiers, or None for void."""
     for _ in range(_LINKS_MOST):
         if die is None or (die.tag not in _QUALIFIERS and die.tag != dwarf.TAG_TYPEDEF):
             return die
@@ -455,11 +454,11 @@ class _Evaluation:
         return int.from_bytes(self._take(size), self._unit.sections.order, signed=signed)
 
     def _unsigned(self) -> int:
-        value, self._offset = leb128.read_unsigned(self._code, self._offset)
+        value, self._offset = dwarf.read_unsigned(self._code, self._offset)
         return value
 
     def _signed(self) -> int:
-        value, self._offset = leb128.read_signed(self._code, self._offset)
+        value, self._offset = dwarf.read_signed(self._code, self._offset)
         return value
 
     def _constant(self, kind: int) -> int:

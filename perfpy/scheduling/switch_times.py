@@ -33,7 +33,7 @@ class Events(NamedTuple):
 
 
 class SwitchTimes(NamedTuple):
-    """Durations before each switch, in nanoseconds: int64[n]; 0 if unknown.
+    """Durations before each switch, in nanoseconds: int64[n], or 0 if unknown.
 
     Attributes:
         ran: the time on the CPU.
@@ -167,7 +167,7 @@ _THREAD_BITS: Final = np.uint64(32)
 _SPARSE: Final = 8  # the largest number, by the number of rows, up to which a table of all numbers is cheaper than sorting
 _LARGEST_TABLE: Final = 1 << 24
 _ZERO: Final = np.int32(0)
-_NO_DELAY: Final = np.int32(-1)
+_NO_ROW: Final = np.int32(-1)
 
 
 class QueueTransitions(NamedTuple):
@@ -234,7 +234,7 @@ def run_queue_delays(transitions: QueueTransitions, *, one_cpu: bool = False) ->
     left = (kind == LEFT_READY) | (kind == LEFT_BLOCKED)
     # A thread that came to a CPU although it slept is still asleep by perf's rules: its wakeup was lost, or comes later.
     last_left = np.maximum.accumulate(np.where(left | first, position, _ZERO))
-    last_woken = np.maximum.accumulate(np.where(kind == WOKEN, position, _NO_DELAY))
+    last_woken = np.maximum.accumulate(np.where(kind == WOKEN, position, _NO_ROW))
     turns = left | ((kind == CAME) & ~((kind[last_left] == LEFT_BLOCKED) & (last_woken < last_left)))
     turn = np.maximum.accumulate(np.where(turns | first, position, _ZERO))
     before = np.where(first[ends], ends, turn[ends - 1])  # the transition that decides the state; of a first arrival itself
@@ -276,12 +276,12 @@ def _waits_since(
     starts_ready = (kind_before == LEFT_READY) | (is_first & ((kind_before == RAN) | (kind_before == MIGRATED))) | (before == ends)
     if one_cpu:
         moves = woken | (kind == MIGRATED)
-        last_move = np.maximum.accumulate(np.where(moves, position, _NO_DELAY))[np.maximum(ends - 1, 0)]
-        last_wakeup = np.maximum.accumulate(np.where(woken, position, _NO_DELAY))[np.maximum(ends - 1, 0)]
+        last_move = np.maximum.accumulate(np.where(moves, position, _NO_ROW))[np.maximum(ends - 1, 0)]
+        last_wakeup = np.maximum.accumulate(np.where(woken, position, _NO_ROW))[np.maximum(ends - 1, 0)]
         was_woken = last_wakeup >= before
         begin = np.where((last_move >= before) & (last_move < ends), time[last_move], time[before])
         return begin, starts_ready | (was_woken & (last_wakeup < ends))
-    next_wakeup = len(kind) - 1 - np.maximum.accumulate(np.where(woken[::-1], position, _NO_DELAY))[::-1]  # at a row or after it
+    next_wakeup = len(kind) - 1 - np.maximum.accumulate(np.where(woken[::-1], position, _NO_ROW))[::-1]  # at a row or after it
     wakeup = next_wakeup[before]
     can_be_woken = (kind_before == LEFT_BLOCKED) | (is_first & woken[before])
     was_woken = can_be_woken & (wakeup < ends)

@@ -167,7 +167,7 @@ def _of_samples(columns: Columns) -> NDArray[np.void]:
 
 
 def _numbers(raw: Ragged, offset: int, size: int) -> NDArray[np.int64]:
-    """Read a number at an offset of each row of raw data; 0 if the row is too short."""
+    """Read a number at an offset of each row of raw data, or 0 if the row is too short."""
     begin = raw.offsets[:-1] + offset
     inside = raw.lengths >= offset + size
     index = np.where(inside, begin, 0)[:, None] + np.arange(size)

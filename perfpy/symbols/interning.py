@@ -69,7 +69,7 @@ def number_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids]:
 
 
 def _number_near_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids] | None:
-    """Number values by a table of all numbers up to the highest; None if it would be large, or if some are negative."""
+    """Number values by a table of all numbers up to the highest, or None if it would be large, or if some are negative."""
     if (
         len(values) < _WORTH_TABLE
         or values.dtype.itemsize < _TABLE_ITEM

@@ -282,7 +282,7 @@ class V8Log:
                 )
 
     def take(self, address: int, size: int, name: str) -> V8Code | None:
-        """Return the next code with an address, a size, and a name such as JS:*main /app.js:1:10; None without positions."""
+        """Return the next code with an address, a size, and a name such as JS:*main /app.js:1:10, or None without positions."""
         key = (address, size, re.sub(r"^\w+:[*~^+]?'?", "", name))
         infos, number = self._infos.get(key, []), self._taken.get(key, 0)
         self._taken[key] = number + 1
@@ -316,7 +316,7 @@ class V8Log:
     def _calls(
         self, script: str, inlining: str, inlinings: list[tuple[str, str, str]], functions: list[str]
     ) -> list[tuple[InlinedCall, str]] | None:
-        """Return the inlined calls of a position, outermost first, each with the script of its function; None if one is unknown."""
+        """Return the inlined calls of a position, outermost first, each with the script of its function, or None if one is unknown."""
         rows: list[tuple[str, str, str]] = []
         while inlining:
             if int(inlining) >= len(inlinings) or len(rows) >= _DEEPEST:
@@ -334,7 +334,7 @@ class V8Log:
         return calls
 
     def _source_of(self, script: str, offset: int) -> tuple[str, int] | None:
-        """Return the path and line of an offset in a script; None for unknown scripts."""
+        """Return the path and line of an offset in a script, or None for unknown scripts."""
         script_text = self._scripts.get(script)
         return (script_text.path, bisect_right(script_text.beginnings, offset)) if script_text and offset >= 0 else None
 

@@ -34,7 +34,7 @@ class StoredFiles(Protocol):
     """Files that are available as bytes."""
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a file; None if it is missing."""
+        """Return the bytes of a file, or None if it is missing."""
 
 
 class KeptSymbols(Protocol):

@@ -58,7 +58,7 @@ class ThreadComms(Generic[CommT]):
         self._ended: dict[int, CommT] = {}
 
     def fork(self, tid: int, ptid: int) -> CommT | None:
-        """Give a new thread its parent's name and return it; None if the parent is unnamed."""
+        """Give a new thread its parent's name and return it, or None if the parent is unnamed."""
         comm = self.living.get(ptid)
         if comm is None:
             self.forget(tid)

@@ -306,7 +306,7 @@ class FileDestination:
 
 
 def inherited_descriptor(path: str) -> int:
-    """Return the descriptor that a path means, as /dev/stdout and /dev/fd/N do; -1 for other paths."""
+    """Return the descriptor that a path means, as /dev/stdout and /dev/fd/N do, or -1 for other paths."""
     for folder in ("/dev/fd/", "/proc/self/fd/"):
         number = path[len(folder) :]
         if path.startswith(folder) and number.isdecimal() and len(number) < _LONGEST_NUMBER:

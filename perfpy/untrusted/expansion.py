@@ -341,7 +341,7 @@ class _CompactFields:
 _BLOCK: Final = tarfile.BLOCKSIZE
 _LARGEST_HEADER: Final = 1 << 16  # of an extended header: a path has 4 KB
 _MOST_MEMBERS: Final = 1 << 16
-_TAR_PIECE: Final = 1 << 20
+_MEMBER_PIECE: Final = 1 << 20
 _GLOBAL_HEADER: Final = b"g"
 
 
@@ -373,7 +373,7 @@ def read_members(pieces: Iterator[bytes]) -> Iterator[TarMember]:
                 name = body.rstrip(b"\0").decode("utf-8", "surrogateescape")
             elif member.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE):
                 fields = _pax_fields(body)
-                name, size = fields.get("path", name), _tar_number(fields["size"]) if "size" in fields else size
+                name, size = fields.get("path", name), _decimal(fields["size"]) if "size" in fields else size
             continue
         if member.type == tarfile.GNUTYPE_SPARSE:
             raise tarfile.ReadError("a sparse file")
@@ -395,7 +395,7 @@ def _pax_fields(body: bytes) -> dict[str, str]:
     start = 0
     while start < len(body) and body[start]:
         digits, _, _ = body[start : start + 8].partition(b" ")
-        length = _tar_number(digits.decode("latin-1"))
+        length = _decimal(digits.decode("latin-1"))
         keyword, equals, value = body[start + len(digits) + 1 : start + length - 1].partition(b"=")
         if not equals or start + length > len(body):
             raise tarfile.ReadError("a damaged extended header")
@@ -404,7 +404,7 @@ def _pax_fields(body: bytes) -> dict[str, str]:
     return fields
 
 
-def _tar_number(text: str) -> int:
+def _decimal(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise tarfile.ReadError("a damaged extended header")
     return int(text)
@@ -434,7 +434,7 @@ class _Stream:
                 if piece is None:
                     raise tarfile.ReadError("the archive ends too early")
                 self._rest = memoryview(piece)
-            part = self._rest[: min(size, _TAR_PIECE)]
+            part = self._rest[: min(size, _MEMBER_PIECE)]
             self._rest = self._rest[len(part) :]
             size -= len(part)
             if part:

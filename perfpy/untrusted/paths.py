@@ -109,7 +109,7 @@ def in_process(pid: int, name: str) -> str:
 
 
 def split_process(path: str) -> tuple[int, str] | None:
-    """Return the pid and the name in a path of in_process; None for other paths."""
+    """Return the pid and the name in a path of in_process, or None for other paths."""
     if not path.startswith("/proc/"):
         return None
     pid, separator, name = path[6:].partition("/root/")

@@ -90,7 +90,7 @@ def open_identified(name: str, identity: FileId, pids: Iterable[int]) -> tuple[i
 
 
 def has_identity(fd: int, identity: FileId) -> bool | None:
-    """Whether an open file has an identity; None if its file system (overlayfs) does not tell.
+    """Whether an open file has an identity, or None if its file system (overlayfs) does not tell.
 
     btrfs and overlayfs report one device and inode to stat(2) and another for mappings. The kernel's own view of the file decides there.
     A new file may have the inode of a deleted one: the generation tells them apart where the file system has one.
@@ -107,7 +107,7 @@ def has_identity(fd: int, identity: FileId) -> bool | None:
 
 
 def is_recorded(fd: int, identity: FileId, ended: float) -> bool | None:
-    """Whether an open file is the one that a recording of this machine has; None if that cannot be known.
+    """Whether an open file is the one that a recording of this machine has, or None if that cannot be known.
 
     A file system may be mounted again under another device number: inode and generation decide then.
 
@@ -143,7 +143,7 @@ def generation_of(fd: int) -> int:
 
 
 def _birth_of(fd: int) -> float:
-    """Return when an open file's inode was created, in seconds since 1970; 0 if its file system does not tell."""
+    """Return when an open file's inode was created, in seconds since 1970, or 0 if its file system does not tell."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(_STATX_SIZE)
     if not hasattr(libc, "statx") or libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
@@ -215,7 +215,7 @@ def find_mapping(pid: int, identity: FileId) -> str:
 
 
 def root_of(pid: int) -> str | None:
-    """Return where a process's root is among our mounts, None if it is elsewhere; "" if it is ours, hidden, or the process has ended."""
+    """Return where a process's root is among our mounts, None if it is elsewhere, or "" if it is ours, hidden, or the process has ended."""
     try:
         if os.stat(f"/proc/{pid}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino:
             return None

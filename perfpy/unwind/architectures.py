@@ -190,7 +190,7 @@ _FAMILIES: Final[tuple[tuple[str, Architecture | None, Architecture | None], ...
 
 
 def architecture(machine: str, abi: int) -> Architecture | None:
-    """Return the architecture of a task; None if it is unsupported.
+    """Return the architecture of a task, or None if it is unsupported.
 
     Args:
         machine: as in uname.

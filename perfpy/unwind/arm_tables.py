@@ -48,7 +48,7 @@ class ArmTables:
         return len(self._rows) > 0
 
     def find(self, address: int) -> FrameRules | None:
-        """Return the rules at an address; None if the tables do not cover it or mark it as not unwindable."""
+        """Return the rules at an address, or None if the tables do not cover it or mark it as not unwindable."""
         row = int(np.searchsorted(self._starts, address, side="right")) - 1
         if row < 0:
             return None
@@ -110,7 +110,7 @@ def _bytes(words: list[int], skipped: int, more: int) -> bytes:
 
 
 def rules_of(instructions: bytes) -> FrameRules | None:
-    """Interpret the table's instructions as unwinding rules; None without instructions, or if rules cannot express them.
+    """Interpret the table's instructions as unwinding rules, or None without instructions, or if rules cannot express them.
 
     Raises ValueError for instructions outside the ABI, StopIteration for a truncated one.
     """

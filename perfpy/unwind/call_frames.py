@@ -183,7 +183,7 @@ _SOURCES: Final = ("_of_runtime", "_for_debuggers", "_of_symbols", "_mini")
 
 
 def _index_of(file: ElfFile | None, name: str) -> FrameIndex | None:
-    """Return the entries of a file's section; None without the section."""
+    """Return the entries of a file's section, or None without the section."""
     if file is None:
         return None
     try:
@@ -223,7 +223,7 @@ class FrameIndex:
 
 
 def section_of(file: ElfFile, name: str) -> FrameSection | None:
-    """Return a file's .eh_frame or .debug_frame; None if it is missing or empty."""
+    """Return a file's .eh_frame or .debug_frame, or None if it is missing or empty."""
     section = file.section(name)
     data = bytes(file.data(section)) if section else b""
     if section is None or not data:
@@ -253,7 +253,7 @@ def _address(file: ElfFile, name: str) -> int:
 
 
 def _from_header(data: bytes, address: int, file: ElfFile, section: FrameSection) -> FrameIndex | None:
-    """Read the linker's table; None if it is unusable."""
+    """Read the linker's table, or None if it is unusable."""
     try:
         reader = ByteReader(data, file.endian, file.bits // 8)
         version, pointer, count_encoding, table = reader.take(4)

@@ -135,7 +135,7 @@ class UserCallchains:
     def frame_rules(
         self, abi: int, pid: NDArray[np.int32], key: NDArray[np.uint64], addresses: NDArray[np.uint64]
     ) -> tuple[list[FrameRules], NDArray[np.bool_]] | None:
-        """Return the rules of frames, as Stepper.frame_rules does; None for an unknown ABI."""
+        """Return the rules of frames, as Stepper.frame_rules does, or None for an unknown ABI."""
         stepper = self._stepper(abi)
         return None if stepper is None else stepper.frame_rules(pid, key, addresses)
 

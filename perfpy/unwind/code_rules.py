@@ -38,7 +38,7 @@ class RuntimeCode(Protocol):
     """Rules of code that processes generated (perfpy.capture.runtimes.hotspot)."""
 
     def rules(self, pid: int, addresses: Sequence[int]) -> list[FrameRules | None]:
-        """Return the rules at addresses of a process's code; None for unknown code."""
+        """Return the rules at addresses of a process's code, or None for unknown code."""
 
 
 class CodeRules:
@@ -151,7 +151,7 @@ class CodeRules:
         return numbers
 
     def _call_frames(self, dso: int) -> CallFrames | None:
-        """Return the call frame information of a dso; None without a file."""
+        """Return the call frame information of a dso, or None without a file."""
         if dso not in self._files:
             self._files[dso] = self._open(dso)
             self._numbers[dso] = np.full(1, _UNNUMBERED, np.int32)
@@ -189,7 +189,7 @@ _X86_64_STACK: Final = (7, 16)  # DWARF number of the stack pointer; the trampol
 
 
 def of_trampoline(architecture: Architecture) -> FrameRules | None:
-    """Return the rules of these trampolines during calls; None for architectures whose trampolines have a frame pointer."""
+    """Return the rules of these trampolines during calls, or None for architectures whose trampolines have a frame pointer."""
     if architecture.word != 8 or architecture.stack_pointer != _X86_64_STACK[0] or architecture.return_column != 16:
         return None
     return FrameRules(_X86_64_STACK, ((architecture.return_column, (OFFSET, -8)),), architecture.return_column)

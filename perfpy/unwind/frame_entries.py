@@ -113,7 +113,7 @@ class FrameSection:
         return ByteReader(self.data, self._endian, self._word, position, end)
 
     def _header(self, offset: int) -> _Header | None:
-        """Read the header at an offset; None after the last entry."""
+        """Read the header at an offset, or None after the last entry."""
         if not 0 <= offset <= len(self.data) - 4:
             return None
         reader = self._reader(offset)

@@ -71,7 +71,7 @@ class FrameRules(NamedTuple):
 
 
 def by_frame_pointer(architecture: Architecture, reach: int) -> FrameRules | None:
-    """Return the rules of code without call frame information; None for architectures without frame pointers."""
+    """Return the rules of code without call frame information, or None for architectures without frame pointers."""
     frame, column = architecture.frame, architecture.return_column
     if frame is None:
         return None
@@ -94,7 +94,7 @@ def of_leaf(architecture: Architecture) -> FrameRules:
 
 
 def by_record(rules: FrameRules, architecture: Architecture) -> FrameRules | None:
-    """Return the rules with an unknown stack pointer and a known frame pointer; None if they do not suffice.
+    """Return the rules with an unknown stack pointer and a known frame pointer, or None if they do not suffice.
 
     The frame pointer points to the saved one of the caller, whose place the rules contain.
     """

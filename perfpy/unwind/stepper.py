@@ -210,7 +210,7 @@ class _StepperRun:
         self._callers: KnownCallers | None = None
 
     def chains(self, most: int, callers: KnownCallers | None) -> Unwound | None:
-        """Return all chains, of up to `most` frames; None if more registers must be tracked. callers: callers of earlier batches."""
+        """Return all chains, of up to `most` frames, or None if more registers must be tracked. callers: callers of earlier batches."""
         self._callers = callers
         followed = None if callers is None else Followed(callers, self._memory, self._callee_saved, self._scenes.rank, most)
         guessed: NDArray[np.bool_] | None = None
@@ -587,7 +587,7 @@ class SavedRegisters:
         self._values = [np.concatenate([values, none]) for values in self._values]
 
     def values(self, number: int, rows: Rows, samples: Rows, load: Load) -> Values:
-        """Return a register of some rows; 0 for unreadable values.
+        """Return a register of some rows, or 0 for unreadable values.
 
         Args:
             number: of the register.
@@ -611,7 +611,7 @@ class SavedRegisters:
 
     @property
     def are_saved(self) -> NDArray[np.bool_] | None:
-        """Return which rows have all registers in places that other chains can use; None for all."""
+        """Return which rows have all registers in places that other chains can use, or None for all."""
         mask: NDArray[np.bool_] | None = None
         for locations in self.locations:
             lost = locations == ELSEWHERE

@@ -162,7 +162,7 @@ class DeliveryKeys:
 
 
 def _layout_of_chunk(ordered: OrderedChunk) -> _ChunkLayout | None:
-    """Return the layout of a chunk; None if its samples must be searched again."""
+    """Return the layout of a chunk, or None if its samples must be searched again."""
     count, others, samples = len(ordered.chunk), ordered.chunk.others, ordered.keyed_samples
     if len(others) * _FEW > count or not len(samples.events) or not np.array_equal(samples.keys, samples.times):
         return None
@@ -226,7 +226,7 @@ class Rounds:
 
 
 def delivery_order(keys: NDArray[np.uint64], times: NDArray[np.uint64]) -> NDArray[np.intp] | None:
-    """Return the indexes that sort records from file order to order of delivery; None if they are sorted."""
+    """Return the indexes that sort records from file order to order of delivery, or None if they are sorted."""
     if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
         return None
     late = keys != times
@@ -379,7 +379,7 @@ class EventTable:
         return events if inside is None else np.where(inside, events, np.int32(UNKNOWN_EVENT))
 
     def sample_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """Return the time stamp of each sample of a chunk of samples; 0 for none."""
+        """Return the time stamp of each sample of a chunk of samples, or 0 for none."""
         return self._times(chunk, self._time_words, events)
 
     def of_side_band(self, chunk: Chunk) -> NDArray[np.int32]:
@@ -391,14 +391,14 @@ class EventTable:
         return self.index_of(_words_at(chunk, self.endian, (chunk.sizes >> 3).astype(np.int64) - from_end)[0])
 
     def side_band_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """Return the time stamp of each record of a chunk without samples; 0 for none."""
+        """Return the time stamp of each record of a chunk without samples, or 0 for none."""
         from_end = [_words_from_end(e.attr.sample_type, SampleType.TIME) if e.attr.sample_id_all else None for e in self.events]
         return self._times(chunk, [None if words is None else -words for words in from_end], events, (chunk.sizes >> 3).astype(np.int64))
 
     def _times(
         self, chunk: Chunk, words: Sequence[int | None], events: NDArray[np.int32], base: NDArray[np.int64] | int = 0
     ) -> NDArray[np.uint64]:
-        """Return the word at `base` plus the event's entry in `words`; 0 beyond the record's end, and for the "no time" mark."""
+        """Return the word at `base` plus the event's entry in `words`, or 0 beyond the record's end, and for the "no time" mark."""
         if all(word is None for word in words):
             return np.zeros(len(chunk.starts), np.uint64)
         if len(set(words)) == 1:

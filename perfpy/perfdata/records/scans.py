@@ -155,7 +155,7 @@ class RecordScans:
 
     @cached_property
     def _deferred_callchains(self) -> DeferredCallchains | None:
-        """The user callchains stored apart from their samples; None without."""
+        """The user callchains stored apart from their samples, or None without."""
         if not self.record_index.type_counts[RecordType.CALLCHAIN_DEFERRED]:
             return None
         # loaded here because few recordings have them
@@ -164,7 +164,7 @@ class RecordScans:
 
     @cached_property
     def _waits(self) -> EmbeddedWaits | None:
-        """The decoder of waits in raw data; None without."""
+        """The decoder of waits in raw data, or None without."""
         if not any(event.name == OFF_CPU_EVENT for event in self.table.events):
             return None
 
@@ -194,7 +194,7 @@ class RecordScans:
         return spans_of([read.later for read in index.chunk_reads], index.highest[0]) if apart else []
 
     def batch_of(self, span: Span, fields: Collection[str] | None, change: Change | None = None) -> Batch | None:
-        """Return the samples of one span, in order of delivery; None if it is empty. change: as for batches()."""
+        """Return the samples of one span, in order of delivery, or None if it is empty. change: as for batches()."""
         decoder = self._decoder(fields, change)
         chunks = islice(self._samples_of(0, span.first), span.end - span.first)
         parts = [decoder.decode(chosen) for chosen in map(span.select, chunks) if len(chosen.keys)]
@@ -235,7 +235,7 @@ class RecordScans:
 
 
 def _compose(changes: list[Change]) -> Change | None:
-    """Compose the changes into one; None for none."""
+    """Compose the changes into one, or None for none."""
     if len(changes) < 2:
         return changes[0] if changes else None
 
@@ -325,7 +325,7 @@ class EmbeddedWaits:
 
     @classmethod
     def of(cls, events: Sequence[FileEvent], endian: str) -> EmbeddedWaits | None:
-        """Return the decoder for a recording; None if no event has waits."""
+        """Return the decoder for a recording, or None if no event has waits."""
         indexes = [event.index for event in events if _is_embedded(event)]
         return cls(indexes, endian) if indexes else None
 

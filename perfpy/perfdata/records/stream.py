@@ -62,7 +62,7 @@ class RecordOffsets(NamedTuple):
 
 
 def pack_starts(starts: NDArray[np.int64]) -> RecordOffsets | None:
-    """Pack the starts (bytes, at least one); None if they are not multiples of 8, or too far apart."""
+    """Pack the starts (bytes, at least one), or None if they are not multiples of 8, or too far apart."""
     distances = np.diff(starts) >> 3
     if np.bitwise_or.reduce(starts) & 7 or (len(distances) and int(distances.max()) > 0xFFFF):
         return None
@@ -245,7 +245,7 @@ HEADER_SIZE: Final = 8
 #: record type -> bytes of the number after its header: the size of the data after the record
 PAYLOAD_TYPES: Final[dict[int, int]] = {RecordType.AUXTRACE: 8, RecordType.HEADER_TRACING_DATA: 4}
 
-_WORTH_WALKING: Final = 100  # average records of a series of links from which on linking is faster than walking
+_RECORDS_LINKED: Final = 100  # average records of a series of links from which on linking is faster than walking
 _PATIENCE: Final = 4  # short runs of records of one size before stepping stops
 _PROBE: Final = 1 << 13  # words that are walked first: more than a record of any size
 _BLOCK: Final = 1 << 15  # words that are examined at once, in the processor's cache
@@ -339,7 +339,7 @@ def _link_records(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: st
     if _are_small(numbers, sizes, endian, index):  # with copies of stacks: fewer records than words to search
         links = _HeaderLinks(numbers, endian)
         rounds = count = 0
-        while index < words and rounds * _WORTH_WALKING <= count + _PATIENCE * _WORTH_WALKING:
+        while index < words and rounds * _RECORDS_LINKED <= count + _PATIENCE * _RECORDS_LINKED:
             starts, index = _loop(sizes, index, words, links.marks)
             followed, index = links.follow(index)
             parts += [starts, followed]

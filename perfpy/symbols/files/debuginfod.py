@@ -52,7 +52,7 @@ class Client:
         self.servers = servers()
 
     def fetch(self, build_id: str, kind: str = "debuginfo") -> str:
-        """Return the path of a file from the cache or a server; "" if none has it. `kind`: debuginfo or executable."""
+        """Return the path of a file from the cache or a server, or "" if none has it. `kind`: debuginfo or executable."""
         if not build_id or not self.servers:
             return ""
         try:

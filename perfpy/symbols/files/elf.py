@@ -237,7 +237,7 @@ class ElfFile:
         return bytes(self.data(section)[:_LINK_MOST]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape") if section else ""
 
     def debuglink_crc(self) -> int | None:
-        """Return the CRC32 in .gnu_debuglink, of the whole debug file; None if there is none.
+        """Return the CRC32 in .gnu_debuglink, of the whole debug file, or None if there is none.
 
         It follows the name, at the next multiple of four bytes, in the file's byte order.
         """

@@ -288,7 +288,7 @@ def _range(file: ElfFile, section: ElfSection) -> tuple[int, int]:
 def plt_symbols(file: ElfFile, symbol_table: SymbolTable) -> Symbols:
     """Return symbols for the header of .plt (as `.plt`), and for each entry of the tables by the symbol it calls."""
     if _has_call_stubs(file):
-        return _plt_columns(_call_stubs(file, symbol_table))
+        return _symbols_of_stubs(_call_stubs(file, symbol_table))
     decoded = [(section, _decode(file, section)) for section in _tables(file)]
     decoded += [(section, _decode_lazy(file, section)) for section, _ in decoded if section.name == ".plt"]
     slots = distinct(np.concatenate([entries.slot for _, entries in decoded])) if decoded else np.zeros(0, np.int64)
@@ -297,7 +297,7 @@ def plt_symbols(file: ElfFile, symbol_table: SymbolTable) -> Symbols:
     for section, entries in decoded:
         rows += _entry_rows(section.name, file.mapped_offset(section), entries, names, symbol_table)
     plt = file.section(".plt")
-    return _plt_columns(rows + (_rest_of_plt(file, plt, symbol_table, rows) if plt else []))
+    return _symbols_of_stubs(rows + (_rest_of_plt(file, plt, symbol_table, rows) if plt else []))
 
 
 def _entry_rows(
@@ -411,7 +411,7 @@ def _lazy_stubs(file: ElfFile, symbol_table: SymbolTable) -> list[tuple[int, int
     return []
 
 
-def _plt_columns(rows: list[tuple[int, int, bytes]]) -> Symbols:
+def _symbols_of_stubs(rows: list[tuple[int, int, bytes]]) -> Symbols:
     start = np.array([row[0] for row in rows], np.uint64)
     return symbols_of_names(start, start + np.array([row[1] for row in rows], np.uint64), [row[2] for row in rows])
 
@@ -446,7 +446,7 @@ def _dynamic_names(file: ElfFile, table: ElfSection, index: NDArray[np.int64]) -
 
 
 def _relocated_names(file: ElfFile, symbol_table: SymbolTable) -> list[bytes] | None:
-    """Return the name of the function that each entry calls, in the table's order; None without relocations."""
+    """Return the name of the function that each entry calls, in the table's order, or None without relocations."""
     section = file.section(".rela.plt", elf.SHT_RELA) or file.section(".rel.plt", elf.SHT_REL)
     if section is None or _symbol_section(file, section) is None:
         return None

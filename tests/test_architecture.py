@@ -435,7 +435,10 @@ def test_tests_share_builders_alone():
 
 
 def test_unit_tests_stand_where_their_module_does():
-    """tests/unit/ROOM/test_NAME.py tests perfpy/ROOM/NAME; so does test_NAME_TOPIC.py. Tests of several rooms are in tests/unit itself."""
+    """tests/unit/ROOM/test_NAME.py tests perfpy/ROOM/NAME, a module or a folder; so does test_NAME_TOPIC.py.
+
+    tests/unit/ROOM/test_ROOM.py tests several modules of the room. Tests of several rooms are in tests/unit itself.
+    """
     unit = CHECKOUT / "tests" / "unit"
     paths = [path.relative_to(unit) for path in sorted(unit.glob("*/**/test_*.py"))]
     wrong = []
@@ -443,7 +446,7 @@ def test_unit_tests_stand_where_their_module_does():
         words = path.stem.removeprefix("test_").split("_")
         names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
         folder = PACKAGE / path.parent
-        if not any((folder / name).is_dir() or (folder / name).with_suffix(".py").is_file() for name in names):
+        if folder.name not in names and not any((folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in names):
             wrong.append(str(path))
     assert_none(wrong, "tests of a module that is not there:")
 

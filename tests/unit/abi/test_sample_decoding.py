@@ -12,6 +12,7 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_encoding import encode_sample
+from perfpy.abi.sample_layout import FIXED_FIELDS, words_before
 
 ALL_FIXED = (
     SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.ADDR | SampleType.ID
@@ -177,3 +178,29 @@ def test_columns_take_and_concat_keep_rows_together() -> None:
 def test_a_slice_of_ragged_rows_is_that_of_the_list(rows: slice) -> None:
     column = Ragged(np.arange(9), np.array([0, 2, 2, 5, 9]))
     assert [row.tolist() for row in column.take(rows)] == [row.tolist() for row in list(column)[rows]]
+
+
+# The words at the beginning of samples stand where the kernel puts them.
+
+
+_FEW = SampleType.IP | SampleType.TID | SampleType.PERIOD | SampleType.CALLCHAIN
+
+
+@pytest.mark.parametrize(
+    ("sample_type", "field", "words"),
+    [
+        (_FEW, SampleType.IP, 1),
+        (_FEW, SampleType.TID, 2),
+        (_FEW, SampleType.PERIOD, 3),
+        (_FEW, 0, 4),
+        (_FEW | SampleType.IDENTIFIER, SampleType.TID, 3),
+        (0, 0, 1),
+    ],
+)
+def test_a_word_follows_the_present_words_before_it(sample_type, field, words):
+    assert words_before(sample_type, field) == words
+
+
+def test_there_are_nine_of_them():
+    every = sum(bit for bit, _ in FIXED_FIELDS)
+    assert words_before(every) == 10

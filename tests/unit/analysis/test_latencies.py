@@ -1,4 +1,4 @@
-"""Durations of the kernel's work, by kind, from recordings."""
+"""Latencies, waits for locks, and the scheduler's switches."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from perfpy.analysis.latencies import (
     pair_calls,
     read_latencies,
 )
+from perfpy.analysis.lock_waits import UNKNOWN_OWNER, LockWaitTimes, LockWakeups, find_owners
+from perfpy.analysis.scheduler import SchedEvents, read_events, task_delays, transitions_of
 from perfpy.errors import UsageError
 from perfpy.tools.latency import TITLES, distribution_json, distribution_lines
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.traced import traced_recording
+
+# Durations of the kernel's work, by kind, from recordings.
 
 
 def latencies(data: bytes, kind: str) -> KernelLatencies:
@@ -130,3 +134,78 @@ def test_percentiles_are_nearest_ranks() -> None:
 def test_bins_double() -> None:
     assert duration_bins(np.array([1, 2, 3, 9])) == [(1, 2, 1), (2, 4, 2), (4, 8, 0), (8, 16, 1)]
     assert duration_bins(np.array([], np.int64)) == []
+
+
+# Tests of who held the lock that a thread waited for.
+
+
+def owners_of(waits: list[tuple[int, int, int, int]], wakeups: list[tuple[int, int, int]]) -> list[int]:
+    """Return the owners for rows (thread, lock, begin, end) and (waker, woken, order)."""
+    rows = np.array(waits, np.int64).reshape(-1, 4)
+    wakes = np.array(wakeups, np.int64).reshape(-1, 3)
+    owners: list[int] = find_owners(LockWaitTimes(*rows.T), LockWakeups(*wakes.T)).tolist()
+    return owners
+
+
+@pytest.mark.parametrize(
+    ("waits", "wakeups", "owners"),
+    [
+        ([(10, 1, 5, 9)], [(20, 10, 7)], [20]),
+        ([(10, 1, 5, 9)], [(30, 10, 6), (20, 10, 8)], [20]),
+        ([(10, 1, 5, 9)], [(20, 10, 3), (20, 10, 12), (20, 11, 7)], [UNKNOWN_OWNER]),
+        ([(10, 1, 5, 9)], [(10, 10, 7)], [UNKNOWN_OWNER]),
+        ([(10, 1, 1, 2), (11, 1, 4, 6)], [], [UNKNOWN_OWNER, 10]),
+        ([(10, 1, 1, 2), (11, 2, 4, 6)], [], [UNKNOWN_OWNER, UNKNOWN_OWNER]),
+        ([(10, 1, 1, 2), (10, 1, 4, 6)], [], [UNKNOWN_OWNER, UNKNOWN_OWNER]),
+        ([(10, 1, 5, -1)], [(20, 10, 7)], [UNKNOWN_OWNER]),
+        ([], [(20, 10, 7)], []),
+        ([], [], []),
+    ],
+    ids=[
+        "waker",
+        "last waker",
+        "wakeups outside",
+        "woken by itself",
+        "last holder",
+        "another lock",
+        "own lock",
+        "no end",
+        "no waits",
+        "nothing",
+    ],
+)
+def test_the_owner_woke_the_thread_or_got_the_lock_before(waits, wakeups, owners):
+    assert owners_of(waits, wakeups) == owners
+
+
+# The scheduler's tracepoints as columns, also from damaged formats.
+
+
+def events_of(data: bytes) -> SchedEvents:
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        with perfpy.open(file) as recording:
+            return read_events(recording.data)
+
+
+def test_fields_come_in_order_of_delivery():
+    events = events_of(recording_of_switches(3, 5))
+    assert events.switches.fields["prev_pid"].tolist() == [100, 101, 102, 100, 101]
+    assert events.wakeups.fields["pid"].tolist() == [101, 102, 100, 101, 102]
+    assert events.switches.order.tolist() == [1, 3, 5, 7, 9]
+    assert (events.switches.time[1:] > events.switches.time[:-1]).all()
+
+
+def test_rows_that_are_not_in_order_of_time_are_sorted():
+    events = events_of(recording_of_switches(3, 4, time_of=lambda turn: 10**10 - turn * 1000))
+    assert events.switches.fields["prev_pid"].tolist() == [100, 102, 101, 100]
+    assert (events.switches.time[1:] > events.switches.time[:-1]).all()
+
+
+@pytest.mark.parametrize("field", [b"prev_pid", b"prev_state", b"next_prio", b"next_pid"])
+def test_a_field_that_the_format_lacks_is_zero(field):
+    damaged = recording_of_switches(3, 5).replace(field + b";", field[:-1] + b"x;")
+    events = events_of(damaged)
+    assert events.switches.fields[field.decode()].tolist() == [0] * 5
+    assert task_delays(events, transitions_of(events), str)

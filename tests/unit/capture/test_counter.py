@@ -1,7 +1,8 @@
-"""A Counter's methods call the kernel with its descriptor."""
+"""Counters of the API: one, a group, and a stream of events."""
 
 from __future__ import annotations
 
+import errno
 import threading
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,19 @@ from perfpy import disable_all, enable_all
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
 from perfpy.capture.counter import Counter
-from perfpy.errors import NotScheduledError, UsageError
+from perfpy.capture.counter_group import CounterGroup
+from perfpy.capture.event_stream import field_reader
+from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
+from perfpy.perfdata.event_format import parse_format
 from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
 from tests.builders.user_page import capability, page
 
 if TYPE_CHECKING:
     from perfpy.abi.attr import UserReading
+
+
+# A Counter's methods call the kernel with its descriptor.
+
 
 TIMES = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING)
 
@@ -160,3 +168,113 @@ def test_a_descriptor_of_another_opener_is_a_counter() -> None:
 def test_anything_but_a_counter_is_refused() -> None:
     with open("/dev/null") as file, pytest.raises(UsageError, match="is not a perf event"):
         Counter.from_fd(file.fileno())
+
+
+# A CounterGroup opens and reads its members together, and explains refusals.
+
+
+def attrs(*ids: int) -> list[EventAttr]:
+    return [EventAttr(type=PerfType.HARDWARE, config=number) for number in ids]
+
+
+def numbered(counter: FakeCounter) -> None:
+    counter.value, counter.enabled, counter.running = 100 + counter.fd, 20, 10
+
+
+PAIR = attrs(HardwareId.CPU_CYCLES, HardwareId.INSTRUCTIONS)
+
+
+def test_a_group_is_read_at_once() -> None:
+    """Only the leader waits to be enabled."""
+    kernel = FakeKernel(counts=numbered)
+    with CounterGroup(PAIR, events=["cycles", "instructions"], kernel=kernel) as group:
+        assert [counter.attr.disabled for counter in kernel.counters] == [1, 0]
+        reading = group.read()
+        assert [one.value for one in reading] == [100 + counter.fd for counter in group]
+        assert reading["instructions"] == reading[1]
+    assert all(counter.closed for counter in kernel.counters)
+
+
+def test_members_of_the_same_name_are_kept_separate() -> None:
+    kernel = FakeKernel(counts=numbered)
+    with CounterGroup(attrs(*[HardwareId.CPU_CYCLES] * 3), events=["cycles", "cycles", "other"], kernel=kernel) as group:
+        reading = group.read()
+        assert len({one.value for one in reading}) == 3
+        assert reading["other"] == reading[2]
+        with pytest.raises(KeyError, match="0, 1 are named 'cycles'"):
+            reading["cycles"]
+        with pytest.raises(KeyError, match="no member is named 'cycle'"):
+            reading["cycle"]
+
+
+@pytest.mark.parametrize("fits", [1, 2])
+def test_the_error_of_a_too_large_group_has_the_number_that_fits(fits: int) -> None:
+    class SmallPmu(FakeKernel):
+        def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
+            members = sum(1 for one in self.counters if not one.closed)
+            if group_fd >= 0 and members >= fits:
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    kernel = SmallPmu()
+    three = attrs(HardwareId.CPU_CYCLES, HardwareId.INSTRUCTIONS, HardwareId.CACHE_MISSES)
+    with pytest.raises(KernelRefusedError, match=f"with the {fits} before it.*at most {fits} of these 3"):
+        CounterGroup(three, events=["a", "b", "c"], kernel=kernel)
+    assert all(counter.closed for counter in kernel.counters)
+
+
+def test_an_event_that_opens_nowhere_is_reported() -> None:
+    class NoPmu(FakeKernel):
+        def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
+            if event == "b":
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event, cause="no such thing")
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    with pytest.raises(KernelRefusedError, match="no such thing"):
+        CounterGroup(PAIR, events=["a", "b"], kernel=NoPmu())
+
+
+def test_a_group_needs_an_event() -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        CounterGroup([], kernel=FakeKernel())
+
+
+# Fields of a tracepoint are decoded from one sample's bytes by the format; missing bytes are no error.
+
+
+FORMAT = """name: made
+ID: 7
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:char comm[8];\toffset:8;\tsize:8;\tsigned:0;
+\tfield:u16 numbers[2];\toffset:16;\tsize:4;\tsigned:0;
+\tfield:__data_loc char[] name;\toffset:20;\tsize:4;\tsigned:0;
+\tfield:__rel_loc u32[] rest;\toffset:24;\tsize:4;\tsigned:0;
+\tfield:long delta;\toffset:28;\tsize:8;\tsigned:1;
+
+print fmt: ""
+"""
+
+
+def made() -> bytes:
+    import struct
+
+    name, rest = b"f\xc3\xbcr\0", b"\1\2\3\4"
+    begin = 36
+    locations = (len(name) << 16 | begin, len(rest) << 16 | begin + len(name) - 28)
+    return struct.pack("=HHi8s2HIIq", 7, 0, -3, b"task\0xyz", 5, 6, *locations, -9) + name + rest
+
+
+def test_each_field_is_of_its_kind() -> None:
+    read = field_reader(parse_format(FORMAT, "made"))
+    assert read(made()) == {
+        "common_type": 7, "common_pid": -3, "comm": "task", "numbers": [5, 6], "name": "f\u00fcr", "rest": b"\1\2\3\4", "delta": -9,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("length", range(45))
+def test_short_data_is_no_failure(length: int) -> None:
+    read = field_reader(parse_format(FORMAT, "made"))
+    assert list(read(made()[:length])) == ["common_type", "common_pid", "comm", "numbers", "name", "rest", "delta"]

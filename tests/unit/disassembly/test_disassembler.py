@@ -1,9 +1,12 @@
-"""Who reads the code of a function, how it is called, and what is said where nobody can."""
+"""Disassembled functions, their source lines, and lengths of instructions."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import struct
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,12 +14,16 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.records import SampleId
+from perfpy.disassembly import function_code
 from perfpy.disassembly.disassembler import NOT_CODE, AsmLine, CodeStyle, instructions, of_objdump, pieces
 from perfpy.disassembly.function_code import FunctionCode
+from perfpy.disassembly.source_lines import with_source
+from perfpy.disassembly.x86_lengths import always_elsewhere, length
 from perfpy.perfdata.features import BpfProgram, Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.elf import ElfFile
+from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.annotated import SPIN, program, recording, spin_with_lines, stand_in
 from tests.builders.elf import ALLOC, EXEC, LOCAL, NOTYPE, Elf
 from tests.builders.perfdata import PerfDataBuilder
@@ -25,6 +32,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfpy.analysis.annotation import Annotation
+
+
+# Who reads the code of a function, how it is called, and what is said where nobody can.
 
 
 ARM64, UNKNOWN = 183, 999
@@ -310,3 +320,192 @@ def test_source_lines_lose_the_blanks_at_their_ends_and_keep_bytes_that_are_no_t
     assert lines(b"\t  x = y;") == [AsmLine(NOT_CODE, "x = y;", 6)]
     (line,) = lines(b"\t\tx = y;\t /* \xff */ \r")
     assert line.text.encode("utf-8", "surrogateescape") == b"x = y;   /* \xff */"
+
+
+# Code of the kernel: out of its vmlinux, or out of the memory of the kernel that runs, if that is the recorded one.
+
+
+BASE = 0xFFFFFFFF81000000
+MOVED = 0x2000000  # how far the recorded kernel lay above
+
+
+def kcore(folder: Path, code: bytes = SPIN, start: int = BASE) -> str:
+    """Two segments; the second has the code at 0x10."""
+    size = 0x10 + len(code)
+    header = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    segments = struct.pack("<IIQQQQQQ", 1, 7, 0, 0x1000, 0, 0, 0, 1) + struct.pack("<IIQQQQQQ", 1, 7, 0x200, start, 0, size, size, 1)
+    path = folder / "kcore"
+    path.write_bytes((header + segments).ljust(0x200, b"\0") + bytes(0x10) + code)
+    return str(path)
+
+
+def spinning_recording(folder: Path) -> str:
+    built = PerfDataBuilder()
+    ids = SampleId(pid=0xFFFFFFFF, tid=0, time=0)
+    built.record(records.Mmap(1, 0xFFFFFFFF, 0, BASE + MOVED, 0x100000, BASE + MOVED, "[kernel.kallsyms]_text", ids))
+    for number, offset in enumerate((0, 1, 1, 6)):
+        built.sample(misc=1, ip=BASE + MOVED + 0x10 + offset, pid=7, tid=7, time=200 + number, period=1000)
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    return str(path)
+
+
+def code_annotation(folder: Path, options: SymbolOptions) -> Annotation:
+    with Recording(spinning_recording(folder)) as opened:
+        return opened.annotate(symbols=options)
+
+
+@pytest.fixture
+def kallsyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SymbolOptions:
+    """Symbols of the kernel; objdump is not there."""
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    path = tmp_path / "kallsyms"
+    symbols = ((0, "_text"), (0x10, "spin"), (0x17, "rest"), (0x1000, "_etext"))
+    path.write_text("".join(f"{BASE + offset:016x} T {name}\n" for offset, name in symbols))
+    return SymbolOptions(kallsyms=str(path), cache=False)
+
+
+def test_the_running_kernels_memory_has_the_code(tmp_path: Path, kallsyms: SymbolOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Symbolizer, "running_kernel", lambda _self: MOVED)
+    monkeypatch.setattr(function_code, "PATH", kcore(tmp_path))
+    function = code_annotation(tmp_path, kallsyms).function()
+    assert (function.name, function.path, function.start) == ("spin", str(tmp_path / "kcore"), BASE + 0x10)
+    assert [(row.text.split()[0], row.samples) for row in function.rows()] == [("nop", 1), ("decq", 2), ("jne", 0), ("retq", 1)]
+
+
+def test_another_kernels_memory_has_not(tmp_path: Path, kallsyms: SymbolOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function_code, "PATH", kcore(tmp_path))
+    result = code_annotation(tmp_path, kallsyms)
+    assert list(result.functions()) == []
+    assert "the recorded kernel is missing" in next(iter(result.without_code))
+
+
+def test_memory_that_cannot_be_read_is_named(tmp_path: Path, kallsyms: SymbolOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Symbolizer, "running_kernel", lambda _self: MOVED)
+    for path, reason in ((str(tmp_path / "no"), "No such file"), (kcore(tmp_path, start=BASE + 0x5000), "nothing at")):
+        monkeypatch.setattr(function_code, "PATH", path)
+        result = code_annotation(tmp_path, kallsyms)
+        assert list(result.functions()) == []
+        assert reason in next(iter(result.without_code))
+
+
+def test_every_cut_of_a_kcore_is_an_error_or_the_code(tmp_path: Path) -> None:
+    path = kcore(tmp_path)
+    whole = (tmp_path / "kcore").read_bytes()
+    for size in (*range(200), 0x200, len(whole) - 1):
+        (tmp_path / "kcore").write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="kcore"):
+            function_code.code_of(BASE + 0x10, BASE + 0x17, path)
+    (tmp_path / "kcore").write_bytes(whole)
+    assert bytes(function_code.code_of(BASE + 0x10, BASE + 0x17, path).content).endswith(SPIN)
+
+
+def test_a_vmlinux_has_the_code_below_where_it_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    (tmp_path / "vmlinux").write_bytes(program().symbol("_text", 0x1000, 0).build())
+    function = code_annotation(tmp_path, SymbolOptions(vmlinux=str(tmp_path / "vmlinux"), cache=False)).function()
+    assert (function.name, function.start) == ("spin", 0x1010)
+    assert sum(row.samples for row in function.rows()) == 4
+
+
+# Source lines between instructions are objdump's, but read by perfpy.
+
+
+HEADER = """static inline int mixed(int times) {
+  int value = times;
+  for (int i = 0; i < times; i++)
+    value ^= i * value;
+default_label:
+  return value;
+}
+"""
+SOURCE = """#include "mixed.h"
+
+
+
+
+int twice(int x) { return 2 * x; }
+
+int main(int count, char **words) {
+  int sum = 0;
+  for (int i = 0; i < count; i++) {
+    sum += mixed(i) + twice(sum);
+    sum -= mixed(sum);
+  }
+  return sum;
+}
+"""
+
+
+def objdump(program: Path, option: str) -> list[bytes]:
+    command = ["objdump", "-d", "-C", "--no-show-raw-insn", option, str(program)]
+    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.split(b"\n")
+
+
+@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("objdump"), reason="needs gcc and objdump")
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "unfinished"])
+@pytest.mark.parametrize("option", ["-O0", "-O2"])
+def test_the_lines_are_objdumps(tmp_path: Path, option: str, end: str):
+    text = SOURCE.removesuffix("\n") if end == "unfinished" else SOURCE
+    (tmp_path / "mixed.h").write_text(HEADER)
+    (tmp_path / "main.c").write_text(text)
+    subprocess.run(["gcc", "-g", option, "-w", "-o", "program", "main.c"], check=True, timeout=60, cwd=tmp_path)
+    if end != "unfinished":
+        (tmp_path / "main.c").write_bytes(text.replace("\n", end).encode())
+    lines = [*with_source(objdump(tmp_path / "program", "-l"))]
+    assert lines == objdump(tmp_path / "program", "-S")
+    assert any(b"sum += mixed(i)" in line for line in lines)
+
+
+def test_lines_without_a_file_are_left_out(tmp_path: Path):
+    os.mkfifo(tmp_path / "fifo")
+    names = [b"/nowhere/a.c", os.fsencode(tmp_path / "fifo"), b"???", b"/dev/zero", b"/proc/self/maps", b"a\0b"]
+    text = [b"0000000000001010 <spin>:", b"spin():", *(name + b":7 (discriminator 2)" for name in names), b"    1010:\tnop", b""]
+    assert [*with_source(text)] == [text[0], *text[-2:]]
+
+
+# Lengths of x86's instructions.
+
+
+#: bytes of one instruction each, of 64-bit code
+INSTRUCTIONS = [
+    "c3", "c2 08 00", "55", "41 54", "48 89 e5", "e8 a9 ff ff ff", "75 f3", "0f 84 2c 01 00 00", "eb fe", "ff 25 e2 2f 00 00",
+    "48 ba 67 66 66 66 66 66 66 66", "66 b8 01 00", "48 c7 c0 01 00 00 00", "66 c7 07 01 00", "f6 07 01", "f6 d8", "f7 07 01 00 00 00",
+    "66 f7 07 01 00", "48 8b 0c 25 10 00 00 00", "48 8b 84 24 10 01 00 00", "66 66 2e 0f 1f 84 00 00 00 00 00", "c8 10 00 00",
+    "48 a1 01 02 03 04 05 06 07 08", "67 a1 01 02 03 04", "0f 05", "66 0f 3a 0f c1 08", "66 0f 38 00 c1", "c5 f8 77", "c5 fd 6f 07",
+    "c4 e2 7d 18 07", "c4 e3 7d 19 c1 01", "62 f1 fe 48 6f 47 01", "62 f3 f5 48 25 c9 ff", "8f e9 78 81 c1", "8f 07", "f3 0f 1e fa",
+    "66 0f 78 c1 02 03", "f2 0f 70 c1 1b", "0f 77", "0f c8", "6b c0 0a", "69 c0 e8 03 00 00", "d9 07", "dd d8", "e2 fe", "cd 80", "c9",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", INSTRUCTIONS)
+def test_lengths(text: str) -> None:
+    code = bytes.fromhex(text)
+    assert length(code + b"\x90" * 20) == len(code)
+    assert length(code) == len(code)
+    assert length(code[:-1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("40", 1), ("c5 07", 2), ("62 07", 2), ("67 8b 06 34 12", 5), ("9a 01 02 03 04 05 06", 7), ("a1 01 02 03 04", 5)],
+)
+def test_code_of_32_bits(text: str, size: int) -> None:
+    assert length(bytes.fromhex(text) + b"\x90" * 20, bits=32) == size
+
+
+def test_no_instruction_is_longer_than_fifteen_bytes() -> None:
+    assert length(b"\x66" * 13 + b"\x50\x90") == 14
+    assert length(b"\x66" * 15 + b"\x50") == 0
+    assert length(b"") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "elsewhere"),
+    [
+        ("c3", True), ("e8 00 00 00 00", True), ("eb fe", True), ("ff e0", True), ("ff d0", True), ("ff 30", False), ("75 f3", False),
+        ("0f 05", True), ("0f 84 00 00 00 00", False), ("e2 fe", False), ("90", False), ("c5 f8 77", False), ("", False), ("ff", False),
+    ],
+)  # fmt: skip
+def test_instructions_never_followed_by_the_next(text: str, elsewhere: bool) -> None:
+    assert always_elsewhere(bytes.fromhex(text)) is elsewhere

@@ -1,15 +1,25 @@
-"""Tests that the state of the function tracers is put back, on a folder with tracefs' files."""
+"""The function tracer, and probes in tracefs."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.kernel.function_tracer import FUNCTION, GRAPH, FunctionTracer, function_names
+from perfpy.kernel.probe_events import ProbeEvents
+from perfpy.kernel.tracefs import Tracefs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+# Tests that the state of the function tracers is put back, on a folder with tracefs' files.
+
 
 STATE = {
     "current_tracer": "nop\n",
@@ -134,3 +144,34 @@ def test_the_global_buffer_gets_its_first_size_back_from_kernels_that_forget_it(
 def test_a_kernel_without_tracers_is_refused_with_a_remedy(tmp_path):
     with pytest.raises(KernelRefusedError, match="built without function tracers; perfpy record"):
         function_names(str(tmp_path))
+
+
+# The file of dynamic probes gets one definition at a time.
+
+
+@pytest.mark.parametrize("text", ["p:a/b /x:0x1\np:c/d /bin/sh:0x2", "p:a/b /x:0x1 #"])
+def test_several_lines_are_not_written(text: str, tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    (tmp_path / "kprobe_events").write_text("")
+    events = ProbeEvents(Tracefs((str(tmp_path),)))
+    with pytest.raises(KernelRefusedError, match="more than one line"):
+        events.add(text, None)
+    events.add("p:a/b vfs_read+0", None)
+    assert (tmp_path / "kprobe_events").read_text() == "p:a/b vfs_read+0\n"
+
+
+def test_a_process_owns_probes_that_are_younger_or_whose_list_it_has_open(tmp_path: Path) -> None:
+    group = tmp_path / "events" / "probe_a_by1"
+    group.mkdir(parents=True)
+    (tmp_path / "uprobe_events").write_text("")
+    events = ProbeEvents(Tracefs((str(tmp_path),)))
+    pid = os.getpid()
+    assert events.may_own(pid, group.name)
+    os.utime(group, (0, 1))
+    assert not events.may_own(pid, group.name)
+    fd = events.open()
+    assert events.may_own(pid, group.name)
+    os.close(fd)
+    assert not events.may_own(pid, group.name)
+    assert events.may_own(pid, "a_group_without_a_folder")
+    assert not events.may_own(999_999_999, group.name)

@@ -1,4 +1,4 @@
-"""PerfData reads files of every kind, and skips damaged parts with a warning."""
+"""Files and their samples, as a reader sees them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import perfpy
 from perfpy.abi import perf_records, records
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.framing import HeaderBuildId
 from perfpy.abi.records import SampleId
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.named_samples import NamedSamples, Naming
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.report.report import make_report
+from perfpy.analysis.stacks import make_stacks
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.features import EventDesc, EventGroup, Feature
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.delivery import delivery_order
+from perfpy.perfdata.sample_source import SampleSource, SourceHeader
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from perfpy.recording import Recording
+
+
+# PerfData reads files of every kind, and skips damaged parts with a warning.
 
 
 def opened(tmp_path: Path, data: bytes) -> PerfData:
@@ -400,3 +412,63 @@ def test_long_waiting_samples_are_not_sorted_repeatedly(tmp_path: Path, monkeypa
     assert sorted(column(file, "ip")) == [*range(10_000), *range(1_000_000, 1_010_000)]
     assert len(file.record_index.chunk_reads) > 10
     assert sum(sorted_rows) < 2 * 20_000
+
+
+# Analysis works on any object with the members of SampleSource.
+
+
+MEMBERS = {name for protocol in (SourceHeader, SampleSource) for name in vars(protocol) if not name.startswith("_")}
+
+
+class ProtocolOnly:
+    """A source with the members of the protocol only."""
+
+    def __init__(self, data: PerfData) -> None:
+        self._source = data
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in MEMBERS:
+            raise AttributeError(f"{name} is no member of SampleSource")
+        return getattr(self._source, name)
+
+
+@pytest.fixture
+def recording(tmp_path):
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(20).file())
+    with perfpy.open(path) as result:
+        yield result
+
+
+def rows(source: Any, recording: Recording) -> list[Any]:
+    """Return the rows of a report, as values."""
+    return make_report(source, recording.timeline, recording.symbolizer(), ReportOptions(), jobs=1).top(10)
+
+
+def test_a_report_needs_no_more_than_the_protocol(recording):
+    assert rows(ProtocolOnly(recording.data), recording) == rows(recording.data, recording) != []
+
+
+def test_stacks_need_no_more_than_the_protocol(recording):
+    def folded(source: Any) -> list[Any]:
+        stacks = make_stacks(source, recording.timeline, recording.symbolizer(), SampleFilter(), jobs=1)
+        return [(part.event, part.total) for part in stacks]
+
+    assert folded(ProtocolOnly(recording.data)) == folded(recording.data) != []
+
+
+def test_named_columns_need_no_more_than_the_protocol(recording):
+    def columns(source: Any) -> dict[str, list[Any]]:
+        samples = NamedSamples(source, None, lambda: Naming(recording.timeline, recording.symbolizer()))
+        return {name: column.tolist() for name, column in samples.to_dict(["ip", "time", "comm", "symbol"]).items()}
+
+    assert columns(ProtocolOnly(recording.data)) == columns(recording.data)
+
+
+def test_perf_data_implements_the_protocol(recording):
+    source: SampleSource = recording.data
+    assert source.sample_counts.total() == 20
+    assert 0 < source.sample_times[0] < source.sample_times[1]
+    assert sum(len(batch.event) for batch in source.stored_batches([], range(source.part_count))) == 20
+    (*_, last) = source.batches([])
+    assert 0 < source.share_read(last) <= 1

@@ -1,4 +1,4 @@
-"""The side-band of a live view: address spaces of sampled processes, without records of tasks that ended."""
+"""Running tasks and their states."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.abi.flags import MISC_COMM_EXEC
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC
 from perfpy.abi.records import Comm, Exit, Fork, Mmap2, SampleId
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.events import FileEvent
+from perfpy.perfdata.records.side_band import SideRecord
 from perfpy.symbols import live_tasks
 from perfpy.symbols.dso import DsoTable
 from perfpy.symbols.live_tasks import LiveTasks
+from perfpy.symbols.task_states import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms, copies_parent
+from perfpy.views.task_tree import tasks_of
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
+from tests.builders.timeline import comm, fork, mmap, timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from perfpy.perfdata.records.delivery import RawRecords
+
+
+# The side-band of a live view: address spaces of sampled processes, without records of tasks that ended.
+
 
 READ_EXECUTE = 5
 USER = 2
@@ -29,7 +38,7 @@ def window() -> LiveWindow:
     return LiveWindow([FileEvent(usual_attr(), (), "cpu-clock:u", 0)], {})
 
 
-def tasks_of(builder: PerfDataBuilder, alive: Collection[int] = (), maps: RawRecords | None = None) -> LiveTasks:
+def live_tasks_of(builder: PerfDataBuilder, alive: Collection[int] = (), maps: RawRecords | None = None) -> LiveTasks:
     live = window()
     tasks = LiveTasks(live.table, lambda _pid: maps, lambda tid: tid in alive)
     tasks.add(live.begin(bytes(builder.body)))
@@ -53,7 +62,7 @@ def end(builder: PerfDataBuilder, pid: int, tid: int, time: int) -> None:
     builder.record(Exit(0, pid, 1, tid, 1, time, at(pid, tid, time)))
 
 
-def fork(builder: PerfDataBuilder, pid: int, parent: int, time: int, tid: int = 0) -> None:
+def record_fork(builder: PerfDataBuilder, pid: int, parent: int, time: int, tid: int = 0) -> None:
     builder.record(Fork(0, pid, parent, tid or pid, parent, time, at(parent, parent, time)))
 
 
@@ -73,8 +82,8 @@ def test_a_child_has_the_mappings_that_it_inherited() -> None:
     builder = PerfDataBuilder()
     exec_(builder, 10, 1)
     exec_(builder, 30, 2)
-    fork(builder, 11, 10, 3)
-    assert mapped(tasks_of(builder), 11) == ["/bin/p10-0"]
+    record_fork(builder, 11, 10, 3)
+    assert mapped(live_tasks_of(builder), 11) == ["/bin/p10-0"]
 
 
 def test_processes_without_samples_are_not_replayed() -> None:
@@ -82,7 +91,7 @@ def test_processes_without_samples_are_not_replayed() -> None:
     for pid in range(10, 20):
         exec_(builder, pid, pid)
     dsos = DsoTable()
-    tasks_of(builder).timeline(np.array([12], np.uint32), dsos)
+    live_tasks_of(builder).timeline(np.array([12], np.uint32), dsos)
     assert [dso.name for dso in dsos.dsos] == ["/bin/p12-0"]
 
 
@@ -92,7 +101,7 @@ def test_ended_processes_are_forgotten_and_living_ones_are_not() -> None:
         exec_(builder, pid, pid)
         if pid != 200:
             end(builder, pid, pid, pid)
-    tasks = tasks_of(builder, alive={200})
+    tasks = live_tasks_of(builder, alive={200})
     before = len(tasks)
     tasks.forget(5000)
     assert before > 8000
@@ -105,7 +114,7 @@ def test_a_process_that_ended_after_the_last_sample_is_still_known() -> None:
     for pid in range(100, 3100):
         exec_(builder, pid, pid)
         end(builder, pid, pid, pid)
-    tasks = tasks_of(builder)
+    tasks = live_tasks_of(builder)
     tasks.forget(3000)
     assert mapped(tasks, 3050) == ["/bin/p3050-0"]
     assert mapped(tasks, 150) == []
@@ -114,12 +123,12 @@ def test_a_process_that_ended_after_the_last_sample_is_still_known() -> None:
 def test_an_ended_parent_keeps_the_mappings_of_its_living_child() -> None:
     builder = PerfDataBuilder()
     exec_(builder, 10, 1)
-    fork(builder, 11, 10, 2)
+    record_fork(builder, 11, 10, 2)
     end(builder, 10, 10, 3)
     for pid in range(100, 3100):
         exec_(builder, pid, 10)
         end(builder, pid, pid, 11)
-    tasks = tasks_of(builder, alive={11})
+    tasks = live_tasks_of(builder, alive={11})
     tasks.forget(5000)
     assert mapped(tasks, 11) == ["/bin/p10-0"]
 
@@ -128,9 +137,9 @@ def test_threads_that_come_and_go_leave_nothing() -> None:
     builder = PerfDataBuilder()
     exec_(builder, 10, 1)
     for tid in range(100, 3100):
-        fork(builder, 10, 10, tid, tid)
+        record_fork(builder, 10, 10, tid, tid)
         end(builder, 10, tid, tid)
-    tasks = tasks_of(builder, alive={10})
+    tasks = live_tasks_of(builder, alive={10})
     tasks.forget(5000)
     assert len(tasks) == 2
 
@@ -139,8 +148,8 @@ def test_mappings_that_are_gone_are_replaced_by_the_present_ones() -> None:
     builder, now = PerfDataBuilder(), PerfDataBuilder()
     exec_(builder, 10, 1, maps=5000)
     exec_(now, 10, 1, maps=1)
-    maps = tasks_of(now).records()
-    tasks = tasks_of(builder, alive={10}, maps=maps)
+    maps = live_tasks_of(now).records()
+    tasks = live_tasks_of(builder, alive={10}, maps=maps)
     tasks.forget(5000)
     assert len(tasks) <= 4
 
@@ -149,7 +158,7 @@ def test_few_records_are_left_alone() -> None:
     builder = PerfDataBuilder()
     exec_(builder, 10, 1)
     end(builder, 10, 10, 2)
-    tasks = tasks_of(builder)
+    tasks = live_tasks_of(builder)
     tasks.forget(5000)
     assert len(tasks) == 3
 
@@ -215,12 +224,12 @@ def test_a_thread_that_renames_itself_all_the_time_has_its_last_name() -> None:
 def test_what_a_child_inherited_survives_its_parents_next_program() -> None:
     builder = PerfDataBuilder()
     exec_(builder, 10, 1)
-    fork(builder, 11, 10, 2)
+    record_fork(builder, 11, 10, 2)
     builder.record(Comm(MISC_COMM_EXEC, 10, 10, "next", at(10, 10, 3)))
     for pid in range(100, 3100):
         exec_(builder, pid, 10)
         end(builder, pid, pid, 11)
-    tasks = tasks_of(builder, alive={10, 11})
+    tasks = live_tasks_of(builder, alive={10, 11})
     tasks.forget(5000)
     assert mapped(tasks, 11) == ["/bin/p10-0"]
 
@@ -228,13 +237,13 @@ def test_what_a_child_inherited_survives_its_parents_next_program() -> None:
 def test_a_program_needs_nothing_from_the_ended_process_that_started_it() -> None:
     builder = PerfDataBuilder()
     exec_(builder, 10, 1)
-    fork(builder, 11, 10, 2)
+    record_fork(builder, 11, 10, 2)
     builder.record(Comm(MISC_COMM_EXEC, 11, 11, "program", at(11, 11, 3)))
     end(builder, 10, 10, 4)
     for pid in range(100, 3100):
         exec_(builder, pid, 10)
         end(builder, pid, pid, 11)
-    tasks = tasks_of(builder, alive={11})
+    tasks = live_tasks_of(builder, alive={11})
     tasks.forget(5000)
     assert len(tasks) == 1
 
@@ -244,10 +253,10 @@ def test_a_process_of_the_hundredth_generation_has_its_present_mappings() -> Non
     builder, now = PerfDataBuilder(), PerfDataBuilder()
     exec_(builder, 10, 1)
     for pid in range(11, 311):
-        fork(builder, pid, pid - 1, pid)
+        record_fork(builder, pid, pid - 1, pid)
         end(builder, pid - 1, pid - 1, pid)
     exec_(now, 310, 1)
-    tasks = tasks_of(builder, alive={310}, maps=tasks_of(now).records())
+    tasks = live_tasks_of(builder, alive={310}, maps=live_tasks_of(now).records())
     tasks.forget(5000)
     assert len(tasks) == 2
     assert mapped(tasks, 310) == ["/bin/p310-0"]
@@ -260,6 +269,100 @@ def test_very_long_names_are_replaced_by_the_present_mappings_up_to_a_limit(monk
     builder, present = PerfDataBuilder(), PerfDataBuilder()
     exec_(builder, 10, 1, maps=50)
     exec_(present, 10, 2, maps=30)
-    tasks = tasks_of(builder, {10}, tasks_of(present).records())
+    tasks = live_tasks_of(builder, {10}, live_tasks_of(present).records())
     tasks.forget(10)
     assert len(mapped(tasks, 10)) == 30
+
+
+# The one replay: what fork, exec, comm and exit do, and that all who follow tasks say the same.
+
+
+def test_only_a_new_process_of_a_running_parent_copies_its_mappings() -> None:
+    assert copies_parent(6, 5, 0)
+    assert not copies_parent(5, 5, 0)
+    assert not copies_parent(6, 5, MISC_FORK_EXEC)
+
+
+def test_a_thread_inherits_its_parents_name() -> None:
+    comms = ThreadComms("idle")
+    comms.living[5] = "make"
+    assert comms.fork(6, 5) == "make"
+    assert comms.living == {0: "idle", 5: "make", 6: "make"}
+
+
+def test_the_child_of_an_unnamed_thread_is_unnamed_even_if_its_tid_had_a_name() -> None:
+    comms = ThreadComms("idle")
+    comms.living[6] = "old"
+    assert comms.fork(6, 5) is None
+    assert dict(comms.last()) == {0: "idle"}
+
+
+def test_an_exited_thread_is_remembered_by_its_last_name() -> None:
+    comms = ThreadComms("idle")
+    comms.living[5] = "make"
+    comms.exit(5)
+    comms.exit(77)
+    assert comms.living == {0: "idle"}
+    assert dict(comms.last()) == {0: "idle", 5: "make"}
+
+
+def test_thread_numbers_are_signed_or_not() -> None:
+    names = TaskNames()
+    names.apply(records.Comm(0, 0xFFFFFFFF, 0xFFFFFFFF, "none"))
+    assert (names.name(-1), names.name(0xFFFFFFFF), names.name(-2), names.name(0)) == ("none", "none", ":-2", "swapper")
+
+
+def test_a_process_starts_with_a_copy_and_has_one_space_for_all_threads() -> None:
+    spaces = ProcessSpaces()
+    parent = spaces.of(5, rank=1)
+    spaces.fork(6, 6, 5, 0, rank=2)
+    spaces.fork(6, 7, 6, 0, rank=3)
+    spaces.fork(8, 8, 6, MISC_FORK_EXEC, rank=4)
+    assert spaces.pid[1:] == [5, 6, 8]
+    assert spaces.since[1:] == [1, 2, 4]
+    assert spaces.parent[1:] == [NO_PARENT, parent, NO_PARENT]
+    assert spaces.of(6) == 2
+
+
+def test_a_number_used_again_is_a_process_without_mappings() -> None:
+    spaces = ProcessSpaces()
+    before = spaces.of(5)
+    spaces.forget(5)
+    assert spaces.of(5) != before
+    assert spaces.parent[-1] == NO_PARENT
+
+
+def test_a_process_ends_with_its_last_thread() -> None:
+    spaces = ProcessSpaces(with_exits=True)
+    first = spaces.of(5)
+    spaces.fork(5, 6, 5, 0)
+    spaces.exit(5, 5, rank=3)
+    assert spaces.of(5) == first
+    spaces.exit(5, 6, rank=4)
+    assert spaces.of(5) != first
+    assert spaces.since[-1] == 4
+
+
+NAMED = [comm(10, "shell"), fork(11, 10), fork(12, 11), comm(12, "cc"), fork(12, 12, 14, 12)]
+UNNAMED = [fork(6, 5), fork(7, 6)]
+REUSED = [*NAMED, fork(12, 99), fork(13, 12)]
+
+
+@pytest.mark.parametrize("history", [NAMED, UNNAMED, REUSED], ids=["named", "unnamed", "reused"])
+def test_samples_script_lines_and_the_tree_agree_on_names(history: Sequence[records.Comm | records.Fork]) -> None:
+    columns = timeline(*((1, record) for record in history))
+    lines = TaskNames()
+    for record in history:
+        lines.apply(record)
+    tree = {task.tid: task.comm for task in tasks_of(SideRecord(record, 1, 0) for record in history)}
+    tids = list(tree)
+    numbers = columns.comm_ids(np.array(tids, np.uint32), np.full(len(tids), 2, np.uint64)).tolist()
+    assert [columns.comms[number] for number in numbers] == list(tree.values())
+    assert [lines.name(tid) for tid in tids] == list(tree.values())
+    assert [columns.last_comm(tid) for tid in tids] == list(tree.values())
+
+
+def test_a_process_whose_number_a_thread_of_another_took_has_lost_its_mappings() -> None:
+    history = [comm(1, "init"), fork(12, 1), mmap(12, 0x1000, 0x1000, "/a"), fork(1, 1, 12, 1), fork(12, 12, 3, 12)]
+    tasks = {task.tid: task for task in tasks_of(SideRecord(record, 1, 0) for record in history)}
+    assert (tasks[12].pid, tasks[12].comm, tasks[3].mappings) == (12, ":12", [])

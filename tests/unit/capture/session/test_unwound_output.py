@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfpy.capture.unwinding.process import Extent
+
 
 RECORD = struct.pack("=IHHQ", RecordType.SAMPLE, 0, 16, 7)
 ROUND = struct.pack("=IHH", RecordType.FINISHED_ROUND, 0, 8)
@@ -316,3 +319,21 @@ def test_read_bytes_equal_the_rings_content(tmp_path):
     recording.ring(RECORD * 3)
     assert recording.output.bytes_read == 48
     recording.end()
+
+
+# The parts of a recording whose records another process rewrites.
+
+
+_LOAD = """
+import os, sys
+from perfpy.capture.session import unwound_recording
+unwound_recording._load_shared_modules()
+print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"), "numpy" in sys.modules)
+"""
+
+
+def test_modules_of_both_processes_are_loaded_once_and_without_threads() -> None:
+    """A fork copies one thread only. The workload gets the environment as it was."""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    process = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True, timeout=60, check=True, env=environment)
+    assert process.stdout.split() == ["1", "None", "True"]

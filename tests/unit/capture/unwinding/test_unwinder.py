@@ -24,11 +24,10 @@ from perfpy.capture.runtimes.hotspot import JavaProcess
 from perfpy.capture.unwinding import unwinder
 from perfpy.capture.unwinding.process import plain_attr
 from perfpy.capture.unwinding.serving import chunk_of
-from perfpy.capture.unwinding.unwinder import PieceUnwinder
+from perfpy.capture.unwinding.unwinder import PieceUnwinder, Rewriting, parts_of
 from perfpy.perfdata.events import FileEvent
+from perfpy.perfdata.records.stream import Chunk, walk
 from tests.builders.hotspot import HEAP, Jvm
-
-pytestmark = pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 
 S = SampleType
 FIELDS = S.IP | S.TID | S.TIME | S.CALLCHAIN | S.REGS_USER | S.STACK_USER
@@ -95,35 +94,43 @@ WHOLE = [CONTEXT_USER, CODE + 0x100, CODE + 0x1FF]
 ALONE = [CONTEXT_USER, CODE + 0x100]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_stacks_become_callchains():
     assert pieces(mapped(1) + sample(2)) == [[WHOLE]]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_the_kernels_part_stays_in_front():
     assert pieces(mapped(1) + sample(2, kernel=(CONTEXT_KERNEL, 1 << 63))) == [[[CONTEXT_KERNEL, 1 << 63, *WHOLE]]]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_synthesized_mappings_are_used():
     assert pieces(sample(2), known=mapped(0)) == [[WHOLE]]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_a_late_mapping_of_another_ring_counts_from_its_time():
     assert pieces(sample(5) + sample(2), mapped(3)) == [[WHOLE, ALONE], []]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_each_process_has_its_own_mappings():
     assert pieces(mapped(1, 7) + sample(2, 7) + sample(2, 8)) == [[WHOLE, ALONE]]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_samples_of_the_process_itself_are_omitted():
     assert pieces(mapped(1) + sample(2, OWN) + sample(3)) == [[WHOLE]]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_a_caller_at_minus_one_is_no_marker():
     chain = Ragged(np.array([CONTEXT_USER, 1, (1 << 64) - 1, 2, CONTEXT_USER, 3], np.uint64), np.array([0, 3, 6]))
     assert [row.tolist() for row in unwinder._without_false_markers(chain)] == [[CONTEXT_USER, 1], [2, CONTEXT_USER, 3]]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_side_band_is_handed_over_once_more():
     one = unwinding()
     one.take(chunk_of(array(mapped(1) + sample(2) + mapped(3))))
@@ -132,6 +139,7 @@ def test_side_band_is_handed_over_once_more():
     assert piece.side_band == mapped(1) + mapped(3)
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_only_finished_records_have_hits():
     one = unwinding()
     one.learn(chunk_of(array(mapped(0))))
@@ -142,6 +150,7 @@ def test_only_finished_records_have_hits():
     assert [(os.path.basename(dso.name), dso.hit) for dso in hits.dsos.values()][1:] == [("anon", True)]
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
     monkeypatch.setattr("os.path.exists", lambda path: path == "/proc/3")
     one = unwinding()
@@ -158,6 +167,7 @@ def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
     assert {int.from_bytes(record.body[:4], "little") for record in actual_records} == {2, 3, 5}
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 @pytest.mark.parametrize("step", [8, 24, 40])
 def test_pieces_cut_anywhere_end_nothing(step):
     data = mapped(1) + sample(2) + sample(3)
@@ -167,6 +177,7 @@ def test_pieces_cut_anywhere_end_nothing(step):
         one.rest()
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch):
     monkeypatch.setattr("os.path.exists", lambda path: False)
     one = unwinding()
@@ -182,6 +193,7 @@ def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch
     assert one._replay._files == {}
 
 
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_methods_of_java_have_frames_of_their_own(monkeypatch):
     jvm = Jvm(is_recent=True)
     inlined, compiled = (jvm.method("App", name, "()V") for name in ("inlined", "compiled"))
@@ -212,3 +224,119 @@ def test_methods_of_java_have_frames_of_their_own(monkeypatch):
     (lines,) = rest.names.values()
     assert [line.split(" ", 2)[2] for line in lines.splitlines()] == ["void App.inlined()", "void App.compiled()"]
     assert rest.side_band == chunk.record(0)
+
+
+# Samples with stacks become samples with callchains, and nothing else changes.
+
+
+STACKS = S.CALLCHAIN | S.REGS_USER | S.STACK_USER
+SMALL = S.IP | S.TID | S.TIME | S.PERIOD | STACKS
+EVERYTHING = (
+    SMALL | S.IDENTIFIER | S.ADDR | S.CPU | S.RAW | S.BRANCH_STACK | S.WEIGHT | S.DATA_SRC | S.REGS_INTR | S.PHYS_ADDR | S.CGROUP | S.AUX
+)
+VALUES: dict[str, Any] = {
+    "misc": 2, "identifier": 5, "ip": 0x401000, "pid": 7, "tid": 8, "time": 99, "addr": 0x77, "cpu": 1, "period": 250, "raw": b"rawdata!",
+    "branch_stack": [(1, 2, 0), (3, 4, 0)], "weight": 3, "data_src": 4, "intr_regs": [1, 2], "phys_addr": 6, "cgroup": 9,
+    "aux": b"aux.aux.",
+}  # fmt: skip
+
+
+def attr_of(sample_type: int) -> EventAttr:
+    return EventAttr(
+        sample_type=sample_type, sample_regs_user=0b111, sample_regs_intr=0b11, sample_stack_user=256, sample_id_all=1,
+        exclude_callchain_user=1,
+    )  # fmt: skip
+
+
+def rewritten_chunk_of(data: bytes) -> Chunk:
+    array = np.frombuffer(data, np.uint8)
+    return Chunk(array, walk(array, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
+
+
+def chains_of(*chains: list[int]) -> Ragged:
+    return Ragged(np.array([word for chain in chains for word in chain], np.uint64), np.cumsum([0, *map(len, chains)]).astype(np.int64))
+
+
+def with_stack(kernel: list[int], stack: bytes) -> dict[str, Any]:
+    return {**VALUES, "callchain": kernel, "user_regs": [10, 11, 12] if stack else [], "user_stack": stack}
+
+
+@pytest.mark.parametrize("sample_type", [SMALL, EVERYTHING])
+def test_the_rest_of_a_sample_stays_unchanged(sample_type):
+    attr = attr_of(sample_type)
+    samples = [with_stack([1, 2], bytes(256)), with_stack([], bytes(64)), with_stack([3], b"")]
+    chunk = rewritten_chunk_of(b"".join(encode_sample(attr, values, NATIVE_ENDIAN) for values in samples))
+    rewriting = Rewriting(chunk)
+    chains = [[1, 2, 50, 51], [60], [3]]
+    rewriting.replace(np.arange(3), parts_of(attr, chunk), chains_of(*chains))
+    plain = plain_attr(attr)
+    expected = b"".join(encode_sample(plain, {**VALUES, "callchain": chain}, NATIVE_ENDIAN) for chain in chains)
+    assert b"".join(rewriting.written()) == expected
+
+
+def test_other_records_stay_where_they_are():
+    attr = attr_of(SMALL)
+    layout = IdLayout.of(attr, NATIVE_ENDIAN)
+    comm = records.encode(records.Comm(0, 7, 7, "name"), layout, NATIVE_ENDIAN)
+    lost = records.encode(records.Lost(0, 1, 2), layout, NATIVE_ENDIAN)
+    sample = encode_sample(attr, with_stack([], bytes(256)), NATIVE_ENDIAN)
+    rewriting = Rewriting(chunk := rewritten_chunk_of(comm + sample + lost))
+    rewriting.replace(np.array([1]), parts_of(attr, chunk.rows(np.array([1]))), chains_of([9]))
+    plain = encode_sample(plain_attr(attr), {**VALUES, "callchain": [9]}, NATIVE_ENDIAN)
+    assert b"".join(rewriting.written()) == comm + plain + lost
+
+
+def test_records_can_be_omitted():
+    attr = attr_of(SMALL)
+    one, other = (encode_sample(attr, {**with_stack([], bytes(64)), "pid": pid}, NATIVE_ENDIAN) for pid in (1, 2))
+    rewriting = Rewriting(chunk := rewritten_chunk_of(one + other))
+    rewriting.replace(np.arange(2), parts_of(attr, chunk), chains_of([9], [10, 11]))
+    rewriting.kept_records[0] = False
+    assert b"".join(rewriting.written()) == encode_sample(plain_attr(attr), {**VALUES, "pid": 2, "callchain": [10, 11]}, NATIVE_ENDIAN)
+
+
+def test_a_chain_longer_than_a_record_is_truncated():
+    attr = attr_of(SMALL)
+    rewriting = Rewriting(chunk := rewritten_chunk_of(encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN)))
+    rewriting.replace(np.arange(1), parts_of(attr, chunk), chains_of(list(range(9000))))
+    (written,) = rewriting.written()
+    assert len(written) == 0xFFF8
+    assert walk(np.frombuffer(written, np.uint8), NATIVE_ENDIAN).end == len(written)
+
+
+def test_a_sample_shorter_than_its_size_is_omitted():
+    attr = attr_of(SMALL)
+    whole = encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN)
+    cut = bytearray(whole[:-64])
+    cut[6:8] = len(cut).to_bytes(2, "little" if NATIVE_ENDIAN == "<" else "big")
+    rewriting = Rewriting(chunk := rewritten_chunk_of(bytes(cut) + whole))
+    rewriting.replace(np.arange(2), parts_of(attr, chunk), chains_of([1], [2]))
+    assert b"".join(rewriting.written()) == encode_sample(plain_attr(attr), {**VALUES, "callchain": [2]}, NATIVE_ENDIAN)
+
+
+def test_a_piece_without_records_is_nothing():
+    assert Rewriting(rewritten_chunk_of(b"")).written() == []
+
+
+def test_the_files_attr_lists_the_fields_of_samples():
+    attr = plain_attr(attr_of(SMALL))
+    assert attr.sample_type == SMALL & ~(S.REGS_USER | S.STACK_USER)
+    assert (attr.sample_regs_user, attr.sample_stack_user, attr.exclude_callchain_user) == (0, 0, 0)
+
+
+def test_an_event_without_stacks_stays():
+    attr = EventAttr(sample_type=S.IP | S.CALLCHAIN | S.REGS_USER, sample_regs_user=3)
+    assert plain_attr(attr) is attr
+
+
+def test_parts_are_of_whole_records():
+    attr = attr_of(SMALL)
+    data = b"".join(encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN) for _ in range(50))
+    rewriting = Rewriting(chunk := rewritten_chunk_of(data))
+    rewriting.replace(np.arange(50), parts_of(attr, chunk), chains_of(*([number] * (number % 7) for number in range(50))))
+    whole = b"".join(rewriting.written())
+    for most in (1, 100, 1000, len(whole) - 1, len(whole)):
+        parts = rewriting.written(most)
+        assert b"".join(parts) == whole
+        assert all(walk(np.frombuffer(part, np.uint8), NATIVE_ENDIAN).end == len(part) for part in parts)
+        assert len(parts) <= len(whole) // most + 1

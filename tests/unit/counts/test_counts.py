@@ -1,0 +1,189 @@
+"""Metrics, counts by name, and tallies."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfpy.abi.attr import EventAttr
+from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CounterCell, CountRow, Grouping, aggregate
+from perfpy.counts.metrics import Formula
+from perfpy.counts.named_counts import Count, Counts, named_count
+from perfpy.counts.tally import Tally
+from perfpy.errors import EventSyntaxError
+
+# The formulas of metric files: precedence, functions, names, errors.
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1 + 2 * 3", 7),
+        ("(1 + 2) * 3", 9),
+        ("10 - 4 - 3", 3),
+        ("7 % 4", 3),
+        ("-2 * -3", 6),
+        ("1.5e3 / 2", 750),
+        ("min(4, 2) + max(4, 2)", 6),
+        ("d_ratio(3, 0)", 0),
+        ("1 if 2 > 1 else 5", 1),
+        ("1 if 0 else 2 if 0 else 3", 3),
+        ("6 & 3 | 8", 10),
+        ("5 ^ 1", 4),
+        ("!0 + !7", 1),
+        ("3 < 4", 1),
+    ],
+)
+def test_values(text: str, value: float) -> None:
+    """Arithmetic as the files mean it."""
+    assert Formula(text).evaluate({}) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "events"),
+    [
+        ("instructions / cycles", ("instructions", "cycles")),
+        (r"L1\-dcache\-loads / cycles", ("L1-dcache-loads", "cycles")),
+        (r"cpu@event\=0x3c\,umask\=1@ * 2", ("cpu/event=0x3c,umask=1/",)),
+        ("cycles:u + cycles:u", ("cycles:u",)),
+        ("#num_cpus * cs", ("cs",)),
+    ],
+)
+def test_names_of_events(text: str, events: tuple[str, ...]) -> None:
+    """Escapes and @ become the event language's own signs."""
+    assert Formula(text).events == events
+
+
+def test_missing_counts_make_no_number() -> None:
+    """A division by zero, or an event without a count, gives NaN; has_event tells."""
+    assert math.isnan(Formula("a / b").evaluate({"a": 1.0, "b": 0.0}))
+    assert math.isnan(Formula("a + 1").evaluate({}))
+    assert Formula("1 if has_event(a) else 2").evaluate({}) == 2
+
+
+@pytest.mark.parametrize(("text", "column"), [("1 +", 3), ("(1", 2), ("min(1)", 5), ("1 2", 2), ("foo(1, 2)", 0), ("1 $ 2", 1), ("", 0)])
+def test_errors_point_at_the_column(text: str, column: int) -> None:
+    """Each error says where."""
+    with pytest.raises(EventSyntaxError) as error:
+        Formula(text)
+    assert error.value.column == column
+
+
+@given(st.text(alphabet="0123456789.+-*/%()<>&|^!,abeif# \\@:", max_size=40))
+def test_any_text_is_a_formula_or_an_error(text: str) -> None:
+    """Nothing but EventSyntaxError comes out of the parser."""
+    try:
+        formula = Formula(text)
+    except EventSyntaxError:
+        return
+    assert isinstance(formula.evaluate({}), float)
+
+
+def test_names_that_are_formulas_are_computed_from_their_events() -> None:
+    definitions = {"ipc": "instructions / Slow", "slow": r"cpu@CYCLES\,cmask\=1@ + #Smt_On"}
+    formula = Formula("100 * IPC - x", definitions)
+    assert formula.events == ("instructions", "cpu/CYCLES,cmask=1/", "x")
+    assert formula.literals == ("#smt_on",)
+    assert formula.evaluate({"instructions": 8, "cpu/CYCLES,cmask=1/": 3, "#smt_on": 1, "x": 50}) == 150
+
+
+def test_a_formula_within_itself_is_refused() -> None:
+    with pytest.raises(EventSyntaxError, match="'a' is part of its own formula"):
+        Formula("a", {"a": "b + 1", "b": "a"})
+
+
+# Counts are found by the names of their events.
+
+
+CYCLES = Count("cycles:u", 1000, 1000.0, "", 5, 5)
+CLOCK = Count("task-clock", 2_500_000, 2.5, "msec", 5, 5)
+
+
+def test_an_event_is_found_by_its_requested_and_its_counted_name():
+    counts = Counts(["cycles", "task-clock"], [CYCLES, CLOCK])
+    assert counts["cycles"] is counts["cycles:u"] is CYCLES
+    assert list(counts) == ["cycles", "task-clock"]
+    assert len(counts) == 2
+
+
+def test_an_uncounted_name_is_reported_with_the_counted_ones():
+    with pytest.raises(KeyError, match="faults: not among the events counted: cycles"):
+        Counts(["cycles"], [CYCLES])["faults"]
+
+
+def test_a_mapping_of_plain_values():
+    assert Counts(["task-clock"], [CLOCK]).to_dict() == {
+        "task-clock": {
+            "event": "task-clock",
+            "value": 2_500_000,
+            "amount": 2.5,
+            "unit": "msec",
+            "enabled": 5,
+            "running": 5,
+            "spread": None,
+            "why_not": "",
+            "own": None,
+            "overhead": None,
+        }
+    }
+
+
+def test_the_first_of_two_equal_names_stays():
+    again = CYCLES._replace(value=7)
+    assert Counts(["cycles", "cycles"], [CYCLES, again])["cycles"].value == 1000
+
+
+def test_a_row_becomes_a_count_in_its_unit():
+    event = CountedEvent("task-clock", EventAttr(), unit="msec", scale=1e-6)
+    assert named_count(CountRow(event, EVERYWHERE, 2_500_000, 5, 5, 1), 0.5) == Count("task-clock", 2_500_000, 2.5, "msec", 5, 5, 0.5)
+
+
+def test_a_row_that_was_not_counted_has_no_value():
+    event = CountedEvent("cycles", EventAttr())
+    assert named_count(CountRow(event, EVERYWHERE, 0, 9, 0, 1)).value is None
+
+
+def test_children_are_the_total_minus_the_task():
+    both = CYCLES.beside(CYCLES._replace(value=400))
+    assert (both.own, both.children) == (400, 600)
+    assert str(both).endswith("#  40.0% its own")
+    assert CYCLES.children is None
+    assert CYCLES.beside(CYCLES._replace(value=1001)).children == 0  # read later: never less than nothing
+    assert ((both + both).own, (both + CYCLES).own) == (800, None)
+
+
+def test_value_amount_and_own_exclude_an_overhead():
+    net = CLOCK.without(CLOCK._replace(value=500_000, amount=0.5))
+    assert (net.value, net.amount, net.overhead) == (2_000_000, 2.0, 500_000)
+    assert CYCLES.without(CYCLES._replace(value=2000)).value == 0
+    apart = CYCLES.beside(CYCLES._replace(value=400)).without(CYCLES._replace(value=100, own=50))
+    assert (apart.value, apart.own) == (900, 350)
+    nothing = CYCLES._replace(value=None, amount=None)
+    assert (nothing.without(CYCLES), CYCLES.without(nothing), CYCLES.beside(nothing)) == (nothing, CYCLES, CYCLES)
+
+
+# Which lines a printing of counts has.
+
+
+THREADS = Grouping.by_thread([("first", 4), ("gone", 5), ("last", 6)])
+
+
+def tally(cells: list[CounterCell]) -> Tally:
+    events = [CountedEvent("faults", EventAttr()), CountedEvent("duration_time", EventAttr(), tool="duration_time")]
+    rows = {events[0]: aggregate(events[0], cells, THREADS), events[1]: aggregate(events[1], [CounterCell(0, 0, 9, 9, 9)], THREADS)}
+    return Tally(events, rows, THREADS, wall_ns=1)
+
+
+def test_a_thread_that_had_ended_before_it_was_opened_has_no_line() -> None:
+    """A thread that was counted and did nothing has one."""
+    result = tally([CounterCell(-1, 0, 3, 1, 1), CounterCell(-1, 2, 0, 0, 0)])
+    assert [line.row.aggregate_id.comm for line in result.lines() if line.row.event.name == "faults"] == ["first", "last"]
+    assert [aggregate_id.comm for aggregate_id, _ in result.lines_by_aggregate()] == ["first", "last"]
+
+
+def test_threads_of_events_that_cannot_be_counted_keep_their_lines() -> None:
+    """Nothing was counted at all, and the lines say why."""
+    assert [line.row.aggregate_id.comm for line in tally([]).lines() if line.row.event.name == "faults"] == ["first", "gone", "last"]

@@ -1,0 +1,264 @@
+"""`perfpy sched`: latencies, history, statistics and replay of context switches."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import perfpy
+from perfpy.analysis.scheduler import Problems, TaskDelays, read_events
+from perfpy.cli import run
+from perfpy.errors import PerfError
+from perfpy.tools.sched.latency import latency_lines, problem_lines
+from perfpy.tools.sched.replay import RUN, SLEEP, WAKE, ReplayPlan, make_replay_plan, plan_lines
+from perfpy.tools.sched.stats import EnabledStatistics, parse_schedstat, read_schedstat, read_statistics, take_snapshots, write_snapshots
+from perfpy.tools.sched.timehist import duration_piece, milliseconds
+from perfpy.views.script.pieces import Coded, Joiner, Piece, text_of
+from tests.builders.schedstats import DOMAIN_COUNTS, schedstat_text
+from tests.builders.terminals import on_terminal
+from tests.builders.traced import traced_recording
+from tests.builders.tracepoint_events import EventRecording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+# The table of sched latency: one blank at least before the first bar.
+
+
+ROW = TaskDelays("kworker/1:1H-kblockd", 58, 1, 7_000, 1, 17_000, 17_000, 6_044_520_250_000, 6_044_520_267_000)
+
+
+def test_long_names_keep_a_blank():
+    line = list(latency_lines([ROW], []))[4]
+    assert line.startswith("  kworker/1:1H-kblockd:58 |      0.007 ms |        1 | avg:   0.017 ms |")
+
+
+def test_idle_threads_and_rows_without_delay_are_hidden():
+    hidden = [ROW._replace(comm="swapper"), ROW._replace(delays=0)]
+    assert len(list(latency_lines(hidden, []))) == len(list(latency_lines([], [])))
+
+
+def test_lost_records_and_wrong_switches_are_reported():
+    lines = problem_lines(Problems(wrong_switches=2, wakeups=200, lost=10, chunks=1, records=1000))
+    assert lines == [
+        "  INFO: 1.000% lost events (10 out of 1000, in 1 chunks)",
+        "  INFO: 1.000% context switch bugs (2 out of 200) (due to lost events?)",
+    ]
+
+
+# Names of threads cannot control the terminal of sched and why.
+
+
+@pytest.mark.parametrize("args", [("sched", "timehist", "-n"), ("sched", "map", "--compact"), ("sched", "latency", "-p"), ("why",)])
+def test_escape_sequences_are_made_visible_on_a_terminal(args: tuple[str, ...], tmp_path: Path):
+    path = tmp_path / "perf.data"
+    path.write_bytes(traced_recording(40, odd_name=b"\x1b]0;x\x07odd"))
+    terminal = on_terminal("--no-pager", *args, "-i", str(path), columns=200)
+    assert "\x1b]0;" not in terminal.text
+    assert terminal.text.strip()
+    assert "Traceback" not in terminal.text
+    if "timehist" in args:
+        assert "^[]0;x^Godd" in terminal.text
+
+
+# Idle times in the summary of timehist: by CPU and by callchain. The expected text is perf 7.3's, of the same file.
+
+
+_SWITCH = "sched:sched_switch"
+_KERNEL = 0xFFFFFFFF81000000
+_PERFS_CHAINS = """\
+Idle stats by callchain:
+  CPU  0:    27.000  msec
+  Idle time (msec)     Count  Callchains
+  ----------------  --------  --------------------------------------------------
+            12.000         1  fun1 <- fun2 <- fun3 <- fun7
+            12.000         2  fun1 <- fun2 <- fun3
+             3.000         1  fun1 <- fun5
+
+  CPU  1:     0.000  msec
+"""
+
+
+def recording() -> bytes:
+    """Return a file in which CPU 0 is idle after three callchains, and CPU 1 has no switch."""
+    built = EventRecording([_SWITCH], comms={10: "aa"}, with_chains=True)
+    other, usual, longer = ([_KERNEL + 0x1000 * number for number in chain] for chain in ((1, 5), (1, 2, 3), (1, 2, 3, 7)))
+    begin = 10**10
+    for start, idle, chain in ((0, 5, usual), (6, 3, other), (10, 7, usual), (18, 12, longer)):
+        first, second = begin + start * 10**6, begin + (start + idle) * 10**6
+        built.event(_SWITCH, first, b"aa", 10, 120, 1, b"swapper/0", 0, 120, tid=10, chain=chain)
+        built.event(_SWITCH, second, b"swapper/0", 0, 120, 0, b"aa", 10, 120, tid=0, chain=[_KERNEL])
+    return built.file()
+
+
+def _summary(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], *options: str) -> str:
+    (tmp_path / "perf.data").write_bytes(recording())
+    names = "".join(f"{_KERNEL + 0x1000 * number:x} T fun{number}\n" for number in range(16))
+    (tmp_path / "kallsyms").write_text(f"{_KERNEL:x} T _text\n{names}")
+    path, symbols = str(tmp_path / "perf.data"), str(tmp_path / "kallsyms")
+    assert run(["sched", "timehist", "-I", "-s", "--kallsyms", symbols, "-i", path, *options]) == 0
+    return capfdbinary.readouterr().out.decode()
+
+
+def test_idle_times_are_shown_by_callchain(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert _PERFS_CHAINS in _summary(tmp_path, capfdbinary, "-g")
+
+
+def test_only_the_chosen_cpus_have_idle_times(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    text = _summary(tmp_path, capfdbinary, "-C", "0")
+    assert "CPU  0 idle for     27.000" in text
+    assert "CPU  1" not in text
+
+
+# Columns of fixed width, and lines joined from them.
+
+
+def test_durations_of_a_million_milliseconds_and_more_are_wider() -> None:
+    durations = [0, 999, 1_234_567, 99_999_999, 100_000_000, 1_000_000_000, 999_999_999_999]
+    for values in (durations, [*durations, 10**12]):
+        piece = duration_piece(np.array(values, np.int64))
+        assert list(piece) == [milliseconds(value, 6).encode() for value in values]
+
+
+def test_lines_of_equal_width_are_joined_like_others() -> None:
+    codes = np.array([1, 0, 1])
+    for texts in ([b"ab", b"cd"], [b"ab", b"longer"], [b"a\0", b"b\0"]):
+        pieces: list[Piece] = [np.array([b"12", b"34", b"56"]), b" ", Coded(codes, texts), b"\n"]
+        assert text_of(pieces, 3) == b"".join(Joiner().join(pieces, 3).parts)
+    assert text_of([b""], 0) == b""
+
+
+# /proc/schedstat as numbers, and snapshots of it around a command.
+
+
+@pytest.mark.parametrize("version", [15, 16, 17])
+def test_each_version_is_parsed(version: int) -> None:
+    snapshot = parse_schedstat(schedstat_text(version, time=100, factor=3))
+    assert (snapshot.version, snapshot.timestamp, [line.cpu for line in snapshot.cpus]) == (version, 100, [0, 1])
+    domain = snapshot.cpus[1].domains[0]
+    assert (domain.number, domain.name, domain.cpus) == (0, "SMT" if version == 17 else "", (0, 1))
+    assert len(domain.counts) == DOMAIN_COUNTS[version]
+    assert snapshot.cpus[0].counts == tuple(3 * number for number in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("damaged", "reason"),
+    [
+        ("", "no version"),
+        ("version 18\ntimestamp 1\n", "version 18"),
+        ("version 17\ntimestamp 1\ncpu0 1 2\n", "2 counters"),
+        ("version 17\ntimestamp 1\ncpu0 1 2 3 4 5 6 7 8 9\ndomain0 SMT\n", "no CPUs"),
+        ("version 17\ntimestamp 1\nother 1\n", "unexpected line"),
+        ("version 17\ntimestamp 1\ncpu0 1 2 3 4 5 6 7 8 x\n", "invalid literal"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_the_reason(damaged: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "schedstat"
+    path.write_text(damaged)
+    with pytest.raises(PerfError, match=reason):
+        read_schedstat(str(path))
+
+
+def test_a_missing_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(PerfError, match="CONFIG_SCHEDSTATS"):
+        read_schedstat(str(tmp_path / "none"))
+
+
+def test_snapshots_around_a_command_become_a_recording(tmp_path: Path) -> None:
+    path, later, output = tmp_path / "schedstat", tmp_path / "later", tmp_path / "perf.data"
+    path.write_text(schedstat_text(17, time=100, factor=3))
+    later.write_text(schedstat_text(17, time=350, factor=5))
+    snapshots, status = take_snapshots(["sh", "-c", f"cp {later} {path}; exit 3"], str(path))
+    write_snapshots(str(output), snapshots, ["perfpy"])
+    with perfpy.open(str(output)) as recording:
+        statistics = read_statistics(recording.data)
+    assert (status, statistics.jiffies, statistics.version) == (3, 250, 17)
+    assert statistics.cpus[0].counts == tuple(2 * number for number in range(1, 10))
+    assert statistics.names[0, 1] == ("MC", "0-1")
+
+
+def test_the_kernels_switch_is_put_back(tmp_path: Path) -> None:
+    switch = tmp_path / "sched_schedstats"
+    switch.write_text("0\n")
+    with EnabledStatistics(str(switch)):
+        assert switch.read_text()[0] == "1"
+    assert switch.read_text()[0] == "0"
+
+
+# The recorded load as events of tasks. The expected lines are perf 6.12's, of the same file.
+
+
+_REPLAY_SWITCH, _WAKING = "sched:sched_switch", "sched:sched_waking"
+_PERFS_LINES = """\
+nr_run_events:        4
+nr_sleep_events:      8
+nr_wakeup_events:     2
+target-less wakeups:  1
+multi-target wakeups: 1
+task      0 (           <unknown>:        10), nr_events: 7
+task      1 (                  bb:        11), nr_events: 7
+task      2 (                  aa:        12), nr_events: 1
+task      3 (                  cc:        13), nr_events: 1
+------------------------------------------------------------
+""".splitlines()
+
+
+def replay_recording(*, last: int = 10**9 + 9500) -> bytes:
+    """Return a file in which task 10 wakes task 11 twice, and task 11 wakes task 10 while that runs. last: the time of the last switch."""
+    built = EventRecording([_REPLAY_SWITCH, _WAKING], comms={10: "aa", 11: "bb"})
+    built.event(_WAKING, 10**9, b"bb", 11, 120, 0, tid=10)
+    built.event(_WAKING, 10**9 + 1000, b"bb", 11, 120, 0, tid=10)
+    built.event(_WAKING, 10**9 + 2000, b"aa", 10, 120, 0, tid=11, cpu=1)
+    built.event(_REPLAY_SWITCH, 10**9 + 3000, b"aa", 10, 120, 1, b"bb", 11, 120, tid=10)
+    built.event(_REPLAY_SWITCH, 10**9 + 5000, b"bb", 11, 120, 1, b"aa", 12, 120, tid=11)
+    built.event(_WAKING, 10**9 + 6000, b"aa", 10, 120, 0, tid=11)
+    built.event(_REPLAY_SWITCH, 10**9 + 9000, b"bb", 11, 120, 0, b"aa", 10, 120, tid=11, cpu=1)
+    built.event(_REPLAY_SWITCH, last, b"aa", 10, 120, 0, b"cc", 13, 120, tid=10, cpu=1)
+    return built.file()
+
+
+@pytest.fixture
+def plan() -> Iterator[ReplayPlan]:
+    with tempfile.TemporaryFile() as file:
+        file.write(replay_recording())
+        file.seek(0)
+        with perfpy.open(file) as opened:
+            yield make_replay_plan(read_events(opened.data, comms=True, woken_comms=True), opened.data)
+
+
+def test_the_numbers_are_perfs(plan: ReplayPlan) -> None:
+    assert list(plan_lines(plan)) == _PERFS_LINES
+
+
+def test_runs_have_the_time_since_the_last_switch_of_the_cpu(plan: ReplayPlan) -> None:
+    runs = [task.values[task.kinds == RUN].tolist() for task in plan.tasks]
+    assert runs == [[0, 500], [2000, 0], [], []]
+
+
+def test_a_wakeup_ends_the_sleep_before_it_once(plan: ReplayPlan) -> None:
+    first, second = plan.tasks[:2]
+    assert plan.wakeup_count == 2
+    assert first.values[first.kinds == WAKE].tolist() == [0, -1]
+    assert second.values[second.kinds == SLEEP].tolist() == [0, -1, -1]
+    assert second.values[second.kinds == WAKE].tolist() == [-1, 1]
+
+
+def test_the_load_is_repeated_by_threads(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(replay_recording())
+    assert run(["sched", "replay", "-r", "2", "-i", str(path)]) == 0
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[4:-2] == _PERFS_LINES
+    assert [line.split()[:2] for line in lines[-2:]] == [["#1", ":"], ["#2", ":"]]
+
+
+def test_a_clock_that_jumped_by_hours_is_refused(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(replay_recording(last=10**9 + 2 * 3600 * 10**9))
+    assert run(["sched", "replay", "-r", "0", "-i", str(path)]) == 255
+    assert b"2 hours of CPU time" in capfdbinary.readouterr().err

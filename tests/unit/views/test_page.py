@@ -1,0 +1,486 @@
+"""The page: its parts, its marks and its code."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import lzma
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import perfpy
+import perfpy.views.page
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT
+from perfpy.abi.records import SampleId
+from perfpy.analysis.aggregate import profile, shared_pass
+from perfpy.analysis.annotation import CodeRow
+from perfpy.analysis.callchains import frames_of
+from perfpy.analysis.filters import EventSwitch, SampleFilter
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.source_files import SourceFile, SourceLine, SourceShares
+from perfpy.analysis.stacks import Function
+from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.records import stream
+from perfpy.perfdata.records.side_band import SideRecord
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.tools.trace import lane_page
+from perfpy.views.page import code_data as module
+from perfpy.views.page import marks
+from perfpy.views.page import marks as marks_module
+from perfpy.views.page.code_data import code_data, file_data
+from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, wait_lane_data
+from perfpy.views.page.page import SCRIPTS, PageText, render, verdict
+from perfpy.views.page.page_parts import page_parts
+from perfpy.views.page.profile_data import page_stacks
+from tests.builders.annotated import program, recording, spin_with_lines, stand_in
+from tests.builders.kernel_events import recording_of_locks
+from tests.builders.long_names import OWNER, SORT, recording_with_long_names
+from tests.builders.many_threads import recording_of_switches
+from tests.builders.own_corpus import RECORDINGS
+from tests.builders.stacks import At, stacks, timed_stacks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.stacks import Stacks
+    from perfpy.views.page.page import PageParts
+
+
+# Tests of the page: it is a single file, fetches nothing, and treats names as text only.
+
+
+FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
+MARKUP = "</script><img src=x onerror=owned()>\u2028\u2029<!--<script>'\"`${owned()}&lt;]]>\u202egpj.exe"
+LONGEST_SCRIPT = 400
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the content of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[tuple[str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements and self.elements[-1][0] in ("script", "style") and data.strip():
+            self.inside.append((self.elements[-1][0], data))
+
+    def data(self) -> dict[str, object]:
+        document: dict[str, object] = json.loads(next(text for tag, text in self.inside if tag == "script"))
+        return document
+
+
+def page_with(name: str) -> str:
+    page_stacks = dataclasses.replace(stacks("sh;x 1", name), functions=[Function(name, name, False)], comms=[name])
+    code = {"name": name, "module": name, "event": name, "share": 1.0, "instructions": [[0, 1.0, "0", name, name]],
+            "sources": [{"path": name, "share": 1.0, "lines": [[1, 1.0, name]]}]}  # fmt: skip
+    lines = {"name": name, "event": name, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, name, 1.0]]}
+    return render([page_stacks], PageText(name, [name], [name]), code=[code], files=[lines])
+
+
+def test_the_page_fetches_nothing() -> None:
+    page = page_with("x")
+    assert not re.search(r"""\b(src|href|action)\s*=\s*["']|https?://|@import|url\(""", page)
+
+
+def test_names_with_markup_make_no_elements() -> None:
+    hostile = Elements(page_with(MARKUP))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in Elements(page_with("x")).elements]
+    output = MARKUP.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u202e", "\\u202e")
+    data = hostile.data()
+    assert data["title"] == output
+    assert isinstance(data["names"], list)
+    assert [output, output, 0] in data["names"]
+
+
+def test_only_the_pages_own_script_and_style_may_run() -> None:
+    page = Elements(page_with("x"))
+    (policy,) = (attributes["content"] for tag, attributes in page.elements if tag == "meta" and attributes.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert "require-trusted-types-for 'script'" in policy
+    scripts = [text for tag, text in page.inside if tag == "script"]
+    styles = [text for tag, text in page.inside if tag == "style"]
+    assert [len(scripts), len(styles)] == [2, 1]  # the data, which are not executed, and the script
+    for text in (scripts[1], styles[0]):
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
+
+
+def test_scripts_turn_no_text_into_markup_or_code() -> None:
+    dangerous = re.compile(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function\(|fetch\(|XMLHttp|WebSocket")
+    for path in FOLDER.rglob("*.js"):
+        assert not dangerous.search(path.read_text()), path.name
+
+
+def test_scripts_are_short_and_all_in_a_page() -> None:
+    result = list(FOLDER.rglob("*.js"))
+    assert {str(path.relative_to(FOLDER).with_suffix("")) for path in result} == {*SCRIPTS, *lane_page._SCRIPTS}
+    for path in result:
+        lines = path.read_text().splitlines()
+        assert len(lines) <= LONGEST_SCRIPT, path.name
+        assert max(map(len, lines)) <= 180, path.name
+
+
+def test_scripts_import_earlier_scripts_only() -> None:
+    """They are concatenated in this order."""
+    for number, name in enumerate(SCRIPTS):
+        text = (FOLDER / f"{name}.js").read_text()
+        imported = re.findall(r'^import \{ .* \} from "(\S+)\.js";$', text, re.MULTILINE)
+        assert len(imported) == len(re.findall(r"^\s*import\b", text, re.MULTILINE)), name
+        earlier_scripts = {(FOLDER / one).resolve() for one in SCRIPTS[:number]}
+        assert {((FOLDER / name).parent / one).resolve() for one in imported} <= earlier_scripts, name
+
+
+def test_no_text_of_a_script_spans_lines() -> None:
+    """Comments and indentation are left out of the page."""
+    for name in SCRIPTS:
+        for line in (FOLDER / f"{name}.js").read_text().splitlines():
+            assert line.count("`") % 2 == 0, (name, line)
+
+
+def test_scripts_share_no_names() -> None:
+    """Each has a scope; imports and exports that the assembly does not understand would be errors of syntax."""
+    script = [text for tag, text in Elements(page_with("x")).inside if tag == "script"][1]
+    assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
+    assert len({name.rpartition("/")[2] for name in SCRIPTS}) == len(SCRIPTS)
+    assert re.findall(r"^const module_(\w+) = ", script, re.MULTILINE) == [name.rpartition("/")[2] for name in SCRIPTS]
+
+
+def test_the_page_has_short_and_full_names(tmp_path: Path) -> None:
+    with Recording(str(recording_with_long_names(tmp_path))) as recording:
+        page = render(recording.stacks(SymbolOptions(symfs=str(tmp_path), cache=False)), PageText("t"))
+    names = Elements(page).data()["names"]
+    assert isinstance(names, list)
+    assert [name[::3] for name in names if len(name) > 3] == [list(OWNER[1:]), list(SORT[1:])]
+    assert [name for name in names if len(name) == 3]
+
+
+def test_functions_of_python_are_shown_with_their_files() -> None:
+    names = Elements(render([stacks("sh;py::main:/srv/app.py 5")], PageText("t"))).data()["names"]
+    assert isinstance(names, list)
+    assert ["py::main:/srv/app.py", "/srv/app.py", 0, "main (app.py)"] in names
+
+
+# Tests of the page's notes on the accuracy of its profile.
+
+
+def test_the_judgement_comes_first_and_then_the_doubts(tmp_path: Path) -> None:
+    (tmp_path / "perf.data").write_bytes(recording())
+    with Recording(str(tmp_path / "perf.data")) as opened:
+        judgement, *doubts = verdict(opened.report(by="dso,symbol"))
+    assert judgement == "13 samples, none lost: a share of 50 % is accurate to 27 points, a share of 5 % to 12"
+    assert any("record with -g to see callers" in doubt for doubt in doubts)
+    assert any("have no symbol" in doubt for doubt in doubts)
+
+
+# A page's parts come from one pass over the samples, and are those of single passes.
+
+
+#: frame pointers, copies of stacks, readings of groups, tracepoints, code of a runtime
+KINDS = ("chains", "chains-dwarf", "group", "tracepoint-chains", "perf-map")
+SYMBOLS = SymbolOptions(cache=False)
+
+
+def unpacked(name: str, folder: Path) -> Recording:
+    path = folder / f"{name}.data"
+    path.write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
+    return Recording(str(path))
+
+
+def lines_of(parts: list[Stacks]) -> list[tuple[object, ...]]:
+    """Return each sample of each event: time, thread, weight and functions."""
+    rows: list[tuple[object, ...]] = []
+    for part in parts:
+        assert part.timed is not None
+        one = part.timed
+        columns = (one.time.tolist(), one.tid.tolist(), one.weight.tolist(), one.chain.tolist())
+        rows += [(part.event, time, tid, weight, [part.functions[number] for number in part.chain_of(chain).tolist()])
+                 for time, tid, weight, chain in zip(*columns, strict=True)]  # fmt: skip
+    return rows
+
+
+def places_of_samples(parts: PageParts) -> list[tuple[int, int]]:
+    """Return the address of each sample, and the one that its line counts for."""
+    assert parts.sites is not None
+    address = parts.annotation._symbolizer.frames.ip
+    rows = np.concatenate([one.timed.site for one in parts.stacks if one.timed is not None and one.timed.site is not None])
+    sites = parts.sites.site_of_row[rows]
+    return list(zip(address[parts.sites.frame[sites]].tolist(), address[parts.sites.line_frame[sites]].tolist(), strict=True))
+
+
+def shares_of(files: Sequence[SourceShares]) -> list[SourceShares]:
+    return [one._replace(frame_lines=None) for one in files]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_parts_equal_those_of_single_passes(name: str, tmp_path: Path) -> None:
+    switch = EventSwitch(0, None, show=True) if name == "group" else None
+    chosen = SampleFilter(switch=switch)
+    with unpacked(name, tmp_path) as recording:
+        parts = page_parts(recording, chosen, SYMBOLS)
+        assert lines_of([*parts.stacks]) == lines_of(page_stacks(recording, SYMBOLS, sample_filter=chosen))
+        single = recording.annotate(options=ReportOptions(sample_filter=chosen), symbols=SYMBOLS).report
+        assert parts.annotation.report.to_dict() == single.to_dict()
+        assert shares_of(parts.files) == shares_of(recording.source_files(sample_filter=chosen, symbols=SYMBOLS))
+        assert int(parts.reports.report.folded.count.sum()) == sum(int(part.count.sum()) for part in parts.stacks)
+
+
+@pytest.mark.parametrize("name", ["group", "perf-map"])
+def test_the_parts_do_not_depend_on_the_size_of_batches(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the groups of samples are looked up, or forgotten, after each batch."""
+    chosen = SampleFilter(switch=EventSwitch(0, None, show=True) if name == "group" else None)
+
+    def fold() -> tuple[object, ...]:
+        with unpacked(name, tmp_path) as recording:
+            parts = page_parts(recording, chosen, SYMBOLS)
+            assert len(set(places_of_samples(parts))) > 1
+            return lines_of([*parts.stacks]), parts.annotation.report.to_dict(), shares_of(parts.files), places_of_samples(parts)
+
+    expected = fold()
+    monkeypatch.setattr(stream.RecordStream.__init__, "__kwdefaults__", {"chunk_size": 1024})
+    assert fold() == expected
+    monkeypatch.setattr(shared_pass, "_FRAMES_AT_ONCE", 1)
+    assert fold() == expected
+    monkeypatch.setattr(shared_pass, "_KINDS_KEPT", 0)
+    assert fold() == expected
+
+
+def test_the_frames_of_callchains_are_looked_up_once_for_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks and verdict need callchains by function, source lines by address."""
+
+    def chains_looked_up(*, code: bool) -> int:
+        counts = []
+
+        def look_up(*args: Any) -> Any:
+            counts.append(len(args[0]))
+            return frames_of(*args)
+
+        monkeypatch.setattr(profile, "frames_of", look_up)
+        with unpacked("chains", tmp_path) as recording:
+            page_parts(recording, None, SYMBOLS, code=code)
+        return sum(counts)
+
+    assert 0 < chains_looked_up(code=True) == chains_looked_up(code=False)
+
+
+@pytest.mark.parametrize("function", [None, "spin"])
+def test_source_lines_come_from_the_samples_of_the_annotation(function: str | None, tmp_path: Path) -> None:
+    files = spin_with_lines(tmp_path)
+    symbols, chosen = SymbolOptions(symfs=str(files), cache=False), SampleFilter(symbols=(function,) if function else None)
+    with Recording(str(files / "perf.data")) as recording:
+        parts = page_parts(recording, chosen, symbols)
+        assert shares_of(parts.files) == shares_of(recording.source_files(sample_filter=chosen, symbols=symbols))
+        assert parts.files[0].files
+        assert page_parts(recording, chosen, symbols, code=False).files == []
+
+
+def test_a_page_reads_the_samples_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = []
+
+    def count_passes_of(name: str) -> None:
+        method = getattr(PerfData, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            passes.append(name)
+            return method(*args, **options)
+
+        monkeypatch.setattr(PerfData, name, counted)
+
+    count_passes_of("batches")
+    count_passes_of("stored_batches")
+    with unpacked("chains-dwarf", tmp_path) as recording:
+        recording.page(symbols=SYMBOLS)
+    assert passes == ["batches"]
+
+
+# Marks of a page: moments of threads, from records and samples.
+
+
+MS = 1_000_000
+
+
+class Source:
+    """A recording with these records."""
+
+    def __init__(self, *found: Any) -> None:
+        self._found = found
+
+    def side_band(self, types: Sequence[int] | None = None) -> Any:
+        return [SideRecord(record, 0, 0) for record in self._found]
+
+    def payload_texts(self, symbols: object = None) -> None:
+        return None
+
+
+def at(time: int, pid: int = 7, tid: int = 7) -> SampleId:
+    return SampleId(pid=pid, tid=tid, time=time)
+
+
+def test_records_of_a_tasks_life_are_marks() -> None:
+    marks = make_marks(
+        Source(
+            records.Fork(0, 8, 7, 8, 7, 20 * MS),
+            records.Fork(0, 7, 7, 9, 7, 30 * MS),
+            records.Comm(MISC_COMM_EXEC, 8, 8, "ls", at(40 * MS, 8, 8)),
+            records.Switch(MISC_SWITCH_OUT, at(50 * MS)),
+            records.Exit(0, 8, 7, 8, 7, 60 * MS),
+        ),
+        [],
+    )
+    assert marks.rows == [
+        Mark(20 * MS, 7, 7, "fork", "process 8"),
+        Mark(30 * MS, 7, 7, "thread", "9"),
+        Mark(40 * MS, 8, 8, "exec", "ls"),
+        Mark(50 * MS, 7, 7, "switch", "out"),
+        Mark(60 * MS, 8, 8, "exit", ""),
+    ]
+
+
+def test_synthesized_records_are_none() -> None:
+    assert make_marks(Source(records.Comm(0, 1, 1, "old", at(0)), records.Fork(0, 1, 0, 1, 0, 0)), []).rows == []
+
+
+def test_samples_of_events_that_happen_are_marks_and_samples_of_time_are_not() -> None:
+    faults = timed_stacks([At("app;main;grow", 5 * MS, 1, 7, 9)], "page-faults:u", in_seconds=False)
+    clock = timed_stacks([At("app;main;grow", 5 * MS, 1, 7, 9)])
+    assert make_marks(Source(), [faults, clock]).rows == [Mark(5 * MS, 7, 9, "page-faults:u", "grow")]
+
+
+def test_a_part_of_a_recording_has_marks_of_its_threads_only() -> None:
+    clock = timed_stacks([At("app;main", 5 * MS, 1, 7, 7)])
+    source = Source(*(records.Fork(0, 8, pid, 8, pid, time * MS) for pid, time in ((7, 4), (6, 4), (7, 9))))
+    assert [mark.time for mark in make_marks(source, [clock], sampled_only=True).rows] == [4 * MS]
+
+
+def test_of_very_many_marks_some_are_kept_evenly_and_the_page_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks_module, "MOST_MARKS", 10)
+    faults = timed_stacks([At("app;main", number * MS, 1) for number in range(1, 101)], "faults", in_seconds=False)
+    marks = make_marks(Source(), [faults])
+    assert [mark.time // MS for mark in marks.rows] == list(range(1, 101, 10))
+    assert marks.notes == ["the page has 10 of 100 marks, evenly chosen"]
+
+
+def test_marks_before_the_first_sample_are_omitted() -> None:
+    marks = Marks([Mark(1 * MS, 7, 7, "fork", "a"), Mark(3 * MS, 7, 7, "exit", "")], 2)
+    data = mark_data(marks, 2 * MS, 1000, {7 << 32 | 7: 0})
+    assert (data["kinds"], data["texts"], data["rows"]["time"]) == (["exit"], [""], {"n": 1, "all": 1000})
+
+
+# Lanes of waits: the run queue, and the locks of each holder.
+
+
+def lanes_of(data: bytes, folder: Path) -> list[WaitLane]:
+    path = folder / "perf.data"
+    path.write_bytes(data)
+    with perfpy.open(path) as recording:
+        return make_wait_lanes(recording.data)
+
+
+def test_each_holder_has_a_lane_and_the_rest_shares_one(tmp_path: Path):
+    lanes = lanes_of(recording_of_locks(), tmp_path)
+    assert [(lane.name, lane.number) for lane in lanes] == [
+        ("alpha 100: locks", 10), ("gamma 102: locks", 9), ("beta 101: locks", 9), ("other locks", 1),
+    ]  # fmt: skip
+    assert [round(lane.total / 1e6, 2) for lane in lanes] == [86.42, 33.33, 32.1, 1.23]
+    assert all((lane.begin <= lane.end).all() and lane.kind == "lock" for lane in lanes)
+
+
+def test_switches_have_a_lane_of_the_run_queue(tmp_path: Path):
+    (lane,) = lanes_of(recording_of_switches(4, 24, named=True, one_process=True), tmp_path)
+    assert (lane.kind, lane.name) == ("cpu", "run queue")
+    assert lane.total == int((lane.end - lane.begin).sum()) > 0
+
+
+def test_of_too_many_waits_the_longest_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(marks, "_MOST_WAITS", 2)
+    begin = np.array([0, 10, 20, 30])
+    (lane,) = marks._lane("lock", "a", "", begin, begin + np.array([5, 1, 9, 2]))
+    assert (lane.begin.tolist(), lane.total, lane.number) == ([0, 20], 17, 4)
+
+
+def test_times_before_the_first_sample_count_from_there():
+    lane = WaitLane("lock", "a", "mutex", np.array([500, 3000]), np.array([2000, 5000]), 3500, 2)
+    (values,) = wait_lane_data([lane], 1000, 1000)
+    assert values["rows"]["begin"]["n"] == 2
+    assert wait_lane_data([], 0, 1) == []
+
+
+# Tests of the code of hot functions in the page: lines with samples and their context; only source files are read.
+
+
+def rows(*percents: float, path: str = "/src/a.c") -> list[CodeRow]:
+    return [CodeRow(0x1000 + number, f"op{number}", percent, 1, (path, number + 1)) for number, percent in enumerate(percents)]
+
+
+def test_instructions_far_from_samples_are_skipped() -> None:
+    instructions = module._instructions(rows(*[0.0] * 20, 90.0, *[0.0] * 20, 10.0))
+    assert [row[0] for row in instructions] == [*range(14, 27), *range(35, 42)]
+    assert instructions[6] == [20, 0.9, "1014", "op20", "a.c:21"]
+
+
+def test_rows_are_limited() -> None:
+    assert len(module._instructions(rows(*[0.3] * 5000))) <= 420
+
+
+def test_lines_of_a_source_file_with_their_shares(tmp_path: Path) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("".join(f"line {number}\n" for number in range(1, 31)))
+    (result,) = module._sources(rows(*[0.0] * 9, 75.0, 25.0, path=str(source)), module._SourceTexts())
+    assert (result["path"], result["share"]) == (str(source), 1.0)
+    assert result["lines"][0] == [7, 0.0, "line 7"]
+    assert [line[:2] for line in result["lines"] if line[1]] == [[10, 0.75], [11, 0.25]]
+
+
+@pytest.mark.parametrize("name", ["secret", "id_rsa", "passwd", "a.conf", ".c", "a.c.txt"])
+def test_files_without_a_source_extension_are_not_read(name: str, tmp_path: Path) -> None:
+    """Pages are shared, and debug information may name any file as source."""
+    (tmp_path / name).write_text("secret\n" * 5)
+    assert module._sources(rows(50.0, 50.0, path=str(tmp_path / name)), module._SourceTexts()) == []
+
+
+def test_lines_of_files_with_their_context(tmp_path: Path) -> None:
+    path = tmp_path / "a.c"
+    path.write_text("".join(f"line {number}\n" for number in range(1, 31)))
+    files = [SourceFile(str(path), 20.0, 60.0, [SourceLine(0, 1.0, 1.0, 1), SourceLine(2, 0.0, 40.0, 0), SourceLine(20, 20.0, 20.0, 9)]),
+             SourceFile("/nowhere/b.c", 30.0, 30.0, [SourceLine(5, 30.0, 30.0, 9), SourceLine(6, 0.05, 0.05, 1)]),
+             SourceFile("/nowhere/cold.c", 0.5, 0.5, [SourceLine(5, 0.5, 0.5, 1)])]  # fmt: skip
+    first, second = file_data([SourceShares("cycles", 10, files, {})])
+    assert (first["name"], first["event"], first["share"], first["own"]) == (str(path), "cycles", 0.6, 0.2)
+    assert [line[0] for line in first["lines"]] == [1, 2, 3, 4, 5, 17, 18, 19, 20, 21, 22, 23]
+    assert first["lines"][1] == [2, 0.0, "line 2", 0.4]
+    assert second["lines"] == [[5, 0.3, "", 0.3]]
+
+
+@pytest.mark.parametrize("path", ["a.c", "../a.c", "", "/nowhere/a.c"])
+def test_missing_files_have_no_lines(path: str) -> None:
+    assert module._sources(rows(50.0, 50.0, path=path), module._SourceTexts()) == []
+
+
+def test_the_functions_of_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spin").write_bytes(program().build())
+    (tmp_path / "perf.data").write_bytes(recording())
+    stand_in(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with Recording(str(tmp_path / "perf.data")) as opened:
+        result = code_data(opened.annotate(symbols=SymbolOptions(symfs=str(tmp_path), cache=False)))
+    spin = result[0]
+    assert (spin["name"], spin["module"], spin["event"]) == ("spin", "spin", "cpu-clock:u")
+    assert spin["share"] == pytest.approx(10 / 13)
+    assert [(row[1], row[2]) for row in spin["instructions"]] == [(0.1, "1010"), (0.6, "1011"), (0.2, "1014"), (0.1, "1016")]
+    assert spin["sources"] == []

@@ -1,0 +1,325 @@
+"""Reports as text and in notebooks."""
+
+from __future__ import annotations
+
+import sys
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy.abi import records
+from perfpy.abi.records import SampleId
+from perfpy.analysis.report.call_trees import CallNode
+from perfpy.analysis.report.options import CallGraph
+from perfpy.analysis.sort_key import ColumnCell
+from perfpy.analysis.sort_keys import sort_key
+from perfpy.cli import run
+from perfpy.untrusted.terminal import Terminal, escape_of
+from perfpy.views.report.callchain_text import ChainWriter, Stem
+from perfpy.views.report.text import KeyColumnText, TextOptions, _pad_column, _set, _set_function
+from tests.builders.perfdata import PerfDataBuilder
+from tests.builders.tracepoint_events import EventRecording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from perfpy.analysis.report.tables import Histogram
+
+
+# Tests of report -H: each event's table has levels for its own keys, as perf 6.12's.
+
+
+RAISE, IDLE = "irq:softirq_raise", "power:cpu_idle"
+
+
+@pytest.fixture
+def text_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return the rows of a report of two threads' soft interrupts, and of idle states."""
+    monkeypatch.setenv("PERF_CONFIG", "/dev/null")
+    recording = EventRecording([RAISE, IDLE], comms={100: "worker1", 101: "worker2"})
+    for time, (tid, vector) in enumerate([(100, 1), (100, 1), (101, 1), (101, 9)], 10):
+        recording.event(RAISE, time, vector, tid=tid)
+    for time, state in enumerate((2, 2, 3), 20):
+        recording.event(IDLE, time, state, 0, tid=100)
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording.file())
+
+    def rows(*args: str) -> str:
+        run(["report", "--stdio", "-i", str(path), *args])
+        output = capsys.readouterr()
+        assert not output.err
+        return output.out
+
+    return rows
+
+
+BY_VECTOR = """\
+    75.00%     1
+       50.00%     worker1
+       25.00%     worker2
+    25.00%     9
+       25.00%     worker2
+
+
+   100.00%  worker1
+
+
+"""
+IN_COLUMNS = """\
+ 50.00% , 2          ,worker1,1
+ 25.00% , 1          ,worker2,9
+ 25.00% , 1          ,worker2,1
+
+
+ 100.00%, 3          ,worker1
+    66.67% , 2          ,2
+    33.33% , 1          ,3
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("-s", "vec,comm"), BY_VECTOR),
+        (("-s", "vec,comm,vec"), BY_VECTOR),  # a key that is named twice has one level
+        (("-s", "{comm,vec},cpu_idle.state,comm", "-n", "-t,"), IN_COLUMNS),
+    ],
+)
+def test_a_tables_levels_are_its_own_events_keys(args: tuple[str, ...], text: str, text_of: Callable[..., str]) -> None:
+    assert text_of("-H", "-q", *args) == text
+
+
+def test_only_a_tables_own_keys_are_in_its_header(text_of: Callable[..., str]) -> None:
+    headers = [line for line in text_of("-H", "-s", "vec,comm").splitlines() if "Overhead" in line]
+    assert headers == ["#    Overhead  vec / Command", "# Overhead  Command"]
+
+
+@pytest.mark.parametrize("keys", ["vec", "sample,period"])
+def test_a_table_without_keys_has_one_row(keys: str, text_of: Callable[..., str]) -> None:
+    """All keys are fields of other events, or numbers; also -H --raw-trace without formats of the tracepoints."""
+    assert text_of("-H", "-q", "-s", keys).splitlines()[-3].split()[0] == "100.00%"
+
+
+# Tests of the columns of a report's table.
+
+
+class NoRows:
+    """A histogram with headings only."""
+
+
+def heading(width: int) -> str:
+    rows: Histogram = NoRows()  # type: ignore[assignment]
+    return KeyColumnText(sort_key("symbol"), rows, TextOptions(), width).header()
+
+
+def test_headings_are_as_wide_as_their_columns():
+    assert heading(40) == f"{'Symbol':40}"
+
+
+def test_headings_above_very_long_names_end_like_perfs():
+    """C++ functions have such names; perf writes a heading into 1024 bytes, including a final 0."""
+    assert heading(1100) == f"{'Symbol':1023}"
+
+
+def test_coloured_numbers_are_padded_beside_shorter_ones() -> None:
+    """Colours begin with a character that no encoding has: columns are padded without it."""
+    cells = [f"{escape_of(Terminal.__new__(Terminal))}[31m 12.00%\x1b[m", " 0.10%"]
+    assert _pad_column(cells, 9, numbers=True) == [cells[0], " 0.10%   "]
+
+
+@pytest.mark.parametrize(
+    ("cell", "width", "output"),
+    [
+        (ColumnCell.CUT, 12, b"comm=w\xc3\xb6rker"),
+        (ColumnCell.CUT, 7, b"comm=w\xc3"),
+        (ColumnCell.CUT, 40, b"comm=w\xc3\xb6rker-0"),
+        (ColumnCell.RIGHT_CUT, 12, b"comm=w\xc3\xb6rker"),
+        (ColumnCell.RIGHT_CUT, 16, b"  comm=w\xc3\xb6rker-0"),
+        (ColumnCell.RIGHT, 16, b"  comm=w\xc3\xb6rker-0"),
+    ],
+)
+def test_columns_are_truncated_and_padded_by_bytes(cell: ColumnCell, width: int, output: bytes) -> None:
+    """Like C's precision and width: a name may end within a character."""
+    assert _set("comm=w\u00f6rker-0", cell, width).encode(errors="surrogateescape") == output
+
+
+@pytest.mark.parametrize(
+    ("cell", "width", "output"),
+    [
+        (ColumnCell.CUT, 9, "[.] inner (inlined)"),
+        (ColumnCell.CUT, 7, "[.] inn (inlined)"),
+        (ColumnCell.LEFT, 9, "[.] inner (inlined)"),
+        (ColumnCell.LEFT, 21, "[.] inner (inlined)  "),
+    ],
+)
+def test_inlined_is_shown_in_narrow_columns(cell: ColumnCell, width: int, output: str) -> None:
+    """perf truncates only the name."""
+    assert _set_function("[.] inner (inlined)", cell, width) == output
+
+
+# Tests of call trees as text.
+
+
+NAMES = ["main", "work", "rest", "leaf"]
+
+
+def node(frames, period, children=(), own=0):
+    below = period - own if children else 0
+    return CallNode(list(frames), period, period, below, below, list(children))
+
+
+TREE = [node([0], 100, [node([1, 3], 70), node([2], 30)])]
+
+
+def draw(tree, graph, weight=100, total=200):
+    writer = ChainWriter(graph, lambda at: NAMES[at])
+    return list(writer.lines(tree, Stem(weight, total, 100, 100)))
+
+
+def test_a_graph_shows_shares_of_the_total():
+    assert draw(TREE, CallGraph()) == [
+        "            |",
+        "            ---main",
+        "               |          ",
+        "               |--35.00%--work",
+        "               |          leaf",
+        "               |          ",
+        "                --15.00%--rest",
+        "",
+    ]
+
+
+def test_a_fractal_tree_shows_shares_of_the_parent_and_the_remainder():
+    tree = [node([0], 100, [node([1, 3], 70)])]
+    tree[0].child_period = 100
+    assert draw(tree, CallGraph(style="fractal"))[2:] == [
+        "               |          ",
+        "               |--70.00%--work",
+        "               |          leaf",
+        "                --30.00%--[...]",
+        "",
+    ]
+
+
+def test_a_tree_of_a_part_of_the_entry_begins_with_its_share():
+    assert draw(TREE, CallGraph(), weight=150)[:2] == ["            |          ", "             --50.00%--main"]
+
+
+def test_folded_lines_have_their_own_share():
+    assert draw(TREE, CallGraph(style="folded", percent=0, value="count")) == ["70 main;work;leaf", "30 main;rest"]
+
+
+def test_names_longer_than_perfs_buffer_are_truncated():
+    writer = ChainWriter(CallGraph(style="folded", percent=0, value="count"), lambda _index: "x" * 1022 + "é" + "y" * 1000)
+    assert list(writer.lines([node([0], 5, own=5)], Stem(5, 5, 5, 5))) == ["5 " + "x" * 1022 + "\udcc3"]
+
+
+def test_flat_chains_are_below_each_other():
+    lines = draw(TREE, CallGraph(style="flat", percent=20))
+    assert lines == ["           35.00%", *(" " * 16 + name for name in ("main", "work", "leaf")), ""]
+
+
+@pytest.mark.parametrize(("limit", "lines"), [(1, 5), (0, 7)])
+def test_the_limit_counts_the_entries_of_each_level(limit, lines):
+    tree = [node([0], 100, [node([1], 70), node([2], 30)])]
+    assert len(draw(tree, CallGraph(limit=limit))) == lines
+
+
+@pytest.mark.thorough
+def test_depth_does_not_end_at_the_recursion_limit():
+    tree = node([3], 1)
+    depth = sys.getrecursionlimit() + 200
+    for _ in range(depth):
+        tree = node([0], 2, [tree, node([1], 1)])
+    assert len(draw([tree], CallGraph())) > 2 * depth
+
+
+def test_shares_are_coloured_by_their_size():
+    tree = [node([0], 20), node([1], 4), node([2], 1)]
+    writer = ChainWriter(CallGraph(), lambda at: NAMES[at], colour="\x1b")
+    shares = [line for line in writer.lines(tree, Stem(100, 200, 100, 100)) if "--" in line]
+    assert shares == [
+        "            |--\x1b[31m10.00%\x1b[m--main",
+        "            |--\x1b[32m2.00%\x1b[m--work",
+        "             --0.50%--rest",
+    ]
+
+
+# Tests of reports in Python: as text and HTML, as a sequence, and as columns.
+
+
+HOSTILE = "<img src=x onerror=alert(1)>\x1b]0;t\a"
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> perfpy.Report:
+    """Return a report of thirty commands; the first one has most samples."""
+    built = PerfDataBuilder()
+    for tid in range(100, 130):
+        comm = HOSTILE if tid == 100 else f"prog{tid}"
+        built.record(records.Comm(0, tid, tid, comm, SampleId(pid=tid, tid=tid, time=1)))
+    for number in range(40):
+        tid = 100 + max(number - 10, 0)
+        built.sample(ip=0x1000, pid=tid, tid=tid, time=number + 2, period=1)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    return perfpy.open(path).report(by="comm,pid")
+
+
+def test_it_is_a_sequence_of_rows(report: perfpy.Report) -> None:
+    assert len(report) == 30
+    assert [row.texts["comm"] for row in report][1:3] == [row.texts["comm"] for row in report[1:3]]
+    assert (report[0].samples, report[0].percent, report[-1].samples) == (11, 27.5, 1)
+    assert next(iter(report[report.histograms[0].leader.event.name].rows())) == report[0]
+    with pytest.raises(IndexError):
+        report[30]
+    with pytest.raises(KeyError, match="no event 'cycles' in this report; its events:"):
+        report["cycles"]
+
+
+def test_its_columns_have_numbers(report: perfpy.Report) -> None:
+    columns = report.to_columns()
+    assert list(columns) == ["overhead", "period", "samples", "comm", "pid"]
+    assert (columns["pid"][0], columns["samples"][0], columns["overhead"][0]) == (100, 11, 27.5)
+    assert {len(values) for values in columns.values()} == {30}
+    assert report.to_pandas()["pid"].tolist() == report.to_arrow()["pid"].to_pylist() == columns["pid"]
+
+
+def test_it_shows_its_first_rows(report: perfpy.Report) -> None:
+    lines = repr(report).splitlines()
+    assert lines[0] == "<Report of 40 samples: 30 rows>"
+    assert lines[2].split()[:2] == ["27.50%", "<img"]
+    assert lines[-1] == "... and 10 rows more"
+    assert "\x1b" not in repr(report)
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+
+def test_names_are_escaped(report: perfpy.Report) -> None:
+    page = report._repr_html_() or ""
+    tags = Tags()
+    tags.feed(page)
+    assert {*tags.tags} == {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+    assert tags.tags.count("tr") == 21
+    assert "&lt;img src=x" in page
+
+
+def test_a_recording_without_samples_has_an_empty_report(tmp_path: Path) -> None:
+    (tmp_path / "perf.data").write_bytes(PerfDataBuilder().file())
+    report = perfpy.open(tmp_path / "perf.data").report()
+    assert (len(report), list(report), report[:3], report.to_columns(), report._repr_html_()) == (0, [], [], {}, "")
+    assert repr(report) == "<Report of 0 samples: 0 rows>"
+    with pytest.raises(IndexError):
+        report[0]

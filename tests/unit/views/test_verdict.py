@@ -1,0 +1,560 @@
+"""The verdict on a recording, as a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.counts.comparison import Runs, compare_runs
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.verdict.comparisons import comparison_verdict
+from perfpy.views.verdict.profile import profile_verdict
+from perfpy.views.verdict.sentence import function_text
+from tests.builders.sampled_program import Stack, sampled_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfpy.views.verdict.sentence import Sentence
+
+
+# Tests of the verdict on recordings: each sentence is made above its threshold, and not below it.
+
+
+#: stacks of waits, innermost first
+FUTEX = ("schedule@kernel", "futex_wait@kernel", "do_futex@kernel")
+LOCK = (*FUTEX, "pthread_mutex_lock@libc.so.6", "drain", "main")
+SLEEP = ("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6", "nap", "main")
+CHILD = ("schedule@kernel", "do_wait@kernel", "wait4@libc.so.6", "run_tool", "main")
+DISK = ("io_schedule@kernel", "folio_wait_bit@kernel", "fsync@libc.so.6", "save", "main")
+
+
+def verdict(folder: Path, *stacks: Stack, **options: Any) -> list[Sentence]:
+    """Return the verdict on an invented program."""
+    path = sampled_program(folder, stacks, **options)
+    symbols = SymbolOptions(cache=False, symfs=str(folder), kallsyms=str(folder / "kallsyms"))
+    report_options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    with Recording(str(path)) as recording:
+        return profile_verdict(recording.report(options=report_options, symbols=symbols), recording)
+
+
+def texts(folder: Path, *stacks: Stack, **options: Any) -> list[str]:
+    """Return the sentences."""
+    return [sentence.text for sentence in verdict(folder, *stacks, **options)]
+
+
+def test_a_hot_function_is_named_with_its_caller(tmp_path: Path) -> None:
+    first, *rest = texts(tmp_path, Stack(("checksum", "audit", "main"), 800), Stack(("checksum", "main"), 170), Stack(("main",), 30))
+    assert first == "97 % of the CPU time is in checksum(), called from audit() (80 %)."
+    assert not rest
+
+
+def with_lines(folder: Path, stacks: Sequence[Stack], line_of: Callable[[str, int], int], **options: Any) -> list[str]:
+    """Return the verdict on an invented program, whose functions begin in line 39 of a.c.
+
+    line_of: returns the line of an address, given by its function and its distance from the function's begin, less 1 for callers.
+    """
+    path = sampled_program(folder, stacks, **options)
+    symbols = SymbolOptions(cache=False, symfs=str(folder), kallsyms=str(folder / "kallsyms"))
+    report_options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    with Recording(str(path)) as recording:
+        report = recording.report(options=report_options, symbols=symbols)
+        table = report.histograms[0].locations
+
+        def lines(frames: NDArray[np.int64], are_callers: NDArray[np.bool_]) -> list[tuple[str, int] | None]:
+            functions = [int(table.symbol[frame]) for frame in frames]
+            offsets = [int(table.address[frame]) % 0x100 - int(is_caller) for frame, is_caller in zip(frames, are_callers, strict=True)]
+            return [
+                ("/src/a.c", line_of(table.symbols.name(function), offset)) for function, offset in zip(functions, offsets, strict=True)
+            ]
+
+        report.find_lines = lines
+        report.find_begins = lambda functions: dict.fromkeys(functions, ("/src/a.c", 39))
+        return [sentence.text for sentence in profile_verdict(report, recording)]
+
+
+@pytest.mark.parametrize(("line", "where"), [(41, "(a.c:41)"), (7, "(inlined code at a.c:7)")])
+def test_a_line_before_the_function_is_inlined_code(line: int, where: str, tmp_path: Path) -> None:
+    stacks = [Stack(("checksum", "main"), 970), Stack(("main",), 30)]
+    first, *_ = with_lines(tmp_path, stacks, lambda *_: line)
+    assert first == f"97 % of the CPU time is in checksum() {where}, called from main()."
+
+
+#: lines of the statements at offsets of an invented function: the begin, two calls, whose frames are 5 bytes behind them, and an addition
+STATEMENTS = {4: 39, 0x10: 41, 0x20: 43, 0x30: 45}
+
+
+def line_of_statement(_function: str, offset: int) -> int:
+    return max(line for begin, line in STATEMENTS.items() if begin <= offset)
+
+
+def test_the_line_of_a_wait_is_that_of_the_call(tmp_path: Path) -> None:
+    """Not the line where the function begins, and the call that waits longest. The return address is in the next statement."""
+    waits = [
+        Stack(("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6", f"nap+{offset}", "main"), count, state="S")
+        for offset, count in ((0x20, 600), (0x30, 300))
+    ]
+    first, *_ = with_lines(tmp_path, [Stack(("main",), 20), *waits], line_of_statement)
+    assert first == '"app" slept 0.9 s of 0.92 s, in nap() (a.c:41).'
+
+
+def test_the_line_of_a_library_call_is_that_of_the_call(tmp_path: Path) -> None:
+    """Also if more samples of the function itself are in another line than in any one call's."""
+    calls = [Stack(("memmove@libc.so.6", f"copy+{offset}", "main"), count) for offset, count in ((32, 350), (16, 250))]
+    stacks = [*calls, Stack(("copy+48", "main"), 400)]
+    first, *_ = with_lines(tmp_path, stacks, line_of_statement)
+    assert first == "60 % of the CPU time is in memmove(), called from copy() (a.c:41)."
+
+
+def test_the_line_of_system_calls_is_that_of_the_call(tmp_path: Path) -> None:
+    call = Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", "pread@libc.so.6", "ask+48", "main"), 600)
+    first, *_ = with_lines(tmp_path, [call, Stack(("ask+16", "main"), 400)], line_of_statement)
+    assert first == "100 % of the CPU time is in ask() (a.c:43) and the code it calls, mostly the system call pread64()."
+
+
+def test_the_line_of_a_fault_is_not_that_before(tmp_path: Path) -> None:
+    """The first frame of user space is the statement that was interrupted, no return address."""
+    fault = Stack(("clear_page@kernel", "handle_mm_fault@kernel", "exc_page_fault@kernel", "touch+32", "main"), 800)
+    first, *_ = with_lines(tmp_path, [fault, Stack(("touch+16", "main"), 200)], line_of_statement)
+    assert first == "80 % of the CPU time is in page faults of touch() (a.c:43)."
+
+
+def test_two_functions_are_named_together(tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("spin", "parse", "main"), 600), Stack(("hash", "main"), 400)) == [
+        "60 % of the CPU time is in spin(), called from parse(), and 40 % is in hash(), called from main()."
+    ]
+    (first,) = texts(tmp_path, *(Stack((f"step{number}",), count) for number, count in enumerate((400, 320, 280))))
+    assert first == "40 % of the CPU time is in step0(), 32 % in step1() and 28 % in step2()."
+
+
+def test_the_caller_of_all_named_functions_is_told_once(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, *(Stack((name, "main"), count) for name, count in (("read", 400), ("sort", 320), ("write", 280))))
+    assert first == "40 % of the CPU time is in read(), 32 % in sort() and 28 % in write(), all called from main()."
+
+
+def test_functions_of_about_equal_shares_are_named_together(tmp_path: Path) -> None:
+    rest = [Stack((f"rest{number}", "main"), 4) for number in range(20)]
+    first, *_ = texts(tmp_path, *(Stack((name, "main"), count) for name, count in (("parse", 96), ("find", 92), ("store", 68))), *rest)
+    assert first == "29 % of the CPU time is in parse(), 27 % in find() and 20 % in store(), all called from main()."
+
+
+def test_a_function_that_calls_itself(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, Stack(("fib", "fib", "fib", "main"), 900), Stack(("fib", "main"), 100))
+    assert first == "100 % of the CPU time is in fib(), which calls itself and is called from main()."
+
+
+def test_a_library_function_is_named_with_the_own_code_that_calls_it(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, Stack(("memmove@libc.so.6", "copy_rows", "main"), 940), Stack(("main",), 60))
+    assert first == "94 % of the CPU time is in memmove(), called from copy_rows()."
+
+
+def test_several_library_functions_are_reported_as_the_code_that_a_function_calls(tmp_path: Path) -> None:
+    counts = {"malloc": 320, "free": 370, "unlink_chunk": 300}
+    leafs = [Stack((f"{name}@libc.so.6", "build", "main"), count) for name, count in counts.items()]
+    (first,) = texts(tmp_path, *leafs, Stack(("main",), 10))
+    assert first == "99 % of the CPU time is in build() and the code it calls (free() and malloc())."
+
+
+def test_page_faults_and_system_calls_are_named(tmp_path: Path) -> None:
+    fault = Stack(("clear_page@kernel", "handle_mm_fault@kernel", "exc_page_fault@kernel", "touch", "main"), 800)
+    (first,) = texts(tmp_path, fault, Stack(("touch", "main"), 200))
+    assert first == "80 % of the CPU time is in page faults of touch()."
+    call = Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", "pread@libc.so.6", "ask", "main"), 800)
+    (first,) = texts(tmp_path, call, Stack(("ask", "main"), 200))
+    assert first == "80 % of the CPU time is in the system call pread64() of ask()."
+
+
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [
+        (0, "80 % of the CPU time is in the system call pread64() of ask()."),
+        (40, "100 % of the CPU time is in ask() and the code it calls, mostly the system call pread64()."),
+    ],
+)
+def test_the_way_into_the_kernel_belongs_to_the_only_system_call(others: int, text: str, tmp_path: Path) -> None:
+    way = ("do_syscall_64@kernel", "entry_SYSCALL_64_after_hwframe@kernel")
+    stacks = [
+        Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", *way, "pread@libc.so.6", "ask", "main"), 500),
+        Stack((*way, "pread@libc.so.6", "ask", "main"), 300),
+        Stack(("vfs_write@kernel", "__x64_sys_write@kernel", *way, "write@libc.so.6", "ask", "main"), others),
+        Stack(("ask", "main"), 200 - others),
+    ]
+    assert texts(tmp_path, *stacks)[0] == text
+
+
+def test_processes_that_wait_are_no_threads(tmp_path: Path) -> None:
+    waits = [Stack(DISK, 500, tid=pid, pid=pid, state="D") for pid in (100, 200)]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, seconds=1.0)
+    assert first == "Two processes waited 1 s in total for the disk, in save()."
+
+
+def test_children_that_use_cpus_or_wait_for_one_are_no_wait_of_their_parent(tmp_path: Path) -> None:
+    parent = Stack(CHILD, 900, state="S")
+    child = [Stack(("compile", "main"), 300, tid=200, pid=200), Stack(("schedule@kernel", "compile"), 600, tid=200, pid=200, state="R")]
+    first, *_ = texts(tmp_path, parent, *child, seconds=0.95)
+    assert first.startswith("100 % of the CPU time is in compile()")
+
+
+def test_a_wait_for_events_is_not_hidden_by_a_shorter_one_for_a_cpu(tmp_path: Path) -> None:
+    poll = ("schedule@kernel", "do_sys_poll@kernel", "poll@libc.so.6", "receive")
+    first, *_ = texts(
+        tmp_path, Stack(poll, 700, state="S"), Stack(("schedule@kernel", "receive"), 250, state="R"), Stack(("main",), 20), seconds=1.0
+    )
+    assert first == '"app" waited 0.7 s of 1 s for events, in receive().'
+
+
+def test_locks_of_a_runtimes_own_threads_are_no_cause(tmp_path: Path) -> None:
+    """Nor are waits for a condition with a time limit waits for Python's lock in other runtimes."""
+    idle = [Stack((*FUTEX, "sem_wait@libc.so.6", "start_thread@libc.so.6"), 900, tid=tid, state="S") for tid in (101, 102)]
+    (first,) = texts(tmp_path, Stack(("work", "main"), 900), *idle, seconds=1.0)
+    assert first == "100 % of the CPU time is in work(), called from main()."
+
+
+def test_threads_that_wait_elsewhere_do_not_count(tmp_path: Path) -> None:
+    elsewhere = (*LOCK[:4], "start", "main")
+    stacks = [Stack(LOCK, 900, tid=101, state="S"), Stack(LOCK, 800, tid=102, state="S"), Stack(elsewhere, 90, tid=103, state="S")]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *stacks, seconds=1.0)
+    assert first == "Two threads waited 1.7 s in total for a lock, in drain()."
+
+
+def test_a_flat_profile_is_reported(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, *(Stack((f"step{number}", "main"), 50 + (number == 7)) for number in range(20)))
+    assert first == "No function stands out: the largest, step7(), has 5 % of the CPU time."
+
+
+@pytest.mark.parametrize(
+    ("samples", "begins"),
+    [
+        (5, "Only 5 samples, all of them in work(): too few for percentages"),
+        (25, "Only 25 samples: shares are uncertain"),
+    ],
+)
+def test_few_samples_come_first(samples: int, begins: str, tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("work", "main"), samples))[0].startswith(begins)
+
+
+def test_few_damaged_samples_without_a_period_are_in_no_function(tmp_path: Path) -> None:
+    (only,) = texts(tmp_path, Stack(("work", "main"), 5, weight=0))
+    assert only.startswith("Only 5 samples: too few for ")
+
+
+def test_damaged_periods_beyond_63_bits_name_no_function(tmp_path: Path) -> None:
+    """Each function's sum is below zero, that of all wraps around to above."""
+    damaged = [Stack((name, "main"), 1, weight=10**13) for name in ("work", "rest")]
+    rules = [one.rule for one in verdict(tmp_path, *damaged, Stack(("more", "main"), 300, weight=0))]
+    assert "hot function" not in rules
+
+
+def test_shares_of_few_samples_are_reported_without_numbers(tmp_path: Path) -> None:
+    few, hot = texts(tmp_path, Stack(("work", "main"), 20), Stack(("rest", "main"), 5))
+    assert few.startswith("Only 25 samples")
+    assert hot == "Most of the CPU time is in work(), called from main()."
+
+
+def test_an_uncertain_share_is_not_mentioned(tmp_path: Path) -> None:
+    rules = [one.rule for one in verdict(tmp_path, Stack(("work", "main"), 5), Stack(("rest", "main"), 6), Stack(("more", "main"), 5))]
+    assert rules == ["few samples"]
+
+
+def test_code_without_symbols_is_reported(tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("",), 300))[0] == "100 % of the CPU time is in code of app without symbols."
+
+
+def test_an_interpreter_is_reported_with_the_option_that_names_its_functions(tmp_path: Path) -> None:
+    frames = Stack(("_PyEval_EvalFrameDefault@python3.11", "PyObject_Call@python3.11"), 900)
+    (first,) = texts(tmp_path, frames, Stack(("malloc@libc.so.6",), 100))
+    assert first == "90 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
+
+
+def test_an_option_in_use_is_not_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sampled_program(tmp_path, [Stack(("_PyEval_EvalFrameDefault@python3.11", "PyObject_Call@python3.11"), 900)])
+    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+    options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    with Recording(str(path)) as recording:
+        monkeypatch.setitem(recording.data.features, "cmdline", ["perfpy", "record", "--python", "./app"])
+        first = profile_verdict(recording.report(options=options, symbols=symbols), recording)[0].text
+    assert first == "100 % of the CPU time is in the interpreter (python3.11)."
+
+
+def test_many_functions_of_an_interpreter_are_reported_together(tmp_path: Path) -> None:
+    """Otherwise a report of a Python program says that no function stands out."""
+    python = [Stack((f"helper{number}@python3.11",), 80) for number in range(10)]
+    (first,) = texts(tmp_path, *python, Stack(("malloc@libc.so.6",), 200))
+    assert first == "80 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
+    (first,) = texts(tmp_path, *python[:4], *(Stack((f"work{number}",), 80) for number in range(8)))
+    assert first.startswith("No function stands out")
+
+
+MARK = "py::[event loop blocked for over 100 ms]:<asyncio>@jitted-0-1.so"
+RUN = "py::Handle._run:/usr/lib/python3/asyncio/events.py@jitted-0-1.so"
+TURN = "py::BaseEventLoop._run_once:/usr/lib/python3/asyncio/base_events.py@jitted-0-1.so"
+
+
+def own(name: str) -> str:
+    return f"py::{name}:/srv/app.py@jitted-0-1.so"
+
+
+def test_callbacks_that_block_an_event_loop_are_reported(tmp_path: Path) -> None:
+    crunch = (own("add"), own("crunch"), own("handle"), RUN, MARK, TURN)
+    quick = (own("add"), own("crunch"), own("quick"), RUN, TURN)
+    _, second = texts(
+        tmp_path, Stack(crunch, 400), Stack((own("crunch"), *crunch[2:]), 100), Stack(quick, 300), Stack((own("serve"),), 200)
+    )
+    assert second == "Long callbacks blocked the event loop for at least 0.5 s of 1 s, in crunch()."
+    sentences = verdict(tmp_path, Stack(crunch, 30), Stack(quick, 970))
+    assert not [one for one in sentences if one.rule == "blocked loop"], "too short to matter"
+
+
+def test_waits_for_the_gil_are_charged_to_the_functions_that_wait(tmp_path: Path) -> None:
+    """However many threads hold it."""
+    futex = ("schedule@kernel", "futex_wait@kernel", "do_futex@kernel", "take_gil@python3.11")
+    stacks = [
+        Stack(
+            (*futex, f"py::[GIL held by crunch, thread {tid}]:/srv/app.py@jitted-0-1.so", own("crunch")), 2, state="S", weight=200, tid=tid
+        )
+        for tid in range(101, 105)
+    ]
+    sentences = verdict(tmp_path, *stacks, Stack((own("crunch"),), 400), seconds=1.0, threads=range(101, 105))
+    (wait,) = [one for one in sentences if one.rule == "longest wait"]
+    assert wait.text == "Four threads waited 1.6 s in total for Python's global interpreter lock (GIL), in crunch()."
+
+
+def test_long_callbacks_of_many_functions_have_no_name(tmp_path: Path) -> None:
+    stacks = [Stack((own(f"step{number}"), RUN, MARK, TURN), 100) for number in range(5)]
+    _, second, *_ = texts(tmp_path, *stacks, Stack((own("serve"),), 500))
+    assert second == "Long callbacks blocked the event loop for at least 0.5 s of 1 s."
+
+
+def test_waits_in_callbacks_block_the_loop(tmp_path: Path) -> None:
+    nap = ("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6", own("nap"), own("main"), RUN, TURN)
+    sentences = verdict(tmp_path, Stack(nap, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    (blocked,) = [one for one in sentences if one.rule == "blocked loop"]
+    assert blocked.text == "Long callbacks blocked the event loop for at least 0.8 s of 0.98 s, in nap()."
+    sentences = verdict(tmp_path, Stack(nap, 40, state="S", weight=20), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    assert not [one for one in sentences if one.rule == "blocked loop"], "waits below 100 ms"
+    poll = (*nap[:3], TURN)
+    sentences = verdict(tmp_path, Stack(poll, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
+    assert not [one for one in sentences if one.rule == "blocked loop"], "the loop itself waits for events"
+
+
+def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
+    tids = range(101, 108)
+    (first,) = texts(tmp_path, Stack(("crunch", "work"), 980, tid=103), Stack(("main",), 20), threads=tids)
+    assert first == "98 % of the CPU time is in crunch(), called from work(); one thread of eight is busy."
+    (first,) = texts(tmp_path, *(Stack(("crunch", "work"), 120, tid=tid) for tid in tids), threads=tids)
+    assert "thread" not in first
+
+
+def test_started_processes_come_first(tmp_path: Path) -> None:
+    storm = Stack(("copy_process@kernel", "__x64_sys_clone@kernel", "fork@libc.so.6", "spawn"), 900)
+    first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300)
+    assert first == '"app" started 300 processes in 1 s; 90 % of the CPU time is in the kernel.'
+    assert "started" not in texts(tmp_path, storm, started=20)[0]
+
+
+def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:
+    first, second = texts(tmp_path, Stack(("default_idle@kernel",), 9000, tid=0, pid=0), Stack(("work", "main"), 1000))
+    assert first == "The CPUs were idle 90 % of the time; perfpy record --off-cpu shows what programs waited for."
+    assert second == "100 % of the CPU time is in work(), called from main()."
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        (LOCK, '"app" waited 0.9 s of 0.92 s for a lock, in drain().'),
+        (SLEEP, '"app" slept 0.9 s of 0.92 s, in nap().'),
+        (CHILD, '"app" waited 0.9 s of 0.92 s for a child process, in run_tool().'),
+        (DISK, '"app" waited 0.9 s of 0.92 s for the disk, in save().'),
+        ((*FUTEX, "pthread_cond_wait@libc.so.6", "next_job"), '"app" waited 0.9 s of 0.92 s for a condition, in next_job().'),
+        (("schedule@kernel", "ep_poll@kernel", "epoll_wait@libc.so.6", "loop"), '"app" waited 0.9 s of 0.92 s for events, in loop().'),
+        (("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "consume"), '"app" waited 0.9 s of 0.92 s for a pipe, in consume().'),
+    ],
+)
+def test_the_reason_of_the_longest_wait_comes_first(frames: tuple[str, ...], expected: str, tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("main",), 20), Stack(frames, 900, state="S"))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        (Stack((*SLEEP[:3], "holder"), 900, tid=102, state="S"), "the thread that released it slept 0.9 s, in holder()."),
+        (Stack(("compute", "holder"), 900, tid=102), "the thread that released it used a CPU for 0.9 s, in compute()."),
+        (Stack((*DISK[:3], "holder"), 900, tid=102, state="D"), "the thread that released it waited 0.9 s for the disk, in holder()."),
+        (Stack((*SLEEP[:3], "holder"), 200, tid=102, state="S"), ""),  # too short to be the cause
+        (Stack((*SLEEP[:3], "holder"), 900, tid=103, state="S"), ""),  # another thread
+    ],
+)
+def test_the_thread_that_ended_a_wait_is_told_with_its_activity(other: Stack, cause: str, tmp_path: Path) -> None:
+    wait = Stack(LOCK, 900, tid=101, state="S", waker=102)
+    first, *_ = texts(tmp_path, Stack(("main",), 20), wait, other, threads=(101, 102, 103), seconds=0.92)
+    assert first.partition(" in drain()")[2].strip("; .") == cause.strip(".")
+
+
+def test_several_wakers_are_no_cause(tmp_path: Path) -> None:
+    waits = [Stack(LOCK, 450, tid=101, state="S", waker=waker) for waker in (102, 103)]
+    sleeps = [Stack((*SLEEP[:3], "holder"), 900, tid=tid, state="S") for tid in (102, 103)]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, threads=(101, 102, 103), seconds=0.92)
+    assert first.endswith(" for a lock, in drain().")
+
+
+def test_a_chain_of_waits_is_followed_to_its_end(tmp_path: Path) -> None:
+    """Two threads that wait for each other end the search."""
+    pipe = ("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "consume")
+    first_wait = Stack(pipe, 900, tid=101, state="S", waker=102)
+    receive = ("schedule@kernel", "sk_wait_data@kernel", "recv@libc.so.6", "relay")
+    second_wait = Stack(receive, 900, tid=102, state="S", waker=103)
+    end = Stack((*SLEEP[:3], "origin"), 890, tid=103, state="S")
+    first, *_ = texts(tmp_path, Stack(("main",), 20), first_wait, second_wait, end, threads=(101, 102, 103), seconds=0.92)
+    end_of_chain = "it waited for a thread that waited too, and the last one slept 0.89 s, in origin()."
+    assert first == f'"app" waited 0.9 s of 0.92 s for a pipe, in consume(); {end_of_chain}'
+    circle = Stack((*LOCK[:4], "relay"), 900, tid=102, state="S", waker=101)
+    first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(LOCK, 900, tid=101, state="S", waker=102), circle, seconds=0.92)
+    assert first == "Two threads waited 1.8 s in total for a lock, mostly in drain()."
+
+
+def test_a_condition_that_no_recorded_thread_signalled(tmp_path: Path) -> None:
+    wait = (*FUTEX, "pthread_cond_wait@libc.so.6", "next_job")
+    for waker, text in ((0, "for a condition that no recorded thread signalled, in next_job()"), (102, "for a condition, in next_job()")):
+        first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(wait, 900, state="S", waker=waker), threads=(102,), from_start=True)
+        assert text in first
+
+
+def test_the_note_on_few_samples_is_about_printed_shares(tmp_path: Path) -> None:
+    """Waits are measured."""
+    assert texts(tmp_path, Stack(("main",), 5), Stack(SLEEP, 900, state="S")) == ['"app" slept 0.9 s of 0.9 s, in nap().']
+
+
+def test_a_recording_of_waits_alone_has_a_sentence(tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(SLEEP, 900, state="S")) == ['"app" slept 0.9 s of 0.9 s, in nap().']
+
+
+def test_the_sleep_of_a_child_does_not_add_to_that_of_its_parent(tmp_path: Path) -> None:
+    waits = [Stack(CHILD, 600, state="S"), Stack(SLEEP, 600, tid=200, pid=200, state="S"), Stack(SLEEP, 200, state="S")]
+    assert texts(tmp_path, Stack(("main",), 20), *waits)[0].startswith('"app" waited 0.6 s of 1.4 s for a child process, in run_tool()')
+
+
+def test_a_wait_for_a_cpu_comes_after_the_function(tmp_path: Path) -> None:
+    first, second = texts(tmp_path, Stack(("work", "main"), 300), Stack(("schedule@kernel", "work", "main"), 700, state="R"))
+    assert first.startswith("100 % of the CPU time is in work()")
+    assert second == '"app" waited 0.7 s of 1 s for a CPU, which other threads used.'
+
+
+def test_threads_that_wait_for_a_lock_come_before_the_thread_that_runs(tmp_path: Path) -> None:
+    waits = [Stack(LOCK, 600, tid=tid, state="S") for tid in (101, 102, 103)]
+    first, second = texts(tmp_path, Stack(("update", "main"), 900), *waits, threads=(101, 102, 103), seconds=1.0)
+    assert first == "Three threads waited 1.8 s in total for a lock, in drain()."
+    assert second.startswith("100 % of the CPU time is in update()")
+
+
+def test_a_wait_for_pythons_lock_is_reported_by_its_caller(tmp_path: Path) -> None:
+    gil = (*FUTEX, "pthread_cond_timedwait@libc.so.6", "_PyEval_EvalFrameDefault@python3.11")
+    waits = [Stack(gil, 600, tid=tid, state="S") for tid in (101, 102)]
+    first, *_ = texts(tmp_path, Stack(("crunch", "main"), 900), *waits, threads=(101, 102), seconds=1.0)
+    assert first == "Two threads waited 1.2 s in total for Python's global interpreter lock (GIL)."
+
+
+def test_idle_threads_of_a_pool_are_no_cause(tmp_path: Path) -> None:
+    pool = [Stack((*FUTEX, "pthread_cond_wait@libc.so.6", "worker"), 900, tid=tid, state="S") for tid in (101, 102)]
+    (first,) = texts(tmp_path, Stack(("work", "main"), 900), *pool, threads=(101, 102), seconds=1.0)
+    assert first.startswith("100 % of the CPU time is in work()")
+
+
+def test_names_are_data(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, Stack(("evil\x1b[2J\nname", "main"), 500))
+    assert first == "100 % of the CPU time is in evil^[[2J^Jname(), called from main()."
+
+
+def test_threads_of_another_namespace_are_not_idle(tmp_path: Path) -> None:
+    elsewhere = Stack(("vfs_read@kernel",), 500, tid=0, pid=0)
+    first, *_ = texts(tmp_path, elsewhere, Stack(("work", "main"), 500))
+    assert first.startswith("50 % of the CPU time is in ")
+
+
+# Tests of the verdict on programs that were run in turns.
+
+
+MILLISECOND = 1_000_000
+
+
+def verdict_of_comparison(a: list[int], b: list[int], *, cpu_a: list[int] | None = None, cpu_b: list[int] | None = None) -> str:
+    """Return the sentence on runs of these milliseconds of elapsed time, and of CPU time."""
+    sides = []
+    for name, elapsed, cpu in (("a", a, cpu_a), ("b", b, cpu_b)):
+        runs = Runs(name)
+        for number, time in enumerate(elapsed):
+            runs.add(time * MILLISECOND, {"task-clock": ("msec", float((cpu or elapsed)[number]))})
+        sides.append(runs)
+    (sentence,) = comparison_verdict(compare_runs(sides[0], sides[1]))
+    return sentence.text
+
+
+def test_a_difference_has_its_interval() -> None:
+    slow, fast = [*range(100, 110)], [*range(90, 100)]
+    text = verdict_of_comparison(slow, fast)
+    assert text.startswith("B takes 10 % less time than A (")
+    assert " %) and uses 10 % less CPU time (" in text
+    assert text.endswith(" %), with 95 % confidence.")
+
+
+def test_significant_changes_precede_uncertain_ones() -> None:
+    noise = [100, 180, 90, 130, 210, 95, 160, 110, 140, 120]
+    text = verdict_of_comparison(noise, noise[::-1], cpu_a=[*range(100, 110)], cpu_b=[*range(110, 120)])
+    assert text.startswith("B uses 10 % more CPU time than A (")
+    assert "; elapsed time: cannot tell (" in text
+    assert text.endswith(" runs would, for a change of 5 %).")
+
+
+def test_a_difference_that_is_too_small_to_matter() -> None:
+    a = [100_000 + number for number in range(12)]
+    assert verdict_of_comparison(a, [time + 20 for time in a]) == "B differs from A by less than 1 % in elapsed time and CPU time."
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_too_few_runs(runs: int) -> None:
+    assert verdict_of_comparison([100] * runs, [200] * runs) == f"Elapsed time and CPU time: cannot tell from {runs} and {runs} runs."
+
+
+# Tests of the names of functions in sentences.
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("py::search.<locals>.<genexpr>:/srv/slow.py", "a generator expression in search()"),
+        ("py::<lambda>:/srv/slow.py", "a lambda in the top level of slow.py"),
+        ("py::outer.<locals>.inner:/srv/slow.py", "outer.inner()"),
+        ("py::<module>:/srv/slow.py", "the top level of slow.py"),
+        ("JS:~ /srv/slow.js:1:1", "the top level of slow.js"),
+        ("JS:*checksum /srv/slow.js:1:18", "checksum()"),
+        ("void order<Row>(std::vector<Row, std::allocator<Row> >&)", "order<Row>()"),
+        ("Sum::operator()(int) const", "Sum::operator()()"),
+        ("std::function<void (int)>::operator()(int) const", "std::function<void (int)>::operator()()"),
+        ("java.lang.String Main.join(int)", "Main.join()"),
+        ("int[] app.Rows.sort(java.util.List, int)", "app.Rows.sort()"),
+        ("__memmove_avx_unaligned_erms", "memcpy() or memmove()"),
+        ("__strlen_evex", "strlen()"),
+        ("void std::__introsort_loop<int*, long, Less>(int*, int*, long, Less)", "std::sort()"),
+        ("__x64_sys_clock_nanosleep", "clock_nanosleep()"),
+        ("__memset_avx512_unaligned_erms", "memset()"),
+        ("_int_malloc", "malloc()"),
+        ("_int_free", "free()"),
+        ("_int_free_merge_chunk", "free()"),
+        ("__libc_malloc", "malloc()"),
+        ("unlink_chunk.isra.0", "unlink_chunk()"),
+        ("memory_of_avx", "memory_of_avx()"),
+        ("string_avx2_search", "string_avx2_search()"),
+        ("pread64@@GLIBC_2.2.5", "pread64()"),
+        ("evil\x1b[2J(int)", "evil^[[2J()"),
+        ("f(((((", "f(((((()"),
+        (")", ")()"),
+    ],
+)
+def test_a_name_reads_as_its_author_wrote_it(name: str, text: str) -> None:
+    assert function_text(name) == text

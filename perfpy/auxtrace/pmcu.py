@@ -216,11 +216,6 @@ def decode_header(data: bytes | memoryview) -> PmcuHeader:
     if len(data) < end:
         raise AuxDataError(len(data), f"the PMCU's header is cut: {len(data)} bytes of {end}")
     header = PmcuHeader._make((*_WORDS.unpack_from(data)[:6], struct.unpack_from(f"<{number}I", data, _WORDS.size)))
-    _check(header)
-    return header
-
-
-def _check(header: PmcuHeader) -> None:
     if not 0 < header.counters <= _MOST_COUNTERS:
         raise AuxDataError(4, f"{header.counters} counters in parallel; a CPU has 1 to {_MOST_COUNTERS}")
     if not header.cpus or header.cpus % _CLUSTER:
@@ -235,6 +230,7 @@ def _check(header: PmcuHeader) -> None:
         raise AuxDataError(20, f"{header.subsamples} subsamples a sample, where {len(header.events)} events need {subsamples}")
     if header.buffer_size < header.sample_size:
         raise AuxDataError(0, f"a buffer of {header.buffer_size} bytes, too small for a sample of {header.sample_size}")
+    return header
 
 
 def find_samples(header: PmcuHeader, size: int) -> PmcuSamples:

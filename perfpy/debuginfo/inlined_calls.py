@@ -494,9 +494,7 @@ class InlineSearch:
             if next_one <= after:
                 raise ValueError(f"a sibling before its entry at {self._unit.header.start + offset:#x}")
             return next_one
-        return self._skip_children(after)
-
-    def _skip_children(self, offset: int) -> int:
+        offset = after
         data, layouts, depth = self._data, self._layouts, 1
         while depth:
             code = data[offset]

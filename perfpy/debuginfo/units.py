@@ -275,7 +275,14 @@ class FormReader:
             return self._indirect(offset)
         if size == 0:  # DW_FORM_flag_present
             return 1, offset
-        return self._bytes(size, offset)
+        if size == STRING:
+            end = self.data.index(0, offset)
+            return self.data[offset:end], end + 1
+        if size == BLOCK:
+            length, offset = dwarf.read_unsigned(self.data, offset)
+        else:
+            length, offset = self.number(offset, _LENGTH_BYTES[size]), offset + _LENGTH_BYTES[size]
+        return self.data[offset : offset + length], offset + length
 
     def number(self, offset: int, size: int) -> int:
         """Return an unsigned number of fixed size."""
@@ -316,16 +323,6 @@ class FormReader:
         if form in (dwarf.FORM_INDIRECT, dwarf.FORM_IMPLICIT_CONST) or form not in self._sizes:
             raise ValueError(f"a value at {offset:#x} of the form {form:#x}")
         return self.value(form, 0, offset)
-
-    def _bytes(self, size: int, offset: int) -> tuple[bytes, int]:
-        if size == STRING:
-            end = self.data.index(0, offset)
-            return self.data[offset:end], end + 1
-        if size == BLOCK:
-            length, offset = dwarf.read_unsigned(self.data, offset)
-        else:
-            length, offset = self.number(offset, _LENGTH_BYTES[size]), offset + _LENGTH_BYTES[size]
-        return self.data[offset : offset + length], offset + length
 
 
 _HEAD_BYTES: Final = 1 << 10
@@ -644,7 +641,23 @@ def range_list(unit: DebugUnit, form: int, value: int) -> Ranges:
     if form == dwarf.FORM_RNGLISTX:
         size = unit.header.shape.offset_size
         value = unit.rnglists_base + unit.sections.number("rnglists", unit.rnglists_base + value * size, size)
-    return _ranges_of_5(unit, value)
+    data, offset, begin = unit.sections.data("rnglists"), value, value
+    base, ranges = unit.low_pc, list[tuple[int, int]]()
+    while True:
+        kind = data[offset]
+        if kind == dwarf.RLE_OFFSET_PAIR:  # the kind of nearly all entries
+            one, two = data[offset + 1], data[offset + 2]
+            offset += 3
+            if one >= _MORE or two >= _MORE:
+                one, offset = dwarf.read_unsigned(data, offset - 2)
+                two, offset = dwarf.read_unsigned(data, offset)
+            if one < two:
+                ranges.append((base + one, base + two))
+        elif kind == dwarf.RLE_END_OF_LIST:
+            unit.sections.spend(1 + (offset + 1 - begin) // _BYTES_OF_ENTRY)
+            return ranges
+        else:
+            base, offset = _read_other_entry(unit, kind, offset + 1, base, ranges)
 
 
 def _nonempty(start: int, end: int) -> Ranges:
@@ -667,26 +680,6 @@ def _ranges_before_5(unit: DebugUnit, offset: int) -> Ranges:
         else:
             ranges += _nonempty(start + base & last, end + base & last)
     raise ValueError(f"ranges without an end at {offset:#x} of .debug_ranges")
-
-
-def _ranges_of_5(unit: DebugUnit, offset: int) -> Ranges:
-    data, begin = unit.sections.data("rnglists"), offset
-    base, ranges = unit.low_pc, list[tuple[int, int]]()
-    while True:
-        kind = data[offset]
-        if kind == dwarf.RLE_OFFSET_PAIR:  # the kind of nearly all entries
-            one, two = data[offset + 1], data[offset + 2]
-            offset += 3
-            if one >= _MORE or two >= _MORE:
-                one, offset = dwarf.read_unsigned(data, offset - 2)
-                two, offset = dwarf.read_unsigned(data, offset)
-            if one < two:
-                ranges.append((base + one, base + two))
-        elif kind == dwarf.RLE_END_OF_LIST:
-            unit.sections.spend(1 + (offset + 1 - begin) // _BYTES_OF_ENTRY)
-            return ranges
-        else:
-            base, offset = _read_other_entry(unit, kind, offset + 1, base, ranges)
 
 
 def _read_other_entry(unit: DebugUnit, kind: int, offset: int, base: int, ranges: Ranges) -> tuple[int, int]:

@@ -121,7 +121,21 @@ def _modrm(code: bytes, offset: int, bits: int, prefixes: frozenset[int]) -> int
 
 def _immediate(start: _Start, code: bytes, bits: int) -> int:
     if start.table == 0:
-        return _immediate_of_one(start, code, bits)
+        opcode, word = start.opcode, 2 if _OPERAND in start.prefixes and not start.wide else 4
+        if opcode in _BYTE:
+            return 1
+        if opcode in _WORD:
+            return word
+        if opcode in (0xE8, 0xE9):
+            return _jump(start, bits)
+        if opcode in (0xF6, 0xF7):
+            return (1 if opcode == 0xF6 else word) if code[start.size] >> 3 & 7 < 2 else 0
+        if 0xB8 <= opcode <= 0xBF:
+            return 8 if start.wide else word
+        if 0xA0 <= opcode <= 0xA3:
+            short = _ADDRESS in start.prefixes
+            return (4 if short else 8) if bits == 64 else (2 if short else 4)
+        return {0xC2: 2, 0xCA: 2, 0xC8: 3, 0x9A: 2 + word, 0xEA: 2 + word}.get(opcode, 0)
     if start.table == 1:
         if 0x80 <= start.opcode <= 0x8F and not start.encoded:
             return _jump(start, bits)
@@ -129,24 +143,6 @@ def _immediate(start: _Start, code: bytes, bits: int) -> int:
             return 2  # EXTRQ, INSERTQ
         return int(start.opcode in _BYTE_OF_0F)
     return {3: 1, 8: 1, 10: 4}.get(start.table, 0)
-
-
-def _immediate_of_one(start: _Start, code: bytes, bits: int) -> int:
-    opcode, word = start.opcode, 2 if _OPERAND in start.prefixes and not start.wide else 4
-    if opcode in _BYTE:
-        return 1
-    if opcode in _WORD:
-        return word
-    if opcode in (0xE8, 0xE9):
-        return _jump(start, bits)
-    if opcode in (0xF6, 0xF7):
-        return (1 if opcode == 0xF6 else word) if code[start.size] >> 3 & 7 < 2 else 0
-    if 0xB8 <= opcode <= 0xBF:
-        return 8 if start.wide else word
-    if 0xA0 <= opcode <= 0xA3:
-        short = _ADDRESS in start.prefixes
-        return (4 if short else 8) if bits == 64 else (2 if short else 4)
-    return {0xC2: 2, 0xCA: 2, 0xC8: 3, 0x9A: 2 + word, 0xEA: 2 + word}.get(opcode, 0)
 
 
 def _jump(start: _Start, bits: int) -> int:

@@ -91,22 +91,16 @@ def _apply_updates(events: list[FileEvent], updates: Iterable[EventUpdate]) -> N
             owners.setdefault(ident, []).append(event)
     for update in updates:
         for event in owners.get(update.id, ()):
-            _apply_update(event, update)
+            from perfpy.abi.perf_records import EVENT_UPDATE_UNIT  # only pipes have these records
 
-
-def _apply_update(event: FileEvent, update: EventUpdate) -> None:
-    """Apply an EVENT_UPDATE record to an event."""
-    # loaded here because only pipes have these records
-    from perfpy.abi.perf_records import EVENT_UPDATE_UNIT
-
-    if isinstance(update.value, tuple):
-        event.cpus = update.value
-    elif isinstance(update.value, float):
-        event.scale = update.value
-    elif update.type == EVENT_UPDATE_UNIT:
-        event.unit = update.value
-    else:
-        event.name = update.value
+            if isinstance(update.value, tuple):
+                event.cpus = update.value
+            elif isinstance(update.value, float):
+                event.scale = update.value
+            elif update.type == EVENT_UPDATE_UNIT:
+                event.unit = update.value
+            else:
+                event.name = update.value
 
 
 # Derive the names of events from their attrs, for recordings without event names. The names are perf's, with the modifiers of the counted

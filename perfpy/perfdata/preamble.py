@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-    from perfpy.abi.attr import EventAttr
     from perfpy.perfdata.source import ByteSource
 
     Warn = Callable[[str], None]
@@ -48,7 +47,19 @@ class _FilePreamble:
 
     def read(self) -> Preamble:
         preamble = Preamble(self._data_section())
-        preamble.events = self._read_events()
+        section = self._header.attrs
+        if section.end > self._source.size:
+            raise self._fail("the file ends within its table of events", section.offset)
+        try:
+            entries = decode_attr_table(self._source.read(*section), self._header.attr_size, self._header.endian)
+        except ValueError as error:
+            raise self._fail(str(error), section.offset) from None
+        if not entries:
+            raise self._fail("no events", section.offset)
+        # Sections do not overlap: together they are no longer than the file.
+        if sum(entry.ids.size for entry in entries) > self._source.size:
+            raise self._fail("event ids longer than the file", section.offset)
+        preamble.events = [(entry.attr, self._read_ids(entry.ids)) for entry in entries]
         if self._header.data.size:
             self._read_features(preamble)
         return preamble
@@ -65,21 +76,6 @@ class _FilePreamble:
             return data
         self._warn(f"data size {data.size}: the recording was not finished; read up to its last whole record")
         return FileSection(data.offset, size - data.offset)
-
-    def _read_events(self) -> list[tuple[EventAttr, tuple[int, ...]]]:
-        section = self._header.attrs
-        if section.end > self._source.size:
-            raise self._fail("the file ends within its table of events", section.offset)
-        try:
-            entries = decode_attr_table(self._source.read(*section), self._header.attr_size, self._header.endian)
-        except ValueError as error:
-            raise self._fail(str(error), section.offset) from None
-        if not entries:
-            raise self._fail("no events", section.offset)
-        # Sections do not overlap: together they are no longer than the file.
-        if sum(entry.ids.size for entry in entries) > self._source.size:
-            raise self._fail("event ids longer than the file", section.offset)
-        return [(entry.attr, self._read_ids(entry.ids)) for entry in entries]
 
     def _read_ids(self, section: FileSection) -> tuple[int, ...]:
         if section.end > self._source.size or section.size % 8:

@@ -120,7 +120,23 @@ def read_tracepoints(
         collector.add(samples)
     order = collector.order(source.settled_keys)
     tables = {name: _joined(parts.pop(name), list(fields_of[name]), with_chains=name in with_chains) for name in list(parts)}
-    return _in_order(tables, order)
+    table_rows = _TableRows.of(list(tables.values()), order)
+    rows = {}
+    for number, name in enumerate(list(tables), 1):
+        _, pid, tid, cpu, fields, chains = tables.pop(name)
+        positions = rows_where(table_rows.table == number)
+        key = order.key[positions]
+        time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time[positions]
+        of_table = table_rows.row[positions]
+        if bool((of_table[1:] > of_table[:-1]).all()):
+            rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
+            continue
+        for field in fields:
+            fields[field] = _taken(fields[field], of_table)
+        chains = None if chains is None else chains.take(of_table)
+        pid, tid, cpu = (_taken(column, of_table) for column in (pid, tid, cpu))
+        rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
+    return rows
 
 
 def _readers(
@@ -265,27 +281,6 @@ def _joined_column(columns: Sequence[Any]) -> Any:
     if columns[0].strides == (0,):
         return _zeros(sum(map(len, columns)))
     return np.concatenate(columns)
-
-
-def _in_order(tables: dict[str, _EventPart], order: SampleOrder) -> dict[str, TracepointRows]:
-    """Return the tables in order of delivery. Empties `tables`, so that of one table only there are two copies in memory."""
-    table_rows = _TableRows.of(list(tables.values()), order)
-    rows = {}
-    for number, name in enumerate(list(tables), 1):
-        _, pid, tid, cpu, fields, chains = tables.pop(name)
-        positions = rows_where(table_rows.table == number)
-        key = order.key[positions]
-        time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time[positions]
-        of_table = table_rows.row[positions]
-        if bool((of_table[1:] > of_table[:-1]).all()):
-            rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
-            continue
-        for field in fields:
-            fields[field] = _taken(fields[field], of_table)
-        chains = None if chains is None else chains.take(of_table)
-        pid, tid, cpu = (_taken(column, of_table) for column in (pid, tid, cpu))
-        rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
-    return rows
 
 
 class _TableRows(NamedTuple):

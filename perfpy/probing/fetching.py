@@ -191,7 +191,25 @@ class Fetcher:
         """Return the part that a field leads to."""
         kind = plain_type(part.type)
         if field.member:
-            return self._member(part, kind, field, argument_text)
+            is_pointer = kind is not None and kind.tag in POINTERS
+            is_reference = is_pointer and kind is not None and kind.tag != dwarf.TAG_POINTER_TYPE
+            compound = plain_type(kind.type) if is_pointer and kind is not None else kind
+            if compound is None or compound.tag not in COMPOUNDS:
+                raise WrongTypeError(
+                    f"'{argument_text}' is neither a structure nor a union ({type_text(part.type)}); it has no member '{field.member}'"
+                )
+            if is_pointer != field.follows_pointer and not is_reference:
+                written, right = ("->", ".") if field.follows_pointer else (".", "->")
+                raise WrongTypeError(f"write {argument_text}{right}{field.member} instead of {argument_text}{written}{field.member}")
+            offset_and_member = find_member(compound, field.member)
+            if offset_and_member is None:
+                raise WrongTypeError(
+                    f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
+                )
+            offset, member = offset_and_member
+            location = self._target_of(part) if is_pointer else self._memory_of(part)
+            bits, byte = bitfield(member)
+            return _VariablePart(location._replace(offset=location.offset + offset + byte), member.type, bits)
         if kind is not None and kind.tag == dwarf.TAG_ARRAY_TYPE:
             counts = array_counts(kind)
             inner = 1
@@ -205,27 +223,6 @@ class Fetcher:
             target = self._target_of(part)
             return _VariablePart(target._replace(offset=target.offset + field.number * size_of(kind.type)), kind.type)
         raise WrongTypeError(f"'{argument_text}' is neither an array nor a pointer ({type_text(part.type)}); it has no [{field.number}]")
-
-    def _member(self, part: _VariablePart, type: Die | None, field: ArgumentField, argument_text: str) -> _VariablePart:
-        is_pointer = type is not None and type.tag in POINTERS
-        is_reference = is_pointer and type is not None and type.tag != dwarf.TAG_POINTER_TYPE
-        compound = plain_type(type.type) if is_pointer and type is not None else type
-        if compound is None or compound.tag not in COMPOUNDS:
-            raise WrongTypeError(
-                f"'{argument_text}' is neither a structure nor a union ({type_text(part.type)}); it has no member '{field.member}'"
-            )
-        if is_pointer != field.follows_pointer and not is_reference:
-            written, right = ("->", ".") if field.follows_pointer else (".", "->")
-            raise WrongTypeError(f"write {argument_text}{right}{field.member} instead of {argument_text}{written}{field.member}")
-        offset_and_member = find_member(compound, field.member)
-        if offset_and_member is None:
-            raise WrongTypeError(
-                f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
-            )
-        offset, member = offset_and_member
-        location = self._target_of(part) if is_pointer else self._memory_of(part)
-        bits, byte = bitfield(member)
-        return _VariablePart(location._replace(offset=location.offset + offset + byte), member.type, bits)
 
     def _target_of(self, part: _VariablePart) -> Location:
         """Return the place that a pointer points to. A pointer that exists only as a sum is an address all the same."""

@@ -216,17 +216,7 @@ class TaskReplay:
         self._kernel_changes: list[int] = []
         self._builder = SpaceBuilder()
         self._builder.new_space(live=True)  # the kernel's
-        self._replay()
-        tasks, user = self._tasks, self._user.maps
-        self.comm_history = ValueHistory([0, *tasks.tid], [0, *tasks.rank], [0, *self._task_comms])
-        changed = np.concatenate([self.space_since[1:], user.rank, self._kernel_changes]).astype(np.int32)
-        owner = np.concatenate([self.space_pid[1:], user.pid, np.full(len(self._kernel_changes), KERNEL_PID)])
-        self.changes = ValueHistory(owner, changed, changed)
-        self.last_comms = self._thread_comms.last()
-        self.spaces = self._map_all()
-
-    def _replay(self) -> None:
-        """Apply in order the records that must be applied one by one."""
+        # Apply in order the records that must be applied one by one.
         apply = {
             int(RecordType.FORK): self._fork,
             int(RecordType.COMM): self._comm,
@@ -247,6 +237,13 @@ class TaskReplay:
         order = np.argsort(rank, kind="stable")
         for record_rank, kind, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
             apply[kind](of_group, record_rank)
+        tasks, user = self._tasks, self._user.maps
+        self.comm_history = ValueHistory([0, *tasks.tid], [0, *tasks.rank], [0, *self._task_comms])
+        changed = np.concatenate([self.space_since[1:], user.rank, self._kernel_changes]).astype(np.int32)
+        owner = np.concatenate([self.space_pid[1:], user.pid, np.full(len(self._kernel_changes), KERNEL_PID)])
+        self.changes = ValueHistory(owner, changed, changed)
+        self.last_comms = self._thread_comms.last()
+        self.spaces = self._map_all()
 
     def _map_all(self) -> AddressSpaces:
         """Insert the mappings of all processes into their spaces."""
@@ -414,25 +411,22 @@ class ValueHistory:
         if not len(self._keys):
             return np.full(len(owner), default, np.int32)
         if len(owner) >= _MANY and int(self._owners[-1]) < _SPARSE * len(owner):
-            return self._find_by_table(owner, rank, default)
+            # Search among the keys of each owner only: all owners halve their range at the same time.
+            highest = int(self._owners[-1])
+            ends = np.searchsorted(self._owners, np.arange(-1, highest + 2), side="right").astype(np.int32)  # of each owner from -1 on
+            owners = np.minimum(owner.astype(np.uint32), np.uint32(highest + 1))
+            low, high = ends[owners], ends[1:][owners]  # the answer is before the first key of a higher rank
+            begin = low.copy()
+            ranks, searched = (self._keys & _RANK).astype(np.uint32), rank.astype(np.uint32)
+            for _ in range(int(np.diff(ends).max()).bit_length()):
+                middle = (low + high) >> 1
+                is_lower = (low < high) & (ranks.take(middle, mode="clip") <= searched)
+                low, high = np.where(is_lower, middle + 1, low), np.where(is_lower, high, middle)
+            return np.where(low > begin, self._values.take(low - 1, mode="clip"), np.int32(default))
         search_keys = _keys(owner, rank)
         index = np.searchsorted(self._keys, search_keys, side="right") - 1
         is_known = (index >= 0) & (self._keys[index] >> _WIDTH == search_keys >> _WIDTH)
         return np.where(is_known, self._values[index], np.int32(default))
-
-    def _find_by_table(self, owner: NDArray[Any], rank: NDArray[Any], default: int) -> NDArray[np.int32]:
-        """Search among the keys of each owner only: all owners halve their range at the same time."""
-        highest = int(self._owners[-1])
-        ends = np.searchsorted(self._owners, np.arange(-1, highest + 2), side="right").astype(np.int32)  # of each owner from -1 on
-        owners = np.minimum(owner.astype(np.uint32), np.uint32(highest + 1))
-        low, high = ends[owners], ends[1:][owners]  # the answer is before the first key of a higher rank
-        begin = low.copy()
-        ranks, searched = (self._keys & _RANK).astype(np.uint32), rank.astype(np.uint32)
-        for _ in range(int(np.diff(ends).max()).bit_length()):
-            middle = (low + high) >> 1
-            is_lower = (low < high) & (ranks.take(middle, mode="clip") <= searched)
-            low, high = np.where(is_lower, middle + 1, low), np.where(is_lower, high, middle)
-        return np.where(low > begin, self._values.take(low - 1, mode="clip"), np.int32(default))
 
 
 class DeliveredValues:

@@ -289,9 +289,7 @@ class V8Log:
         # Code without positions is logged without them: then which one they belong to is unknown.
         if len(infos) != self._counts.get(key) or number >= len(infos):
             return None
-        return self._code(address, size, infos[number])
-
-    def _code(self, address: int, size: int, info: list[str]) -> V8Code | None:
+        info = infos[number]
         script, positions = info[1], _POSITION.findall(info[4])[:_MOST_POSITIONS]
         inlinings = _INLINING.findall(info[5]) if len(info) > 5 else []
         functions = _FUNCTION.findall(info[6]) if len(info) > 6 else []

@@ -106,7 +106,18 @@ class KernelSymbols:
         distance = 0 if reference and table.is_at(*reference) else self._relocation(table.address_of)
         if distance is not None and not table.is_restricted:
             self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
-            self._assign(table, distance)
+            # Assign kallsyms' symbols to the kernel and each module.
+            kernel = _shift(table.of_module(-1), distance)
+            if len(kernel):
+                self.extent = int(kernel.start[0]), int(kernel.end[-1])
+                self._keep(self._timeline.kernel_dso, kernel, "k")
+            numbers = {name: number for number, name in enumerate(table.module_names)}
+            spaces = self._timeline.spaces
+            for number, dso in enumerate(self._dsos):
+                if dso.kind is DsoKind.MODULE and self._options.modules and dso.short_name in numbers:
+                    mine = table.of_module(numbers[dso.short_name])
+                    bias = int(spaces.bias[np.flatnonzero(spaces.dso == number)[0]])
+                    self._keep(number, _shift(mine, bias), "k")
             return distance
         return None
 
@@ -134,20 +145,6 @@ class KernelSymbols:
         name, recorded = self._timeline.kernel_reference
         address = address_of(name)
         return None if address is None else recorded - address
-
-    def _assign(self, table: Kallsyms, distance: int) -> None:
-        """Assign kallsyms' symbols to the kernel and each module."""
-        kernel = _shift(table.of_module(-1), distance)
-        if len(kernel):
-            self.extent = int(kernel.start[0]), int(kernel.end[-1])
-            self._keep(self._timeline.kernel_dso, kernel, "k")
-        numbers = {name: number for number, name in enumerate(table.module_names)}
-        spaces = self._timeline.spaces
-        for number, dso in enumerate(self._dsos):
-            if dso.kind is DsoKind.MODULE and self._options.modules and dso.short_name in numbers:
-                mine = table.of_module(numbers[dso.short_name])
-                bias = int(spaces.bias[np.flatnonzero(spaces.dso == number)[0]])
-                self._keep(number, _shift(mine, bias), "k")
 
     def _from_vmlinux(self, kernel: Dso) -> bool:
         for path in self._vmlinux_candidates(kernel):

@@ -99,7 +99,17 @@ class LiveTasks:
             return
         records = self.records()
         numbers = task_numbers(records)
-        ended = self._ended(records, numbers, before)
+        rows = records.rows
+        exits = (rows["type"] == RecordType.EXIT) & (rows["key"] < np.uint64(before))
+        recorded = distinct(numbers.tid[exits])
+        present = distinct(np.concatenate([numbers.pid[~numbers.is_kernel], numbers.tid[numbers.is_thread]]))
+        dead = [one for one in present.tolist() if not self._is_alive(one)]
+        latest = int(rows["key"].max(initial=0))
+        waiting = self._missing
+        has_exit = set(numbers.tid[rows["type"] == RecordType.EXIT].tolist())
+        self._missing = {one: waiting.get(one, latest) for one in dead if one not in has_exit}
+        lost = [one for one, key in self._missing.items() if one in waiting and key < before]
+        ended = distinct(np.concatenate([recorded[np.isin(recorded, np.array(dead, np.uint32))], np.array(lost, np.uint32)]))
         inheritance = Inheritance(records, numbers, ended, before)
         states = self._present_states(inheritance)
         if states:
@@ -113,20 +123,6 @@ class LiveTasks:
         self._refresh_maps()
         self._size = sum(map(len, self._parts))
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * self._size)
-
-    def _ended(self, records: RawRecords, numbers: RecordedTaskNumbers, before: int) -> NDArray[np.uint32]:
-        """Return the processes and threads that have ended, also those whose EXIT was lost. Those count from the second call on."""
-        rows = records.rows
-        exits = (rows["type"] == RecordType.EXIT) & (rows["key"] < np.uint64(before))
-        recorded = distinct(numbers.tid[exits])
-        present = distinct(np.concatenate([numbers.pid[~numbers.is_kernel], numbers.tid[numbers.is_thread]]))
-        dead = [one for one in present.tolist() if not self._is_alive(one)]
-        latest = int(rows["key"].max(initial=0))
-        waiting = self._missing
-        has_exit = set(numbers.tid[rows["type"] == RecordType.EXIT].tolist())
-        self._missing = {one: waiting.get(one, latest) for one in dead if one not in has_exit}
-        lost = [one for one, key in self._missing.items() if one in waiting and key < before]
-        return distinct(np.concatenate([recorded[np.isin(recorded, np.array(dead, np.uint32))], np.array(lost, np.uint32)]))
 
     def _present_states(self, inheritance: Inheritance) -> dict[int, RawRecords]:
         """Return the present state of processes that have inherited theirs from ended ones; empty if few have ended."""

@@ -247,7 +247,12 @@ class SymbolLoader:
             case DsoKind.JIT:
                 return self._load_jit(number, dso)
             case DsoKind.BPF:
-                return self._program(number, dso)
+                spaces = self._timeline.spaces
+                mine = spaces.dso == number
+                size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
+                return SymbolTable(
+                    symbols_of_names(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0)
+                )
         return SymbolTable(EMPTY)
 
     def _table_of(self, files: debug_files.DsoFiles) -> SymbolTable:
@@ -298,13 +303,6 @@ class SymbolLoader:
             yield from ((path, owners, pid or 0) for path in map_paths)
             if self._options.root:
                 yield paths.below(self._options.root, dso.name), None, 0
-
-    def _program(self, number: int, dso: Dso) -> SymbolTable:
-        """Return one symbol with the Dso's name for a BPF program or trampoline."""
-        spaces = self._timeline.spaces
-        mine = spaces.dso == number
-        size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
-        return SymbolTable(symbols_of_names(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0))
 
 
 def _bytes_of(table: SymbolTable) -> int:

@@ -71,25 +71,20 @@ def create_named(path: str, folder: int | None = None) -> int:
     for _ in range(_ATTEMPTS):
         with FileDestination(path, folder) as destination:
             try:
-                return _create_recording(destination)
+                state = destination.state
+                if destination.inherited >= 0:
+                    fd = os.open(f"/dev/fd/{destination.inherited}", os.O_RDWR | os.O_CLOEXEC)
+                    if destination.is_regular:
+                        os.ftruncate(fd, 0)
+                    return fd
+                if state is not None:
+                    if not destination.is_regular or (state.st_uid in trusted_file_owners() and state.st_nlink <= 1):
+                        return destination.open(os.O_RDWR | os.O_TRUNC)
+                    destination.remove_entry()
+                return destination.create(0o600)
             except FileExistsError:  # created meanwhile
                 pass
     raise FileExistsError(errno.EEXIST, "others create and remove it again and again", path)
-
-
-def _create_recording(destination: FileDestination) -> int:
-    """Create a recording at a destination, like create_named. Raises FileExistsError if another file has been created there meanwhile."""
-    state = destination.state
-    if destination.inherited >= 0:
-        fd = os.open(f"/dev/fd/{destination.inherited}", os.O_RDWR | os.O_CLOEXEC)
-        if destination.is_regular:
-            os.ftruncate(fd, 0)
-        return fd
-    if state is not None:
-        if not destination.is_regular or (state.st_uid in trusted_file_owners() and state.st_nlink <= 1):
-            return destination.open(os.O_RDWR | os.O_TRUNC)
-        destination.remove_entry()
-    return destination.create(0o600)
 
 
 def create_new(path: str, mode: int = 0o666) -> int:

@@ -123,7 +123,19 @@ class CodeRules:
     def _in_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         frames = self._call_frames(dso)
         if frames is None:
-            return self._without_file(dso, offsets)
+            kind = self._symbolizer.dsos[dso].kind
+            silent = self._stub if kind is DsoKind.VSYSCALL else END if kind in (DsoKind.FILE, DsoKind.VDSO) else self._far
+            numbers = np.full(len(offsets), silent, np.int32)
+            trampolines, evaluator = in_trampolines(self._symbolizer, dso, offsets)
+            numbers[evaluator] = self._stub
+            if self._trampoline != END:
+                numbers[trampolines] = self._trampoline
+            pid = perf_map_pid(self._symbolizer.dsos[dso].name)
+            if self._runtime_code is not None and pid is not None:
+                for row, rules in enumerate(self._runtime_code.rules(pid, offsets.tolist())):
+                    if rules is not None:
+                        numbers[row] = self.table.number(rules)
+            return numbers
         rows = frames.find(offsets)
         numbers, has_rule = self._numbers[dso], rows >= 0
         if len(numbers) < len(frames.rules):
@@ -133,22 +145,6 @@ class CodeRules:
         if has_rule.all():
             return numbers[rows]
         return np.where(has_rule, numbers[rows], np.where(frames.is_stub(offsets), self._stub, self._near)).astype(np.int32)
-
-    def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Return the rules of code without a file; nothing is known if the file exists but is missing here."""
-        kind = self._symbolizer.dsos[dso].kind
-        silent = self._stub if kind is DsoKind.VSYSCALL else END if kind in (DsoKind.FILE, DsoKind.VDSO) else self._far
-        numbers = np.full(len(offsets), silent, np.int32)
-        trampolines, evaluator = in_trampolines(self._symbolizer, dso, offsets)
-        numbers[evaluator] = self._stub
-        if self._trampoline != END:
-            numbers[trampolines] = self._trampoline
-        pid = perf_map_pid(self._symbolizer.dsos[dso].name)
-        if self._runtime_code is not None and pid is not None:
-            for row, rules in enumerate(self._runtime_code.rules(pid, offsets.tolist())):
-                if rules is not None:
-                    numbers[row] = self.table.number(rules)
-        return numbers
 
     def _call_frames(self, dso: int) -> CallFrames | None:
         """Return the call frame information of a dso, or None without a file."""

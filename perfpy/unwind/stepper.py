@@ -239,7 +239,20 @@ class _StepperRun:
                 return None
             has_no_stack_pointer = self._table.is_pointed[rules[going]] if self._is_loose else None
             self._back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE)
-        return self._assemble()
+        lengths = np.zeros(self._count, np.int64)
+        for samples, _ in self._frames:
+            lengths[samples] += 1
+        offsets = np.zeros(self._count + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        frames = np.empty(int(offsets[-1]), np.int32)
+        filled = offsets[:-1].copy()
+        for samples, step_frames in self._frames:
+            position = filled[samples]
+            frames[position] = step_frames
+            filled[samples] = position + 1
+        values = self._symbolizer.frames.ip.take(frames)
+        values[frames == LOST] = CONTEXT_LOST_CALLER
+        return Unwound(Ragged(values, offsets), frames, self._is_truncated)
 
     def _with_exact_trampolines(self, ids: Frames) -> Frames:
         """Return the current frames, with signal trampolines at their own addresses: a handler returns there without having been called.
@@ -361,22 +374,6 @@ class _StepperRun:
         else:
             rows = rows_where(address)
             self._frames.append((self._alive[rows], ids[rows]))
-
-    def _assemble(self) -> Unwound:
-        lengths = np.zeros(self._count, np.int64)
-        for samples, _ in self._frames:
-            lengths[samples] += 1
-        offsets = np.zeros(self._count + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        frames = np.empty(int(offsets[-1]), np.int32)
-        filled = offsets[:-1].copy()
-        for samples, step_frames in self._frames:
-            position = filled[samples]
-            frames[position] = step_frames
-            filled[samples] = position + 1
-        values = self._symbolizer.frames.ip.take(frames)
-        values[frames == LOST] = CONTEXT_LOST_CALLER
-        return Unwound(Ragged(values, offsets), frames, self._is_truncated)
 
     def _keep(self, rows: Rows) -> None:
         """Keep only some rows."""

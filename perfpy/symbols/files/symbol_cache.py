@@ -78,24 +78,21 @@ class ColumnFiles:
         with contextlib.suppress(OSError):
             with own(self.path) as folder:
                 folder.put(os.path.basename(self._file(key)), (_encode(columns),))
-            self._trim()
+            # Remove the least recently used files above the limit, and temporary files of killed runs.
+            import time
+
+            stale = time.time() - _STALE
+            with os.scandir(self.path) as entries:
+                states = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in entries]
+            excess = sum(size for _, size, _ in states) - self.limit
+            for used, size, name in sorted(states):
+                if excess > 0 or (used < stale and not name.endswith(self._suffix)):
+                    with contextlib.suppress(OSError):  # a concurrent run removed it first
+                        os.unlink(name)
+                    excess -= size
 
     def _file(self, key: str) -> str:
         return os.path.join(self.path, re.sub(r"[^0-9A-Za-z]", "-", key) + self._suffix)
-
-    def _trim(self) -> None:
-        """Remove the least recently used files above the limit, and temporary files of killed runs."""
-        import time
-
-        stale = time.time() - _STALE
-        with os.scandir(self.path) as entries:
-            states = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in entries]
-        excess = sum(size for _, size, _ in states) - self.limit
-        for used, size, name in sorted(states):
-            if excess > 0 or (used < stale and not name.endswith(self._suffix)):
-                with contextlib.suppress(OSError):  # a concurrent run removed it first
-                    os.unlink(name)
-                excess -= size
 
 
 def _encode(columns: dict[str, NDArray[Any]]) -> bytes:

@@ -1,13 +1,17 @@
-"""Counters of this machine's software events do what their methods promise."""
+"""Counters of this machine's software events do what their methods promise, also for a while."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +20,9 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.ring_records import RingSample
 from perfpy.errors import KernelRefusedError
+
+# Counters of this machine's software events do what their methods promise.
+
 
 pytestmark = pytest.mark.live
 
@@ -177,3 +184,19 @@ def test_a_ring_hands_out_its_records_decoded():
 def test_an_event_without_traces_has_no_aux_area():
     with faults(sample_period=1) as counter, pytest.raises(KernelRefusedError, match="writes no AUX data"):
         counter.aux()
+
+
+# Counters for a while: a twentieth of tests/bench/soak.py, which says what it does.
+
+
+SOAK = Path(__file__).parents[1] / "bench" / "soak.py"
+
+
+def test_nothing_leaks_is_lost_or_waits_forever() -> None:
+    process = subprocess.run(
+        [sys.executable, "-W", "error", SOAK, "--scale", "0.05"], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    lines = process.stdout.splitlines()
+    assert [int(match[0]) for line in lines if (match := re.match(r"\d+", line))][::2] == [500, 10]
+    assert "each told once" in lines[1]

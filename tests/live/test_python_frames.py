@@ -1,11 +1,16 @@
-"""True frames of Python functions, of all versions: shares as the program itself measures them, in whatever way functions are called."""
+"""record --python: frames, lines, threads and coroutines of running Python programs, of all versions."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import signal
 import subprocess
+import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +20,8 @@ from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.python_programs import PROGRAM, shares
 from tests.builders.pythons import WITHOUT_TRAMPOLINES, interpreter
 
-pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
+# True frames of Python functions, of all versions: shares as the program itself measures them, in whatever way functions are called.
+
 
 TOLERANCE = 4  # percentage points: a ninth of 2,200 samples is then off once in 10 million runs
 
@@ -54,6 +60,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
     return folder
 
 
+@pytest.mark.live
+@pytest.mark.particular
 @pytest.mark.thorough
 def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     took = json.loads((recorded / "took.json").read_text())
@@ -65,6 +73,8 @@ def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     )
 
 
+@pytest.mark.live
+@pytest.mark.particular
 @pytest.mark.thorough
 def test_without_the_interpreters_frames_callers_follow_each_other(recorded: Path):
     options = ("-F", "comm,ip,sym", "--fold-interpreters", "--no-inline")
@@ -99,6 +109,8 @@ while time.time() < end: heavy(); middle(); light(); spin(random.randrange(1500)
 ENOUGH_SAMPLES = 2000  # a share of 60 % is then off by 3 points once in 150 runs
 
 
+@pytest.mark.live
+@pytest.mark.particular
 def test_a_running_process_gives_its_names_and_stays_unchanged(tmp_path: Path):
     python = interpreter("3.14")
     if not python:
@@ -126,3 +138,218 @@ def test_a_running_process_gives_its_names_and_stays_unchanged(tmp_path: Path):
     assert {name: 100 * percent / total for name, percent in results.items()} == pytest.approx(
         {"heavy": 60, "middle": 30, "light": 10}, abs=TOLERANCE
     )
+
+
+# record --python: functions and lines of Python programs out of memory, started and running, as the programs measure themselves.
+
+
+ENOUGH_MEMORY_SAMPLES = 600  # a share of 60 % is then off by 8 points once in 15,000 runs
+VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+STARTED = ("3.10", "3.13")  # test_python_frames.py starts every version
+REPORT = ("report", "--stdio", "--children", "-g", "none", "--percent-limit", "0")
+
+#: Lines 7 to 9 take 60, 30 and 10 of 100 parts. Pauses of random length keep work() out of step with the sampling.
+LINES = """
+import random, time
+def spin(n):
+    x = 1
+    for _ in range(n): x = (x * 1103515245 + 12345) & 0x7fffffff
+def work():
+    spin(6000)
+    spin(3000)
+    spin(1000)
+end = time.time() + 300
+while time.time() < end:
+    work()
+    spin(random.randrange(10_000))
+"""
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def python_of_memory(request: pytest.FixtureRequest) -> str:
+    path = interpreter(request.param)
+    if not path:
+        pytest.skip(f"no Python {request.param} on this machine")
+    return path
+
+
+def record_memory(*words: str, folder: Path) -> None:
+    line = [*PERFPY, "record", "-q", "-o", "perf.data", "--python", "-e", "cpu-clock", "-F", "1999", *words]
+    process = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.parametrize("version", STARTED)
+@pytest.mark.thorough
+def test_a_program_that_is_started(version: str, tmp_path: Path):
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    (tmp_path / "program.py").write_text(PROGRAM.replace("SECONDS", "0.25"))
+    record_memory("--", python, "program.py", folder=tmp_path)
+    took = json.loads((tmp_path / "took.json").read_text())
+    actual_shares = shares(perfpy(*REPORT, "-s", "sym", folder=tmp_path))
+    total, in_functions = sum(took.values()), sum(actual_shares.get(name, 0) for name in took)
+    assert in_functions > 75  # the rest is the start of Python
+    assert {name: 100 * actual_shares.get(name, 0) / in_functions for name in took} == pytest.approx(
+        {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
+    )
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.thorough
+def test_lines_of_a_program_that_runs(python_of_memory: str, tmp_path: Path):
+    (tmp_path / "lines.py").write_text(LINES)
+    environment = {**os.environ, "PYTHONPERFSUPPORT": "0"}
+    with subprocess.Popen([python_of_memory, "lines.py"], cwd=tmp_path, env=environment) as process:
+        try:
+            time.sleep(0.3)
+            for seconds in ("1.2", "4", "15", "60"):  # a busy machine gives the program little time
+                process.send_signal(signal.SIGCONT)
+                record_memory("-p", str(process.pid), "--", "sleep", seconds, folder=tmp_path)
+                process.send_signal(signal.SIGSTOP)  # it would spin while its recording is read
+                text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
+                lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)
+                if len(lines) > ENOUGH_MEMORY_SAMPLES:
+                    break
+            assert process.poll() is None
+        finally:
+            process.kill()
+    assert len(lines) > ENOUGH_MEMORY_SAMPLES
+    percent = {line: 100 * lines.count(line) / len(lines) for line in "789"}
+    assert percent == pytest.approx({"7": 60, "8": 30, "9": 10}, abs=2 * TOLERANCE)
+    assert re.search(r"^ *[\d.]+% +[\d.]+% .*py::spin:", perfpy(*REPORT, "-s", "sym", folder=tmp_path), re.MULTILINE)
+
+
+# record --python: reports, ours and perf's, tell the threads of a Python program apart by their names.
+
+
+NAMED_THREADS = """
+import threading, time
+def work(least):
+    end = time.time() + 60
+    while time.thread_time() < least and time.time() < end: sum(range(5000))
+threads = [threading.Thread(target=work, args=(0.15,), name=name) for name in ("worker-1", "a name beyond the kernel's limit")]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.parametrize("version", ["3.12", pytest.param("3.8", marks=pytest.mark.thorough)])
+def test_reports_have_the_names_of_threads(version: str, tmp_path: Path) -> None:
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    (tmp_path / "program.py").write_text(NAMED_THREADS)
+    record = [sys.executable, "-m", "perfpy", "record", "-q", "--python", "-F", "499", "-e", "task-clock", "-o", "perf.data"]
+    subprocess.run([*record, python, "program.py"], cwd=tmp_path, timeout=100, check=True)
+    commands = [PERFPY, *([["perf"]] if shutil.which("perf") else [])]
+    for command in commands:
+        report = [*command, "report", "-i", "perf.data", "--stdio", "--no-children", "-g", "none", "-s", "comm"]
+        text = output_of(report, cwd=tmp_path, timeout=100)
+        shares = {name: float(share) for share, name in re.findall(r"^ +([0-9.]+)%  (.*?) *$", text, re.MULTILINE)}
+        assert shares.get("worker-1", 0) > 10, text
+        assert shares.get("a name beyond the kernel's limit", 0) > 10, text
+
+
+# record --python finds the callback that blocks an event loop of asyncio, on the CPU or asleep.
+
+
+BLOCKED_LOOP = """
+import asyncio, time
+def crunch(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: sum(i * i for i in range(500))
+async def slow():
+    for _ in range(3):
+        crunch(0.3)
+        await asyncio.sleep(0.02)
+    time.sleep(0.4)
+async def quick():
+    for _ in range(100):
+        crunch(0.002)
+        await asyncio.sleep(0.001)
+async def main(): await asyncio.gather(slow(), quick())
+asyncio.run(main())
+"""
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    "version", [pytest.param("3.8", marks=pytest.mark.thorough), pytest.param("3.12", marks=pytest.mark.thorough), "3.13"]
+)
+def test_a_blocking_callback_is_counted_and_named(version: str, tmp_path: Path) -> None:
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    (tmp_path / "program.py").write_text(BLOCKED_LOOP)
+    line = [*PERFPY, "record", "--python", "--off-cpu", "-F", "499", "-o", "perf.data", "--", python, "program.py"]
+    recorded = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True).stderr
+    note = re.search(r"blocked the event loop for over 100 ms (\d+) times?, for ([\d,]+) ms or longer by (\S+)", recorded)
+    assert note, recorded
+    assert 3 <= int(note[1]) <= 3 + 30, "a busy machine can make turns of short callbacks long"
+    assert int(note[2].replace(",", "")) >= 250
+    chains = re.split(r"\n\n+", output_of([*PERFPY, "script", "-F", "ip,sym"], cwd=tmp_path))
+    marked = [chain for chain in chains if "[event loop blocked for over 100 ms]" in chain]
+    assert len(marked) > 50
+    assert all(re.search(r"py::(?:Handle\.)?_run:(?s:.*)\n.*\[event loop blocked.*\n.*_run_once:", chain) for chain in marked)
+    assert sum("py::slow:" in chain for chain in marked) > 0.8 * len(marked)
+    verdict = output_of([*PERFPY, "report", "--verdict"], cwd=tmp_path)
+    assert "Long callbacks blocked the event loop for at least" in verdict
+
+
+# record --python: the coroutines that await an asyncio task are callers of its functions, and only the right ones.
+
+
+#: each crunch function runs in tasks that one coroutine awaits; the tasks have each other's addresses, and a turn of the loop runs several
+AWAITED_TASKS = """
+import asyncio, time
+def crunch_one(n):
+    for i in range(n): i * i
+def crunch_two(n):
+    for i in range(n): i * i
+async def child(crunch):
+    await asyncio.sleep(0)
+    crunch(20000)
+async def wait_one(): await asyncio.create_task(child(crunch_one))
+async def wait_two():
+    if hasattr(asyncio, "TaskGroup"):
+        async with asyncio.TaskGroup() as group: group.create_task(child(crunch_two))
+    else: await asyncio.gather(child(crunch_two))
+async def handle():
+    while time.process_time() < 0.5:
+        await wait_one()
+        await wait_two()
+async def main():
+    await asyncio.gather(*(handle() for _ in range(3)))
+asyncio.run(main())
+"""
+
+
+RARE = [pytest.param(version, marks=pytest.mark.thorough) for version in ("3.9", "3.10", "3.11", "3.13", "3.15")]
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.parametrize("version", ["3.12", "3.14", "3.8", *RARE])
+def test_awaiting_coroutines_are_callers_of_tasks(version: str, tmp_path: Path) -> None:
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    (tmp_path / "program.py").write_text(AWAITED_TASKS)
+    record = [*PERFPY, "record", "-q", "--python", "-F", "999", "-e", "task-clock", "-o", "perf.data", python, "program.py"]
+    subprocess.run(record, cwd=tmp_path, timeout=100, check=True)
+    text = output_of([*PERFPY, "script", "-F", "ip,sym", "--fold-interpreters", "--no-inline"], cwd=tmp_path)
+    pairs: Counter[tuple[str, ...]] = Counter()
+    for block in text.split("\n\n"):
+        names = [word.split(":")[2] for line in block.splitlines() for word in line.split() if word.startswith("py::")]
+        if names and names[0].startswith("crunch_") and "[awaited" in names:
+            pairs[names[0].removeprefix("crunch_"), *(name.removeprefix("wait_") for name in names if name.startswith("wait_"))] += 1
+    assert pairs["one", "one"] > 5, text[:5000]
+    assert pairs["two", "two"] > 5
+    assert len(pairs) == 2, pairs

@@ -1,20 +1,26 @@
-"""A program or library that is replaced while it is recorded: names come from the file that ran, or there are none."""
+"""Names come from the files that ran: replaced ones, those of other roots, and of processes in other namespaces."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.prepared_start import PERFPY, run
+from tests.builders.prepared_start import PERFPY, output_of, run
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-pytestmark = [pytest.mark.live, pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")]
+
+# A program or library that is replaced while it is recorded: names come from the file that ran, or there are none.
+
 
 #: Works for some seconds of its own time. Before that it runs a command.
 MAIN = """
@@ -70,6 +76,8 @@ class Case:
 RECORD = ("record", "-F", "499", "-e", "cpu-clock:u", "-o", "perf.data")
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("build_id", [True, False], ids=["build-ids", "no build-ids"])
 @pytest.mark.parametrize("kind", ["program", "library"])
 @pytest.mark.parametrize(
@@ -88,6 +96,8 @@ def test_a_file_that_was_replaced_while_it_ran_gives_no_wrong_names(tmp_path: Pa
     assert is_in_cache_or_told or (options == ["-N"] and str(case.file) in listed), (table, further, messages)
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("options", [[], ["-z"], ["--buildid-all"], ["--unwind"]], ids=str)
 def test_samples_before_and_after_the_replacement_get_the_names_of_their_own_files(tmp_path: Path, options: list[str]):
     """As in a long recording of a machine whose packages are upgraded: both builds run, the new one has a build-id."""
@@ -100,6 +110,8 @@ def test_samples_before_and_after_the_replacement_get_the_names_of_their_own_fil
     assert 30 < shares["new_one"] + shares["new_two"] < 70, (table, further)
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("kind", ["program", "library"])
 @pytest.mark.parametrize("options", [[], ["-N"], ["-B"], ["--self-contained"], ["--self-contained=binaries"]], ids=str)
 @pytest.mark.skipif(os.geteuid() != 0, reason="map_files needs root")
@@ -120,6 +132,8 @@ def test_a_running_process_still_has_the_replaced_file(tmp_path: Path, kind: str
         assert "old_one" in later, (later, further)
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 def test_a_library_that_is_replaced_after_the_recording_keeps_its_names_by_the_build_id_cache(tmp_path: Path):
     case = Case(tmp_path, "library", build_id=True)
     _, messages = case.run(*RECORD, "--", "./prog", "0.3")
@@ -128,6 +142,8 @@ def test_a_library_that_is_replaced_after_the_recording_keeps_its_names_by_the_b
     assert ("old_one" in table, "replaced" in messages + further) == (True, False)
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("content", ["names", "binaries"])
 def test_a_self_contained_recording_of_both_files_stores_neither(tmp_path: Path, content: str):
     case = Case(tmp_path, "program", build_id=False)
@@ -139,6 +155,8 @@ def test_a_self_contained_recording_of_both_files_stores_neither(tmp_path: Path,
     assert "new_" not in case.report("-i", "perf.data")[0]
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("option", ["-b", "-B", "--buildid-all"])
 def test_inject_gives_no_build_id_of_the_new_file(tmp_path: Path, option: str):
     case = Case(tmp_path, "program", build_id=True)
@@ -150,6 +168,8 @@ def test_inject_gives_no_build_id_of_the_new_file(tmp_path: Path, option: str):
     assert ("new_" in table, "replaced" in messages) == (False, True), (table, messages)
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("command", ["annotate", "script", "page"])
 def test_other_commands_show_no_names_of_the_new_file(tmp_path: Path, command: str):
     case = Case(tmp_path, "program", build_id=True)
@@ -162,3 +182,148 @@ def test_other_commands_show_no_names_of_the_new_file(tmp_path: Path, command: s
     assert text or command == "annotate"
     assert "new_" not in text
     assert "replaced" in done.stderr.decode()
+
+
+# Programs below chroot: their own files are used, not those of the host with the same path.
+
+
+PROGRAM = """
+#include <stdlib.h>
+#include <time.h>
+volatile unsigned sink;
+__attribute__((noinline)) void %(name)s_inner(void) { for (int i = 0; i < 2000; i++) sink += i; }
+__attribute__((noinline)) void %(name)s(void) { for (int i = 0; i < 10; i++) %(name)s_inner(); sink++; }
+int main(void) { while (clock() < CLOCKS_PER_SEC / 5) %(name)s(); return 0; }
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A program, and a folder in which another program has the same path."""
+    if os.geteuid() or not shutil.which("gcc") or not shutil.which("chroot"):
+        pytest.skip("needs root, gcc and chroot")
+    folder = tmp_path_factory.mktemp("roots")
+    host, root = folder / "busy", folder / "root"
+    inside = root / str(host)[1:]
+    inside.parent.mkdir(parents=True)
+    for name, path, more in (("of_host", host, ""), ("of_root", inside, "int unused(int a) { return a * 3; }\n")):
+        source = folder / f"{name}.c"
+        source.write_text(more + PROGRAM % {"name": name})
+        build = ["gcc", "-O1", "-static", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", str(path), str(source)]
+        if subprocess.run(build, capture_output=True, timeout=60, check=False).returncode:
+            pytest.skip("no static C library")
+    return host, root
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("options", [[], ["--unwind"]], ids=["plain", "unwind"])
+def test_two_files_with_one_path_are_distinct(programs: tuple[Path, Path], tmp_path: Path, options: list[str]):
+    host, root = programs
+    command = ["sh", "-c", f"{host}; chroot {root} {host}"]
+    environment = {**os.environ, "HOME": str(tmp_path)}  # the build-id cache keeps the files
+    words = ["record", "-q", *options, "-F", "999", "-e", "cpu-clock:u", "-o", "perf.data", "--", *command]
+    run([*PERFPY, *words], env=environment, cwd=tmp_path, check=True)
+    line = [*PERFPY, "script", "-i", "perf.data", "-F", "ip,sym,dso", "--no-inline"]
+    lines = run(line, env=environment, cwd=tmp_path, check=True).stdout.decode()
+    counts = [len(re.findall(rf"\b{name}_inner\b", lines)) for name in ("of_host", "of_root")]
+    assert min(counts) > 50, lines[:1000]
+    if options:  # only the right file leads to the callers
+        assert len(re.findall(r" of_root_inner .*\n.* of_root .*\n.* main ", lines)) > 50, lines[:1000]
+
+
+# record --jit keeps the perf maps of processes in pid namespaces, which have ended when the recording ends.
+
+
+#: generates a loop, names it by argv[1] in the perf map of its pid, and runs it for some 0.4 s
+NAMESPACE_PROGRAM = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+static const unsigned char loop[] = {0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3};
+int main(int count, char **words)
+{
+    char path[64];
+    char *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(code, loop, sizeof loop);
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+    FILE *map = fopen(path, "w");
+    fprintf(map, "%lx %zx %s\n", (unsigned long)code, sizeof loop, words[1]);
+    fclose(map);
+    struct timespec now;
+    do {
+        ((void (*)(long))code)(1000000);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    } while (now.tv_sec == 0 && now.tv_nsec < 400000000);
+    return 0;
+}
+"""
+UNSHARE = "unshare --pid --fork"
+
+
+@pytest.fixture(scope="module")
+def generator() -> Iterator[Path]:
+    """The program, outside of /tmp, over which a test mounts another file system."""
+    if subprocess.run([*UNSHARE.split(), "--mount-proc", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("not allowed to make a pid namespace")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        (Path(folder) / "generator.c").write_text(NAMESPACE_PROGRAM)
+        subprocess.run(["gcc", "-O1", "-o", f"{folder}/generator", f"{folder}/generator.c"], check=True, timeout=60)
+        yield Path(folder) / "generator"
+
+
+def symbols(folder: Path, script: str) -> dict[str, float]:
+    """Record a script; return the shares of functions when its perf maps are gone."""
+    before = set(Path("/tmp").glob("perf-*.map"))
+    record = [sys.executable, "-m", "perfpy", "record", "--jit", "-q", "-e", "cpu-clock:u", "-F", "500", "-o", str(folder / "perf.data")]
+    subprocess.run([*record, "--", "sh", "-c", script], check=True, timeout=120, capture_output=True)
+    for path in set(Path("/tmp").glob("perf-*.map")) - before:
+        path.unlink()
+    lines = output_of([*PERFPY, "report", "--stdio", "-i", folder / "perf.data", "-s", "sym", "-g", "none", "--no-children"]).splitlines()
+    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    return {row[-1]: float(row[0].rstrip("%")) for row in rows if row[0].endswith("%")}
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the generated code is that of x86-64")
+@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("unshare"), reason="needs gcc and unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "{program} inside",
+        UNSHARE + " {program} inside",
+        UNSHARE + " --mount-proc {program} inside",
+        UNSHARE + " --mount-proc sh -c '{program} inside; true'",
+        UNSHARE + " " + UNSHARE + " --mount-proc {program} inside",
+        UNSHARE + " --mount sh -c 'mount -t tmpfs none /tmp && exec {program} inside'",
+        UNSHARE + " --mount-proc sh -c 'mount -t tmpfs none /tmp; {program} inside; umount -l /tmp'",
+    ],
+)
+def test_generated_code_has_names(generator: Path, tmp_path: Path, command: str):
+    assert symbols(tmp_path, command.format(program=generator)).get("inside", 0) > 80
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the generated code is that of x86-64")
+@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("unshare"), reason="needs gcc and unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces")
+def test_processes_with_one_pid_inside_have_names_of_their_own(generator: Path, tmp_path: Path):
+    """Both are 1, and share /tmp: the second one replaces the map of the first, which the recorder has read by then."""
+    shares = symbols(tmp_path, f"{UNSHARE} {generator} first; sleep 1.5; {UNSHARE} {generator} second")
+    assert min(shares.get("first", 0), shares.get("second", 0)) > 30
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the generated code is that of x86-64")
+@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("unshare"), reason="needs gcc and unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces")
+def test_another_tmp_may_have_the_same_pid(generator: Path, tmp_path: Path):
+    inside = f"{UNSHARE} --mount sh -c 'mount -t tmpfs none /tmp && exec {generator} "
+    shares = symbols(tmp_path, f"{inside}first' & {inside}second' & wait")
+    assert min(shares.get("first", 0), shares.get("second", 0)) > 30

@@ -1,8 +1,9 @@
-"""perfpy stat on the running kernel: counts, options, errors, exit status."""
+"""perfpy stat on the running kernel: counts, events, options, errors, exit status."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -15,11 +16,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import perfpy
+from perfpy.events import parse_events
+from perfpy.events.event import SOFTWARE
+from perfpy.events.listing import Checker, Selector
+from perfpy.events.machine import this_machine
+from perfpy.kernel import this_kernel
+from tests.builders.other_users import GID, UID, child, idle, needs_root
+
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.live
+
+# perfpy stat on the running kernel: counts, options, errors, exit status.
+
 
 PERFPY = [sys.executable, "-m", "perfpy", "stat"]
 
@@ -47,6 +58,7 @@ NEEDS_CGROUPS = pytest.mark.skipif(" cgroup" not in Path("/proc/self/mounts").re
 TOUCH = "import mmap; m = mmap.mmap(-1, 4096 * 2000); m.madvise(mmap.MADV_NOHUGEPAGE); [m.__setitem__(i * 4096, 1) for i in range(2000)]"
 
 
+@pytest.mark.live
 @pytest.mark.kernel_too
 def test_children_and_threads_are_counted_by_default() -> None:
     """The page faults of a grandchild belong to the program, but not with -i."""
@@ -56,6 +68,7 @@ def test_children_and_threads_are_counted_by_default() -> None:
     assert with_children["page-faults"] > alone["page-faults"] + 2000
 
 
+@pytest.mark.live
 @pytest.mark.kernel_too
 def test_verbose_shows_attrs_and_readings() -> None:
     """-v: value and times of each event; -vv: each call that opens a counter, with its attr, and what came of it."""
@@ -65,6 +78,7 @@ def test_verbose_shows_attrs_and_readings() -> None:
     assert len(re.findall(r"^sys_perf_event_open: pid \d+  cpu -1  group_fd -1  flags 0x8 = \d+$", errors, re.MULTILINE)) == 2
 
 
+@pytest.mark.live
 @pytest.mark.system_wide
 def test_verbose_shows_each_counter_of_a_cpu() -> None:
     """-vv: one line a CPU before the sums."""
@@ -74,6 +88,7 @@ def test_verbose_shows_each_counter_of_a_cpu() -> None:
     assert match[1] == match[2]
 
 
+@pytest.mark.live
 def test_facts_about_the_machine_are_counted() -> None:
     """Also those that are 0, the same in every interval, and without a unit."""
     errors = stat("-x,", "-I", "50", "-a", "-e", "num_cpus_online,has_pmem,target_cpu", "--", "sleep", "0.2").stderr.splitlines()
@@ -84,6 +99,7 @@ def test_facts_about_the_machine_are_counted() -> None:
     assert sum(row[2] == "has_pmem" for row in rows) * 3 == len(rows)
 
 
+@pytest.mark.live
 def test_events_that_did_not_happen_can_be_hidden() -> None:
     """--hide-zero-events: what was not counted at all is still shown."""
     line = ("-x,", "-e", "page-faults,alignment-faults,r999", "--", "true")
@@ -93,6 +109,7 @@ def test_events_that_did_not_happen_can_be_hidden() -> None:
     assert "alignment-faults" not in errors
 
 
+@pytest.mark.live
 def test_a_program_that_timeout_ends_has_not_failed() -> None:
     """Its end was asked for; one that fails before has its own status."""
     run = stat("--timeout", "100", "-e", "task-clock", "--", "sleep", "60")
@@ -101,12 +118,14 @@ def test_a_program_that_timeout_ends_has_not_failed() -> None:
     assert stat("--timeout", "60000", "-e", "task-clock", "--", "sh", "-c", "exit 3").returncode == 3
 
 
+@pytest.mark.live
 def test_options_that_would_do_nothing_are_refused() -> None:
     """A filter without a tracepoint, a screen to clear that is none."""
     assert stat("--filter", "prev_pid != 0", "--", "true").returncode == 129
     assert stat("-I", "100", "--interval-clear", "--", "true").returncode == 129
 
 
+@pytest.mark.live
 def test_the_configuration_takes_the_mark_of_a_summary_away(tmp_path: Path) -> None:
     """stat.no-csv-summary is the option of that name."""
     (tmp_path / "config").write_text("[stat]\nno-csv-summary = true\n")
@@ -115,6 +134,7 @@ def test_the_configuration_takes_the_mark_of_a_summary_away(tmp_path: Path) -> N
     assert "summary," not in stat(*line, env={**os.environ, "PERF_CONFIG": str(tmp_path / "config")}).stderr
 
 
+@pytest.mark.live
 def test_counts_of_a_killed_program_are_kept() -> None:
     """A signal ends the program, not the counting; the status is 128 + n."""
     run = stat("-j", "-e", "page-faults", "--", sys.executable, "-c", TOUCH + "\nimport os; os.kill(os.getpid(), 9)")
@@ -123,6 +143,7 @@ def test_counts_of_a_killed_program_are_kept() -> None:
     assert float(json.loads(run.stderr.splitlines()[-1])["counter-value"]) > 2000
 
 
+@pytest.mark.live
 @pytest.mark.kernel_too
 def test_the_programs_own_output_is_untouched(tmp_path: Path) -> None:
     """Counts go to stderr, to -o, or to --log-fd; stdin and stdout are the program's."""
@@ -138,6 +159,7 @@ def test_the_programs_own_output_is_untouched(tmp_path: Path) -> None:
         assert ",cs," in pipe.read()
 
 
+@pytest.mark.live
 @pytest.mark.system_wide
 def test_ctrl_c_prints_the_counts() -> None:
     """An interrupted -a shows its counts and ends as interrupted."""
@@ -149,6 +171,7 @@ def test_ctrl_c_prints_the_counts() -> None:
     assert process.returncode == 130
 
 
+@pytest.mark.live
 def test_a_process_that_ends_ends_the_counting() -> None:
     """-p returns when the last of its tasks is gone."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as reader:
@@ -161,6 +184,7 @@ def test_a_process_that_ends_ends_the_counting() -> None:
     assert "task-clock" in text
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("options", "message", "status"),
     [
@@ -190,6 +214,7 @@ def test_impossible_requests_are_one_line(options: list[str], message: str, stat
     assert run.returncode == status
 
 
+@pytest.mark.live
 @pytest.mark.system_wide
 def test_too_many_files_is_one_line() -> None:
     """The limit on open files, reached by -a with many events."""
@@ -201,6 +226,7 @@ def test_too_many_files_is_one_line() -> None:
     assert run.returncode == 255
 
 
+@pytest.mark.live
 def test_failing_runs_of_a_repeat_are_reported() -> None:
     """-r goes on, says how many failed, and passes the last status on."""
     run = stat("-r", "3", "-e", "cs", "--", "sh", "-c", "exit 3")
@@ -208,6 +234,7 @@ def test_failing_runs_of_a_repeat_are_reported() -> None:
     assert run.returncode == 3
 
 
+@pytest.mark.live
 def test_a_program_that_does_more_is_found() -> None:
     """2000 page faults more are told from none; a program is not told from itself."""
     more = f'{sys.executable} -c "{TOUCH}"'
@@ -218,6 +245,7 @@ def test_a_program_that_does_more_is_found() -> None:
     assert json.loads(same[1])["change"] == pytest.approx(0, abs=0.2)
 
 
+@pytest.mark.live
 @pytest.mark.thorough
 def test_a_limit_on_how_much_slower_is_an_exit_status() -> None:
     """--fail-if-slower: 90, and a line that says which command; without --compare it is no line."""
@@ -229,6 +257,7 @@ def test_a_limit_on_how_much_slower_is_an_exit_status() -> None:
     assert stat("--fail-if-slower", "5%", "--", "true").returncode == 129
 
 
+@pytest.mark.live
 def test_several_programs_are_each_compared_with_the_first() -> None:
     """A, B, C: two comparisons."""
     run = stat("-r", "5", "-j", "-e", "cs", "--compare", "true", "--compare", "sleep 0.4", "--", "true")
@@ -237,6 +266,7 @@ def test_several_programs_are_each_compared_with_the_first() -> None:
     assert rows[1]["verdict"] == "B is higher"
 
 
+@pytest.mark.live
 def test_a_program_that_fails_is_not_faster() -> None:
     """Which side, which run, which status; compared only where that is asked for."""
     command = ["-r", "5", "-e", "cs", "--compare", "sh -c 'exit 3'", "--", "true"]
@@ -249,6 +279,7 @@ def test_a_program_that_fails_is_not_faster() -> None:
     assert "elapsed (s)" in stat("--ignore-failure", *command).stderr
 
 
+@pytest.mark.live
 def test_saved_counts_are_shown_again(tmp_path: Path) -> None:
     """stat record, stat report: the same counts; by file and by pipe; several runs to compare."""
     path = str(tmp_path / "counts.data")
@@ -259,6 +290,7 @@ def test_saved_counts_are_shown_again(tmp_path: Path) -> None:
     assert json.loads(comparison.splitlines()[1])["verdict"] == "no significant difference"
 
 
+@pytest.mark.live
 def test_uncounted_events_are_saved_as_uncounted(tmp_path: Path) -> None:
     """An event that no PMU has stands in the file without a counter, and in the report as not supported."""
     path = str(tmp_path / "counts.data")
@@ -269,6 +301,7 @@ def test_uncounted_events_are_saved_as_uncounted(tmp_path: Path) -> None:
     assert int(lines[1].split(",")[0]) > 0
 
 
+@pytest.mark.live
 def test_intervals_are_saved_as_perf_saves_them(tmp_path: Path) -> None:
     """Rounds of intervals alone, which can be compared nevertheless; --summary adds the result."""
     path = str(tmp_path / "counts.data")
@@ -284,6 +317,7 @@ def test_intervals_are_saved_as_perf_saves_them(tmp_path: Path) -> None:
         assert json.loads(compared.splitlines()[0])["a-runs"] == 1
 
 
+@pytest.mark.live
 def test_metrics_of_software_events() -> None:
     """-M computes from counts; --metric-only shows nothing else."""
     run = stat("-M", "page_faults_per_second", "--metric-only", "-x,", "--", "true")
@@ -292,6 +326,7 @@ def test_metrics_of_software_events() -> None:
     assert float(values.rstrip(",")) > 0
 
 
+@pytest.mark.live
 def test_stat_starts_lean() -> None:
     """Counting imports neither numpy nor rich, pyelftools, click or the event grammar."""
     script = "import sys; from perfpy.cli import run; run(['stat', '-o', '/dev/null', 'true']); print(*sys.modules)"
@@ -306,6 +341,7 @@ def pieces(screen: io.FileIO) -> Iterator[bytes]:
             yield piece
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_a_terminal_gets_a_table_that_fits(no_color: str) -> None:
     """Only the columns that say something; colours unless NO_COLOR says no."""
@@ -321,6 +357,7 @@ def test_a_terminal_gets_a_table_that_fits(no_color: str) -> None:
     assert max(len(line) for line in re.sub(r"\033\[\d*\w", "", text).splitlines()) <= 60
 
 
+@pytest.mark.live
 @pytest.mark.system_wide
 def test_threads_that_end_while_all_are_opened_are_omitted() -> None:
     """Beside a loop of short processes; most of these runs met one that had ended."""
@@ -330,3 +367,93 @@ def test_threads_that_end_while_all_are_opened_are_omitted() -> None:
         finally:
             loop.kill()
     assert [(run.returncode, "task-clock" in run.stderr) for run in runs] == [(0, True)] * 6
+
+
+# Events against the kernel that runs here.
+
+
+@pytest.mark.live
+@pytest.mark.kernel_too
+def test_every_software_event_opens():
+    machine = this_machine()
+    checker = Checker(machine, this_kernel())
+    offers = list(Selector(machine, "/nonexistent").select("sw").infos)
+    assert len(offers) == len(SOFTWARE) + 3
+    assert {offer.name: checker.check(offer) for offer in offers} == dict.fromkeys((offer.name for offer in offers), "")
+
+
+@pytest.mark.live
+def test_a_breakpoint_counts_the_accesses_to_its_address():
+    cell = ctypes.c_uint32(0)
+    with perfpy.count(f"mem:{ctypes.addressof(cell):#x}/4:w") as counts:
+        for number in range(20):
+            cell.value = number
+    (count,) = counts.values()
+    assert count.value == 20
+
+
+@pytest.mark.live
+def test_a_pattern_opens_every_tracepoint_that_it_names(tmp_path):
+    try:
+        events = parse_events("raw_syscalls:*")
+    except perfpy.errors.KernelRefusedError as error:
+        pytest.skip(str(error))
+    assert {event.tracepoint for event in events} == {("raw_syscalls", "sys_enter"), ("raw_syscalls", "sys_exit")}
+    with perfpy.count("raw_syscalls:sys_enter") as counts:
+        for _ in range(50):
+            os.getppid()
+    assert (counts["raw_syscalls:sys_enter"].value or 0) >= 50
+
+
+@pytest.mark.live
+def test_a_uprobe_counts_the_calls_of_a_function():
+    if this_machine().sysfs.pmu("uprobe") is None or os.geteuid():
+        pytest.skip("no uprobe PMU, or no right to use it")
+    libc = ctypes.CDLL("libc.so.6")
+    path, offset = file_and_offset(ctypes.cast(libc.getppid, ctypes.c_void_p).value or 0)
+    with perfpy.count(f'uprobe/path="{path}",offset={offset:#x},name=calls/') as counts:
+        for _ in range(30):
+            libc.getppid()
+    assert (counts["calls"].value or 0) >= 30
+
+
+def file_and_offset(address: int) -> tuple[str, int]:
+    """The file that the code at an address of this process comes from, and where it is there.
+
+    By address: other mappings may have a name like that of libc (a copy that an earlier test read).
+    """
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
+        for line in maps:
+            area, _, offset, _, _, *path = line.rstrip("\n").split(maxsplit=5)
+            start, end = (int(text, 16) for text in area.split("-"))
+            if start <= address < end:
+                return path[0], address - start + int(offset, 16)
+    raise AssertionError(f"nothing is mapped at {address:#x}")
+
+
+# `-u USER` by an ordinary user: processes with privileges are skipped, with one note.
+
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+#: this user may read the checkout and Python's library, which may be root's alone, and nothing else that root may
+_USER = f"setpriv --reuid={UID} --regid={GID} --clear-groups --inh-caps=+dac_read_search --ambient-caps=+dac_read_search --".split()
+
+
+def have_privileges() -> None:
+    """Be like ssh-agent: no other process of the same user may look."""
+    assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE
+    idle()
+
+
+@pytest.mark.live
+@needs_root
+def test_a_process_with_privileges_is_skipped_with_a_note(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "HOME": "/nonexistent"}
+    command = [*_USER, sys.executable, "-m", "perfpy", "record", "-u", str(UID), "-e", "task-clock:u", "-o", "-", "--", "true"]
+    with child(), child(work=have_privileges) as hidden:
+        process = subprocess.run(command, env=environment, cwd="/", capture_output=True, timeout=60, check=False)
+    notes = [line for line in process.stderr.decode().splitlines() if "with privileges" in line]
+    assert process.returncode == 0, process.stderr
+    assert [str(hidden) in note and "CAP_PERFMON" in note for note in notes] == [True]
+    assert process.stdout.startswith(b"PERFILE2")

@@ -79,8 +79,10 @@ class ProcFs:
         if not data:
             return None
         uid = _field(data, b"\nUid:\t").split(b"\t", 1)[0]
+        # A comm as COMM records have it: /proc/PID/status has escaped line feeds and backslashes.
+        parts = os.fsdecode(_field(data, b"Name:\t")).split("\\\\")
         return TaskStatus(
-            _unescape(os.fsdecode(_field(data, b"Name:\t"))),
+            "\\".join(part.replace("\\n", "\n") for part in parts),
             int(_field(data, b"\nTgid:\t") or 0),
             int(_field(data, b"\nPPid:\t") or 0),
             int(uid or 0),
@@ -264,13 +266,6 @@ def _field(data: bytes, label: bytes) -> bytes:
     """Return the remainder of the line that starts with `label`."""
     _, separator, remainder = data.partition(label)
     return remainder.partition(b"\n")[0] if separator else b""
-
-
-def _unescape(comm: str) -> str:
-    """Return a comm as COMM records have it: /proc/PID/status has escaped line feeds and backslashes."""
-    if "\\" not in comm:
-        return comm
-    return "\\".join(part.replace("\\n", "\n") for part in comm.split("\\\\"))
 
 
 def raise_open_files_limit() -> bool:

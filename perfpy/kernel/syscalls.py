@@ -113,16 +113,13 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
             size = kernel_size
             continue
         if error == EMFILE:
-            raise _no_file_left(event)
-
+            # Explained here, because without a free descriptor no other module can be loaded.
+            cause, remedy = (
+                f"too many open files ({os.sysconf('SC_OPEN_MAX')} are allowed)",
+                "raise ulimit -n, or count fewer events or CPUs",
+            )
+            raise KernelRefusedError("perf_event_open", EMFILE, event=event, cause=cause, remedy=remedy)
         raise open_refused(error, attr, pid, cpu, event=event, cgroup=bool(flags & FLAG_PID_CGROUP), known_size=kernel_size)
-
-
-def _no_file_left(event: str) -> KernelRefusedError:
-    """Return the only refusal explained in this module: without a free descriptor, no other module can be loaded."""
-    allowed = os.sysconf("SC_OPEN_MAX")
-    cause = f"too many open files ({allowed} are allowed)"
-    return KernelRefusedError("perf_event_open", EMFILE, event=event, cause=cause, remedy="raise ulimit -n, or count fewer events or CPUs")
 
 
 def _ioctl(name: str, fd: int, request: int, argument: int | bytes | bytearray = 0) -> None:
@@ -281,8 +278,6 @@ CLOSED: Any = _ClosedKernel()
 
 def is_perf_event(fd: int) -> bool:
     """Whether an open descriptor comes from perf_event_open(2)."""
-    import os
-
     try:
         return os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[perf_event]"
     except OSError:

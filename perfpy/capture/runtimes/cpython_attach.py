@@ -77,14 +77,12 @@ class RunningPython(NamedTuple):
 
 def interpreter_of(pid: int, proc: ProcFs | None = None) -> RunningPython | None:
     """Return the CPython that a process runs; None if there is none."""
-    interpreters = [interpreters for mapping in (proc or ProcFs()).maps(pid) if (interpreters := _interpreter_at(mapping.path))]
+    interpreters = []
+    for mapping in (proc or ProcFs()).maps(pid):
+        name = os.path.basename(mapping.path)
+        if match := _PROGRAM.fullmatch(name):
+            interpreters.append(RunningPython((int(match[1]), int(match[2])), mapping.path, not name.startswith("lib")))
     return min(interpreters, key=lambda interpreter: interpreter.is_program, default=None)  # the library has the exact version
-
-
-def _interpreter_at(path: str) -> RunningPython | None:
-    name = os.path.basename(path)
-    match = _PROGRAM.fullmatch(name)
-    return RunningPython((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
 
 
 class Trampolines:
@@ -94,7 +92,10 @@ class Trampolines:
         self.pid = pid
         self.late = False
         self._program = program
-        self._folder = _folder_for(pid)
+        try:
+            self._folder = ScriptFolder(pid)
+        except OSError as error:
+            raise NoNamesError(pid, f"no access to the process ({error.strerror}); record as its user, or as root") from error
         self._ours = True
 
     def on(self) -> None:
@@ -158,13 +159,6 @@ class Trampolines:
         if not result.returncode:
             return ""
         return (result.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {result.returncode}"])[-1]
-
-
-def _folder_for(pid: int) -> ScriptFolder:
-    try:
-        return ScriptFolder(pid)
-    except OSError as error:
-        raise NoNamesError(pid, f"no access to the process ({error.strerror}); record as its user, or as root") from error
 
 
 def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
@@ -325,10 +319,9 @@ class ScriptAnswer:
 
 
 # Names of Python functions in CPython, for started commands and running processes. CPython 3.8 to 3.11 with STARTUP first on PYTHONPATH
-# runs `startup/sitecustomize.py`, and its children inherit that, as they inherit PYTHONPERFSUPPORT of 3.12; other versions ignore it.
-# Function names then are in /tmp/perf-PID.map, where 3.12 and later write theirs. `startup/` runs in other interpreters: it is not
-# imported here, and imports nothing of perfpy. Modules: attach              running processes script_folder       the folder for code
-# that a running process executes startup             sitecustomize for 3.8 to 3.11
+# runs `cpython_startup/sitecustomize.py`, and its children inherit that, as they inherit PYTHONPERFSUPPORT of 3.12; other versions ignore
+# it. Function names then are in /tmp/perf-PID.map, where 3.12 and later write theirs. `cpython_startup/` runs in other interpreters: it
+# is not imported here, and imports nothing of perfpy.
 
 #: The folder to put first on PYTHONPATH of profiled programs.
 STARTUP: Final = f"{os.path.dirname(os.path.abspath(__file__))}/cpython_startup"

@@ -24,7 +24,7 @@ from perfpy.untrusted import paths, process_files
 from perfpy.untrusted.files import append_to_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from perfpy.abi.records import Mmap, Mmap2
     from perfpy.capture.runtimes.inner_maps import InnerMaps
@@ -76,45 +76,30 @@ def store_names(
                 code.see(side.record)
         code.sort()
         failed_requests = [*ask(sorted(maps.pids))]
-        maps_kept = _limit_files(maps.files())
+        maps_kept: dict[str, bytes] = {}
+        room = _MOST
+        for name, contents in maps.files():
+            room -= len(contents)
+            if room >= 0:
+                maps_kept[name] = contents
         texts = {**maps_kept, **images}
         failures = [*failed_requests, *code.failures, *maps.failures]
-        functions = _put_code(path, data, code, texts, failures) if code.records else 0
+        functions = 0
+        if code.records:
+            try:
+                rewrite(path, data, code, encode(texts | code.images, NATIVE_ENDIAN))
+                functions = code.functions
+            except OutputFailedError as failure:
+                failures.append(f"{failure}; the recording is unchanged, without the code of its jitdumps")
         if texts and not functions:
-            texts = _put_texts(path, data, texts, failures)
+            try:
+                append_section(path, data, encode(texts, NATIVE_ENDIAN))
+            except OutputFailedError as failure:
+                failures.append(f"{failure}; the recording is unchanged, without its perf maps")
+                texts = {}
     if functions and remove_dumps:
         code.remove_dumps()
     return Kept(len(texts.keys() & maps_kept.keys()), functions, tuple(failures), frozenset(maps.pids | code.dumps.keys()))
-
-
-def _limit_files(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-    """Return files by name, up to the size limit."""
-    limited, room = {}, _MOST
-    for name, data in files:
-        room -= len(data)
-        if room >= 0:
-            limited[name] = data
-    return limited
-
-
-def _put_code(path: str, data: PerfData, code: JittedCode, texts: dict[str, bytes], failures: list[str]) -> int:
-    """Add everything to the recording; return the number of its functions from dumps."""
-    try:
-        rewrite(path, data, code, encode(texts | code.images, NATIVE_ENDIAN))
-    except OutputFailedError as failure:
-        failures.append(f"{failure}; the recording is unchanged, without the code of its jitdumps")
-        return 0
-    return code.functions
-
-
-def _put_texts(path: str, data: PerfData, texts: dict[str, bytes], failures: list[str]) -> dict[str, bytes]:
-    """Add the perf maps to the recording; return those it has now."""
-    try:
-        append_section(path, data, encode(texts, NATIVE_ENDIAN))
-    except OutputFailedError as failure:
-        failures.append(f"{failure}; the recording is unchanged, without its perf maps")
-        return {}
-    return texts
 
 
 _SLACK: Final = 2.0  # seconds: file timestamps are coarse

@@ -76,19 +76,15 @@ def rewrite(path: str, data: PerfData, code: JittedCode, section: bytes) -> None
             with open(destination.open(os.O_RDONLY), "rb") as file:
                 if not data.is_file(file.fileno()):
                     raise OSError(errno.ESTALE, "another file has its name now")
-            _replace(destination, data, code, section)
+            new = UnfinishedFile(destination, 0o600)
+            try:
+                _write(FileWriter(destination.path, os.dup(new.fd)), data, code, section)
+                new.put()
+            finally:
+                new.remove()
+                new.close()
     except OSError as error:
         raise OutputFailedError(path, error.strerror or str(error)) from None
-
-
-def _replace(destination: FileDestination, data: PerfData, code: JittedCode, section: bytes) -> None:
-    new = UnfinishedFile(destination, 0o600)
-    try:
-        _write(FileWriter(destination.path, os.dup(new.fd)), data, code, section)
-        new.put()
-    finally:
-        new.remove()
-        new.close()
 
 
 def _write(writer: FileWriter, data: PerfData, code: JittedCode, section: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -244,6 +244,13 @@ class Ragged:
         starts = self.offsets[:-1][rows]
         index, offsets = slices_index(starts, self.offsets[1:][rows] - starts)
         return Ragged(self.values[index], offsets)
+
+    def with_rows(self, changed: Mapping[int, Sequence[int]]) -> Ragged:
+        """Return a copy in which some rows, by index, have other values."""
+        rows = [np.array(changed[row], self.values.dtype) if row in changed else self[row] for row in range(len(self))]
+        offsets = np.zeros(len(self) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        return Ragged(np.concatenate(rows), offsets)
 
     @classmethod
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:

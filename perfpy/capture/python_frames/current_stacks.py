@@ -198,12 +198,21 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
         time.sleep(_PAUSE)
     if frames is None or not frames.frames:
         return None
-    state, wait = _state(procfs, pid, tid)
+    fields = _text(procfs, f"{pid}/task/{tid}/stat").rpartition(")")[2].split()
+    state = _STATES.get(fields[0], fields[0]) if fields else "ended"
+    wait = _text(procfs, f"{pid}/task/{tid}/wchan")
     comm = _text(procfs, f"{pid}/task/{tid}/comm")
     version = python.layout.version
     is_certain = frames.is_whole and not frames.has_moved
     return ThreadStack(
-        tid, comm, python.thread_name(inner), state, wait, False, is_certain, [current_frame(one, version) for one in frames.frames]
+        tid,
+        comm,
+        python.thread_name(inner),
+        state,
+        "" if wait == "0" else wait,
+        False,
+        is_certain,
+        [current_frame(one, version) for one in frames.frames],
     )
 
 
@@ -223,12 +232,6 @@ def _lock_holder(memory: InterpreterMemory, python: PythonProcess) -> int:
         return read_word(memory, holder) if is_locked else 0
     except UnreadableMemoryError:
         return 0
-
-
-def _state(procfs: ProcFs, pid: int, tid: int) -> tuple[str, str]:
-    fields = _text(procfs, f"{pid}/task/{tid}/stat").rpartition(")")[2].split()
-    wait = _text(procfs, f"{pid}/task/{tid}/wchan")
-    return _STATES.get(fields[0], fields[0]) if fields else "ended", "" if wait == "0" else wait
 
 
 def _text(procfs: ProcFs, path: str) -> str:

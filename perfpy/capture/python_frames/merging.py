@@ -73,8 +73,10 @@ def merge(
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)
-        if sure == OPEN_LINES and seen_callers and not _are_seen_calls(frames, seen_callers):
-            frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
+        if sure == OPEN_LINES and seen_callers:
+            is_known_call = seen_callers.calls.has
+            if not all(is_known_call(caller, callee) for (callee, _), (caller, _) in pairwise(frames)):
+                frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
         if sure == PARTIAL and loop and seen_callers:
             frames, sure = _by_seen_callers(loop, segment, seen_callers)
         elif sure == OPEN_LINES and loop and seen_callers:
@@ -200,10 +202,6 @@ def _callers(segment: list[_ReadOrLeft], first: int, *, is_open: bool) -> list[F
     return frames
 
 
-def _are_seen_calls(frames: list[Frame], seen_callers: SeenCallers) -> bool:
-    return all(seen_callers.calls.has(caller, callee) for (callee, _), (caller, _) in pairwise(frames))
-
-
 def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen_callers: SeenCallers) -> tuple[list[Frame], int]:
     """Return the frames of a loop by the callers at other readings, up to the first frame that was read."""
     frames: list[Frame] = [(loop.code, loop.offset)]
@@ -306,8 +304,10 @@ def evaluate(state: FrameState, ranges: CodeRanges, frames: dict[int, int], slot
         slots: the stack words that held the instruction pointer before (note_slots).
     """
     registers = [value for number, value in state.registers.items() if number != _STACK_POINTER]
-    for values, offsets in ((registers, _furthest_offsets(registers, ranges)), (state.words, _home_offsets(state.words, ranges, slots))):
-        if offsets:
+    home = slots.home()  # of the instruction pointer; while it is unknown, any word may be that
+    words = state.words if home is None else state.words[home : home + 1]
+    for values, candidates in ((registers, registers), (state.words, words)):
+        if offsets := _furthest_offsets(candidates, ranges):
             pointed = _frames_in(registers, frames) or _frames_in(values, frames)
             pointers = (*registers, *state.words)
             code = _select_code(offsets, {frames[one] for one in pointed}, pointers, ranges)
@@ -322,12 +322,6 @@ def note_slots(state: FrameState, ranges: CodeRanges, frames: dict[int, int], sl
     if pointers:
         registers = [value for number, value in state.registers.items() if number != _STACK_POINTER]
         slots.note(pointers, {frames[one] for one in _frames_in(registers, frames) or _frames_in(state.words, frames)})
-
-
-def _home_offsets(words: Sequence[int], ranges: CodeRanges, slots: HomeSlots) -> dict[int, int]:
-    """Return the offset in the instruction pointer's home slot; while that is unknown, those that any word points to."""
-    home = slots.home()
-    return _furthest_offsets(words if home is None else words[home : home + 1], ranges)
 
 
 def _frames_in(values: Iterable[int], frames: dict[int, int]) -> frozenset[int]:

@@ -241,16 +241,15 @@ class PythonFrames:
         if not chain.is_exact:
             self._lags.append(chain.lag)
         size = 1 + len(chain.frames) + len(chain.left)
-        if process is None or (self._waiting + size > _MOST_WAITING and not self._has_room(size)):
+        if process is None:
+            return
+        if self._waiting + size > _MOST_WAITING:
+            self._drop_lost()
+        if self._waiting + size > _MOST_WAITING:
             return
         for moment in chain.times:
             self._chains[chain.tid, moment] = (process, chain)
             self._waiting += size
-
-    def _has_room(self, size: int) -> bool:
-        """Drop the frames of lost samples; return whether that is enough."""
-        self._drop_lost()
-        return self._waiting + size <= _MOST_WAITING
 
     def _drop_lost(self) -> None:
         """Drop the frames of samples that were lost, which would already have been unwound."""
@@ -327,7 +326,7 @@ class PythonFrames:
         for _, *key in samples:
             self._take_chain((key[0], key[1]))
         self._done_up_to = max(self._done_up_to, latest)
-        return chains if not changed else _replace_rows(chains, changed)
+        return chains if not changed else chains.with_rows(changed)
 
     def _loops(self, process: _Process, batch: _Batch, row: int) -> _Loops:
         """Find the evaluation loops of a sample, and learn from their frames."""
@@ -559,13 +558,6 @@ class _Batch:
         return registers, StackCopy(stack_words(self._columns, row), registers.get(STACK_POINTER, 0))
 
 
-def _replace_rows(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
-    rows = [np.array(changed[row], np.uint64) if row in changed else chains[row] for row in range(len(chains))]
-    offsets = np.zeros(len(chains) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=offsets[1:])
-    return Ragged(np.concatenate(rows), offsets)
-
-
 # Python functions as code at addresses, and the ELF image with their symbols and lines. A function that several processes run has one
 # range of addresses (see perfpy.capture.python_frames). The image contains no code: its .text has only zeros.
 
@@ -597,22 +589,18 @@ class PythonFunctions:
     """All functions of a recording.
 
     Attributes:
+        memory: the bytes of the code objects.
         missing: what is not in the image, "" for nothing.
     """
 
     def __init__(self) -> None:
         self._functions: dict[tuple[object, ...], PlacedFunction] = {}
         self._end = FIRST_ADDRESS
-        self._memory = 0
+        self.memory = 0
         self.missing = ""
 
     def __len__(self) -> int:
         return len(self._functions)
-
-    @property
-    def memory(self) -> int:
-        """The bytes of the code objects."""
-        return self._memory
 
     def addresses_of(self, code: FoundCode, version: tuple[int, int]) -> PlacedFunction | None:
         """Return a function's addresses, and allocate them for a new function; None if no addresses are left."""
@@ -620,10 +608,10 @@ class PythonFunctions:
         function = self._functions.get(key)
         if function is None:
             size = code.end - code.begin + _BEFORE
-            if self._end + size > FIRST_ADDRESS + MAPPED_SIZE or self._memory + code.memory > _MOST_MEMORY:
+            if self._end + size > FIRST_ADDRESS + MAPPED_SIZE or self.memory + code.memory > _MOST_MEMORY:
                 self.missing = f"more than {len(self._functions)} functions; the later ones have no names"
                 return None
-            self._memory += code.memory
+            self.memory += code.memory
             function = self._functions[key] = PlacedFunction(self._end, size, code, version)
             self._end += (size + _ALIGNMENT - 1) & -_ALIGNMENT
         return function

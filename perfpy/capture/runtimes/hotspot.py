@@ -123,7 +123,7 @@ class JavaFrames:
                         self._first[pid] = min(self._first.get(pid, _NEVER), int(keys[row]))
         if not changed:
             return chains, ip
-        return _replace_chains(chains, changed), _leaves(chains, changed, ip)
+        return chains.with_rows(changed), _leaves(chains, changed, ip)
 
     def _chain(self, process: JavaProcess, chain: NDArray[np.uint64], stack: NDArray[np.uint64]) -> list[int]:
         values: list[int] = chain.tolist()
@@ -197,13 +197,6 @@ def stack_words(columns: Columns, row: int) -> NDArray[np.uint64]:
         return stacks.words[start : start + length].view(np.uint64)
     data = stacks.take(np.array([row])).gather().values
     return np.frombuffer(data[: len(data) & ~7].tobytes(), np.uint64)
-
-
-def _replace_chains(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
-    rows = [np.array(changed[row], np.uint64) if row in changed else chains[row] for row in range(len(chains))]
-    offsets = np.zeros(len(chains) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=offsets[1:])
-    return Ragged(np.concatenate(rows), offsets)
 
 
 def _leaves(chains: Ragged, changed: dict[int, list[int]], ip: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -108,26 +108,22 @@ class PieceUnwinder:
         self._only_python = only_python
         self._own = os.getpid() if own is None else own
         self._plan = plan
-        self._waits = self._new_waits(events)
+        self._waits: PieceWaits | None = None
+        if plan is not None:
+            from perfpy.capture.unwinding.waits import PieceWaits  # rarely needed
+
+            self._waits = PieceWaits(plan, events, self._table.layouts, self._own)
         self._machine = machine or os.uname().machine
         self._java = JavaFrames(events[0]) if jit and self._machine == "x86_64" else None
-        self._python = self._new_python(events[0], *python) if python else None
+        self._python: PythonFrames | None = None
+        if python:
+            from perfpy.capture.python_frames.recorded_frames import PythonFrames  # rarely needed
+
+            self._python = PythonFrames(events[0], *python)
         self._held: _Held | None = None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._truncated: dict[int, TruncatedStacks] = {}
         self._hits = DsoHits([plain_attr(attr) if number in self._unwound_events else attr for number, attr in enumerate(self._attrs)])
-
-    def _new_waits(self, events: Sequence[FileEvent]) -> PieceWaits | None:
-        if self._plan is None:
-            return None
-        from perfpy.capture.unwinding.waits import PieceWaits  # rarely needed
-
-        return PieceWaits(self._plan, events, self._table.layouts, self._own)
-
-    def _new_python(self, event: FileEvent, answers: int, cache: str | None) -> PythonFrames:
-        from perfpy.capture.python_frames.recorded_frames import PythonFrames  # rarely needed
-
-        return PythonFrames(event, answers, cache)
 
     def _get_ready(self, before: int) -> None:
         """Open new files at once: they may be deleted before their samples are unwound."""
@@ -522,17 +518,14 @@ class Replay:
             self._tasks.forget(before)
             if self._symbolizer is not None and not self._opens_files:
                 dsos = self._symbolizer.dsos
-                self._keep_files({_key_of(dsos[number]): files for number, files in self._symbolizer.found_files().items()})
+                used = {_key_of(dsos[number]): files for number, files in self._symbolizer.found_files().items()}
+                unused = [(key, files) for key, files in self._files.items() if key not in used]
+                self._files = {**dict(unused[-_MOST_UNUSED:]), **used}
             timeline = self._tasks.timeline(pids, DsoTable(by_identity=True), keep_exited=False)
             self._symbolizer = Symbolizer(timeline, SymbolOptions(live=True))
             self._open_files(self._symbolizer)
             self._symbolizer_of = processes
         return self._symbolizer
-
-    def _keep_files(self, used: dict[tuple[object, ...], DsoFiles]) -> None:
-        """Keep the files that samples hit, and some that earlier samples hit."""
-        unused = [(key, files) for key, files in self._files.items() if key not in used]
-        self._files = {**dict(unused[-_MOST_UNUSED:]), **used}
 
     def elsewhere(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
         """Return the build-ids of files that are not at their recorded path, by name and identity: files of containers, replaced files."""

@@ -1,7 +1,4 @@
-"""The event language: resolve `-e` texts to events of this machine.
-
-Modules, in the order of the data:
-"""
+"""The event language: resolve `-e` texts to events of this machine."""
 
 from __future__ import annotations
 

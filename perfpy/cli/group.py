@@ -13,7 +13,8 @@ import click
 
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.line.examples import program, version_line
-from perfpy.cli.line.options import as_click, fail
+from perfpy.cli.line.help_text import as_click
+from perfpy.cli.line.options import fail
 from perfpy.cli.line.pager import never, page
 from perfpy.errors import PerfError, UsageError
 

@@ -289,7 +289,7 @@ def decode_tracing(data: bytes) -> TracingData:
     ftrace = r.list(r.u32(), text, 8)
     systems = r.list(r.u32(), system, 5)
     kallsyms, printk = r.raw(r.u32()), r.raw(r.u32())
-    cmdlines = text() if _text_number(version) >= _FIRST_WITH_CMDLINES else None
+    cmdlines = text() if _version_number(version) >= _FIRST_WITH_CMDLINES else None
     return TracingData(version, r.endian, long_size, page_size, header_page, header_event, ftrace, systems, kallsyms, printk, cmdlines)
 
 
@@ -299,7 +299,7 @@ def _tag(r: FieldReader, tag: bytes) -> bytes:
     return r.raw(r.u64())
 
 
-def _text_number(version: str) -> float:
+def _version_number(version: str) -> float:
     match = re.match(r"\d+(\.\d+)?", version)
     return float(match[0]) if match else 0.0
 

@@ -155,14 +155,14 @@ _MOST_ALLOCATIONS: Final = 1 << 16  # in the map
 _MOST_THREADS: Final = 1 << 13
 _MOST_PENDING: Final = 1 << 13
 _MOST_STACKS: Final = 1 << 14  # distinct ones, whose functions are known
-_LONGEST_STACK: Final = 60.0  # seconds for everything but the watch
+_LONGEST_PREPARATION: Final = 60.0  # seconds for everything but the watch
 _PAUSE: Final = 0.02  # seconds between two looks for new threads
 _BETWEEN_READINGS: Final = 1.0  # seconds between two readings of the map: code objects may be freed
 _WORD: Final = struct.Struct("=Q")
 _TID: Final = struct.Struct("=I")
 _STATE: Final = struct.Struct("=qqQ")
 _SMALL_ARENA, _LARGE_ARENA = 256 << 10, 1 << 20  # bytes that CPython maps at once for small objects: up to 3.9, and later
-_YOUNG_BLOCKS: Final = 0.1  # share of the time: allocations that live shorter may be about to be freed
+_YOUNG_SHARE: Final = 0.1  # share of the time: allocations that live shorter may be about to be freed
 
 
 class KeptMemory(NamedTuple):
@@ -218,7 +218,7 @@ def memory_growth(pid: int, seconds: float, *, small_objects: bool = False) -> M
     parent = os.getpid()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the child's
     try:
-        answer = in_child(lambda: _answer(pid, seconds, parent, small_objects=small_objects), seconds + _LONGEST_STACK)
+        answer = in_child(lambda: _answer(pid, seconds, parent, small_objects=small_objects), seconds + _LONGEST_PREPARATION)
     finally:
         signal.signal(signal.SIGINT, before)
     if answer is None:
@@ -354,7 +354,7 @@ class _WatchedProgram:
 
     def growth(self, began: int, ended: int, interval: int) -> MemoryGrowth:
         """Return the kept memory, from the last reading. interval: bytes that a chosen small allocation stands for."""
-        young_from, middle = ended - int(_YOUNG_BLOCKS * (ended - began)), (began + ended) // 2
+        young_from, middle = ended - int(_YOUNG_SHARE * (ended - began)), (began + ended) // 2
         young = arenas = unnamed = 0
         version = self._python.layout.version
         arena = _LARGE_ARENA if version >= (3, 10) else _SMALL_ARENA
@@ -397,7 +397,7 @@ _LOOKUP, _UPDATE, _DELETE, _RANDOM, _CPU, _PID_TGID, _READ_USER = 1, 2, 3, 7, 8,
 _R0, _R1, _R2, _R3, _R4, _R6, _R7, _R8, _STACK = 0, 1, 2, 3, 4, 6, 7, 8, 10
 _REGISTERS: Final = {"rdi": 112, "rsi": 104, "rdx": 96, "rcx": 88}  # in struct pt_regs of x86-64: the arguments
 _RESULT: Final = 80  # rax
-_KEY, _RESULT_AT, _SIZE, _ADDRESS, _SIZE_KEPT, _PROGRAM_WORD = -8, -24, -32, -40, -48, -56  # on the program's stack
+_KEY, _RESULT_AT, _SIZE, _ADDRESS, _SIZE_KEPT, _WORD_SIZE = -8, -24, -32, -40, -48, -56  # on the program's stack
 _ANONYMOUS: Final = 0x20  # MAP_ANONYMOUS
 _NO_ADDRESS: Final = 4095  # errors of mmap are above -4096
 
@@ -539,13 +539,13 @@ def _find_address(program: BpfCode) -> None:
     program.jump_if_equal(_R8, 0, "has address")
     program.jump_if_other(_R1, 0, "failed")  # the result is an error
     program.set(_R1, 0)
-    program.store(_STACK, _PROGRAM_WORD, _R1)
+    program.store(_STACK, _WORD_SIZE, _R1)
     program.move(_R1, _STACK)
-    program.add_number(_R1, _PROGRAM_WORD)
+    program.add_number(_R1, _WORD_SIZE)
     program.set(_R2, 8)
     program.move(_R3, _R8)
     program.call(_READ_USER)
-    program.load(_R1, _STACK, _PROGRAM_WORD)
+    program.load(_R1, _STACK, _WORD_SIZE)
     program.label("has address")
     program.store(_STACK, _ADDRESS, _R1)
     program.add_number(_R1, _NO_ADDRESS)  # NULL and the errors of mmap become at most this

@@ -146,7 +146,7 @@ _HEADER: Final = struct.Struct("=IHH")
 _TID: Final = struct.Struct("=I")
 _ENOUGH: Final = 256  # records of a ring buffer to inspect: feedback affects all
 _EVERY: Final = 8 << 20  # bytes written between two inspections
-_SURE_OF_ITSELF: Final = 3  # inspections in a row
+_SURE_INSPECTIONS: Final = 3  # inspections in a row
 
 
 class OwnSamples:
@@ -192,7 +192,7 @@ class OwnSamples:
     @property
     def prevail(self) -> bool:
         """Whether most samples are the recorder's own, and a filter can remove them."""
-        return self._dominated_passes >= _SURE_OF_ITSELF
+        return self._dominated_passes >= _SURE_INSPECTIONS
 
     def inspect(self, slices: Sequence[memoryview]) -> None:
         """Inspect the first records of a ring buffer."""
@@ -230,7 +230,7 @@ def _without(filter_expression: str, tids: Sequence[int]) -> str:
 # The progress of a recording, as one line on a terminal: time, samples, losses, the file's size, and the rate of each event. Samples are
 # estimated from the bytes of the ring buffers and the size of one record in some thousands.
 
-_EVERY_LINE: Final = 1.0  # seconds
+_LINE_INTERVAL: Final = 1.0  # seconds
 _LOOKED_AT: Final = 64  # records of a ring buffer
 _CLOCKS: Final = ("cpu-clock", "task-clock")
 _EVENTS: Final = 3  # events in the line
@@ -245,7 +245,7 @@ class ProgressLine:
         self._counters = counters
         self._output = output
         self._start = self._last = start
-        self._next = start + _EVERY_LINE
+        self._next = start + _LINE_INTERVAL
         self._values: dict[str, int] = {}
         self._samples = 0
         self._looked_bytes = self._looked_samples = 0
@@ -260,7 +260,7 @@ class ProgressLine:
         """Update the line."""
         if now < self._next:
             return
-        self._next = now + _EVERY_LINE
+        self._next = now + _LINE_INTERVAL
         rates, lost = self._measure(now - self._last)
         self._last = now
         bytes_read = self._output.bytes_read

@@ -1,6 +1,6 @@
 """Options in perf's manner: a command's options are a frozen class, whose fields are declared by `option(...)`.
 
-A PerfCommand reads its arguments as perf does (see `perfpy.cli.line.options`) and calls a function with an instance of the class.
+A PerfCommand reads its arguments as perf does and calls a function with an instance of the class.
 Names, letters and defaults of options are perf's: perf-stat(1), perf-record(1), perf-report(1), perf-script(1).
 
     class SampleCommandOptions(InputOptions, VerboseOptions, lacks={"-T,--topdown": "it needs a PMU's topdown events"}):
@@ -24,8 +24,8 @@ has defaults for the others (for tests, and for commands that call another's fun
 order of options on the line. `lacks` has perf's options that perfpy does not have: using one is an error with the reason. An
 option whose default comes from the configuration (~/.perfconfig) is None, and the function that uses it reads the configuration.
 
-Declarations are plain values: importing click takes longer than all of `perf stat -- true`, so only `perfpy.cli.line.options`
-imports it.
+Declarations are plain values: importing click takes longer than all of `perf stat -- true`, so only
+`perfpy.cli.line.help_text` imports it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, Final
-
-    import click
 
 
 if TYPE_CHECKING:
@@ -700,6 +698,8 @@ class PerfCommand(Generic[_O]):
 
     def help_text(self, name: str, about: Sequence[str] = ()) -> str:
         """Return the text of --help; about has the words after -h, to search in options' spellings and texts."""
+        from perfpy.cli.line.help_text import help_about, help_text
+
         if about:
             return help_about(name, about, self.options, self.usage)
         return help_text(name, self.help, self.options, self.usage)
@@ -716,62 +716,3 @@ def _page(name: str) -> None:
 def fail(text: str) -> NoReturn:
     """Reject the command line: one line, exit status 129."""
     raise UsageError(text)
-
-
-def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> click.Command:
-    """Convert a command to click's, which shows its examples before the options."""
-    import click  # only help needs it
-
-    from perfpy.cli.line.examples import EXAMPLES
-
-    class ShownOption(click.Option):
-        def __init__(self, option: Option) -> None:
-            super().__init__([*option.spellings, option.name], hidden=option.hidden, expose_value=False)
-            self._record = (option.help_names(), option.help)
-
-        def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-            return None if self.hidden else self._record
-
-    class ShownCommand(click.Command):
-        def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-            examples = EXAMPLES.get(self.name or "", ())
-            if examples:
-                with formatter.section("Examples"):
-                    indent = " " * formatter.current_indent
-                    for wish, lines in examples:
-                        formatter.write(f"{indent}# {wish}\n" + "".join(f"{indent}{line}\n" for line in lines))
-            super().format_options(ctx, formatter)
-
-    params: list[click.Parameter] = [ShownOption(option) for option in options if not option.hidden]
-    return ShownCommand(name, help=help, params=params, options_metavar=usage, add_help_option=False)
-
-
-def help_about(name: str, words: Sequence[str], options: Sequence[Option], usage: str) -> str:
-    """Return the text of -h WORD...: the options with one of the words in their spellings or help texts."""
-    from perfpy.cli.line.examples import program, use_program_name
-
-    matches = [option for option in options if any(_is_about(option, word) for word in words)]
-    if not matches:
-        return use_program_name(f"Usage: {program()} {name} {usage}\n\nno option matches {' or '.join(words)}; -h lists all options")
-    return _get_help(as_click("", "", matches, usage), name)
-
-
-def _is_about(option: Option, word: str) -> bool:
-    if option.hidden:
-        return False
-    if word.startswith("-"):
-        return any(spelling == word or (word.startswith("--") and spelling.startswith(word)) for spelling in option.spellings)
-    return word.lower() in f"{option.help_names()} {option.help}".lower()
-
-
-def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
-    """Return the text of --help."""
-    return _get_help(as_click(name, help, options, usage), name)
-
-
-def _get_help(command: click.Command, name: str) -> str:
-    import click
-
-    from perfpy.cli.line.examples import program, use_program_name
-
-    return use_program_name(command.get_help(click.Context(command, info_name=f"{program()} {name}", max_content_width=120)))

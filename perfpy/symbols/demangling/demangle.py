@@ -26,15 +26,15 @@ _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
 }  # fmt: skip
 _RUST_ESCAPE = re.compile(r"\$(?:SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$|\.\.|\.")
-_LLVM_SUFFIX = re.compile(r" \((\.[^()]*)\)\Z")
+_LLVM_SUFFIX: Final = r" \((\.[^()]*)\)\Z"
 _ANGLES: Final = r"<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>"
 _PARENTHESES: Final = r"\((?:[^()]|\([^()]*\))*\)"
-_LLVM_LAMBDA = re.compile(rf"'lambda(\d*)'({_ANGLES})?({_PARENTHESES})(?:(::operator\(\)({_ANGLES}))({_PARENTHESES}))?")
-_LLVM_UNNAMED = re.compile(r"'unnamed(\d*)'")
-_LLVM_PARAMETER = re.compile(r"\$(T|N|TT)(\d*)\b")  # of a template, as LLVM counts them: each kind apart
-_LLVM_VECTOR = re.compile(r" vector\[(\d+)\]")
+_LLVM_LAMBDA: Final = rf"'lambda(\d*)'({_ANGLES})?({_PARENTHESES})(?:(::operator\(\)({_ANGLES}))({_PARENTHESES}))?"
+_LLVM_UNNAMED: Final = r"'unnamed(\d*)'"
+_LLVM_PARAMETER: Final = r"\$(T|N|TT)(\d*)\b"  # of a template, as LLVM counts them: each kind apart
+_LLVM_VECTOR: Final = r" vector\[(\d+)\]"
 # Types that older versions of libstdc++ take for fixed-point numbers ("bool _Accum"), with a name to test the library.
-_BINARY_FLOAT = re.compile(r"DF[0-9]+[bx]")
+_BINARY_FLOAT: Final = r"DF[0-9]+[bx]"
 _BFLOAT: Final = "_Z1fDF16b", "f(std::bfloat16_t)"
 
 
@@ -74,7 +74,7 @@ def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
 
 def _cxx(name: str) -> str | None:
     native = _libstdcxx()
-    text = native(name) if native and not (_BINARY_FLOAT.search(name) and _misreads_floats()) else None
+    text = native(name) if native and not (re.search(_BINARY_FLOAT, name) and _misreads_floats()) else None
     return text or _llvm(name)
 
 
@@ -120,13 +120,13 @@ def _llvm(name: str) -> str | None:
         return None
     if text is None:
         return None
-    text = _LLVM_SUFFIX.sub(lambda match: f" [clone {match[1]}]", text)
-    text = _LLVM_LAMBDA.sub(_gnu_lambda, text)
-    text = _LLVM_UNNAMED.sub(lambda match: f"{{unnamed type#{_ordinal(match[1])}}}", text)
+    text = re.sub(_LLVM_SUFFIX, lambda match: f" [clone {match[1]}]", text)
+    text = re.sub(_LLVM_LAMBDA, _gnu_lambda, text)
+    text = re.sub(_LLVM_UNNAMED, lambda match: f"{{unnamed type#{_ordinal(match[1])}}}", text)
     while ">>" in text and "operator>>" not in text:
         text = text.replace(">>", "> >")
     text = text.replace("decltype(", "decltype (").replace("std::nullptr_t", "decltype(nullptr)")
-    return _LLVM_VECTOR.sub(r" __vector(\1)", text)
+    return re.sub(_LLVM_VECTOR, r" __vector(\1)", text)
 
 
 def _gnu_lambda(match: re.Match[str]) -> str:
@@ -135,7 +135,7 @@ def _gnu_lambda(match: re.Match[str]) -> str:
     LLVM prints the parameters of an instance's operator() as those of the template.
     """
     number, template, parameters, operator, arguments, types = match.groups()
-    names = dict.fromkeys(one[0] for one in _LLVM_PARAMETER.finditer(template or ""))
+    names = dict.fromkeys(one[0] for one in re.finditer(_LLVM_PARAMETER, template or ""))
     numbered = {name: f"{name.rstrip('0123456789')}{number}" for number, name in enumerate(names)}
     text = f"{{lambda{_renamed((template or '') + parameters, numbered)}#{_ordinal(number)}}}"
     if not operator:
@@ -145,7 +145,7 @@ def _gnu_lambda(match: re.Match[str]) -> str:
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:
-    return _LLVM_PARAMETER.sub(lambda match: names.get(match[0], match[0]), text)
+    return re.sub(_LLVM_PARAMETER, lambda match: names.get(match[0], match[0]), text)
 
 
 def _split_arguments(text: str) -> list[str]:
@@ -204,11 +204,11 @@ def _rust_v0(name: str) -> str | None:
 # with characters as $ and two hexadecimal digits. Java (symbols of JIT-compiled code): the class and argument types as descriptors of the
 # Java Virtual Machine Specification, 4.3.
 
-_OCAML = re.compile(r"caml(?=[A-Z])")
-_OCAML_PART = re.compile(r"__|\$[0-9a-fA-F]{2}")
+_OCAML: Final = r"caml(?=[A-Z])"
+_OCAML_PART: Final = r"__|\$[0-9a-fA-F]{2}"
 _CLASS: Final = r"[^;()\[]+"
-_JAVA_ARGUMENT = re.compile(rf"(\[*)(?:([BCDFIJSZ])|L({_CLASS});)")
-_JAVA_METHOD = re.compile(rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT.pattern})*)\)[^)]*")
+_JAVA_ARGUMENT: Final = rf"(\[*)(?:([BCDFIJSZ])|L({_CLASS});)"
+_JAVA_METHOD: Final = rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT})*)\)[^)]*"
 _JAVA_TYPES: Final = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "bool"}
 
 #: V8's marks before a function: bytecode ~, baseline code ^, Maglev's +, optimized *
@@ -226,9 +226,9 @@ def without_tier(name: str) -> str:
 
 def managed_name(name: str) -> str | None:
     """Return the printed name, None if it is neither OCaml's nor Java's."""
-    if _OCAML.match(name):
-        return _OCAML_PART.sub(_ocaml_part, name[4:])
-    method = _JAVA_METHOD.fullmatch(name) if name.startswith("L") else None
+    if re.match(_OCAML, name):
+        return re.sub(_OCAML_PART, _ocaml_part, name[4:])
+    method = re.fullmatch(_JAVA_METHOD, name) if name.startswith("L") else None
     return _java(method) if method else None
 
 
@@ -239,7 +239,7 @@ def _ocaml_part(match: re.Match[str]) -> str:
 def _java(method: re.Match[str]) -> str:
     arguments = (
         (_JAVA_TYPES[argument[2]] if argument[2] else argument[3].replace("/", ".")) + "[]" * len(argument[1])
-        for argument in _JAVA_ARGUMENT.finditer(method[3])
+        for argument in re.finditer(_JAVA_ARGUMENT, method[3])
     )
     return f"{method[1].replace('/', '.')}.{method[2]}({', '.join(arguments)})"
 
@@ -258,30 +258,30 @@ _MANGLED_MOST: Final = 2048
 
 # Substitutions (S_, S0_) and template parameters (T_, T0_). With r of them, three in each type for the previous one, a
 # name can become 3^(r/3) times as long: 350 times with 16.
-_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
+_REFERENCE: Final = r"[ST][0-9A-Z]*_"
 _SOME: Final = 16
 # In functions in functions, parameters refer to other arguments each time. With j of them in a type that r - j
 # arguments refer to in turn, the factor can be j^(r-j): 256 with 8.
-_NESTED = re.compile(r"Z|cv")
+_NESTED: Final = r"Z|cv"
 # Pack expansions print their pattern for every element: 19 times with 8 references, for a hundred elements.
-_PACK = re.compile(r"Dp|sp")
+_PACK: Final = r"Dp|sp"
 _FEW: Final = 8
 _PACKED_MOST: Final = 400
 # Conversion operators to templates of templates: libstdc++ tries both readings of each, one inside the other.
-_TRIED_TWICE = re.compile(r"T[0-9A-Z]*_I")
+_TRIED_TWICE: Final = r"T[0-9A-Z]*_I"
 # In names of members of dependent types, libstdc++ 12 may read a malformed part forever.
-_MEMBER = re.compile(r"sr[0-9a-zCUL]")
-_BACK_REFERENCE = re.compile(r"B[0-9a-zA-Z]*_")
+_MEMBER: Final = r"sr[0-9a-zCUL]"
+_BACK_REFERENCE: Final = r"B[0-9a-zA-Z]*_"
 
 
 def is_short_cxx(name: str) -> bool:
     """Whether a C++ name (_Z...) is demangled quickly, to at most LONGEST characters."""
     if len(name) > _MANGLED_MOST:
         return False
-    if "cv" in name and len(_TRIED_TWICE.findall(name)) > _FEW:
+    if "cv" in name and len(re.findall(_TRIED_TWICE, name)) > _FEW:
         return False
-    references = len(_REFERENCE.findall(name))
-    if references <= _SOME and not _MEMBER.search(name) and _is_simple(name, references):
+    references = len(re.findall(_REFERENCE, name))
+    if references <= _SOME and not re.search(_MEMBER, name) and _is_simple(name, references):
         return True
     from perfpy.symbols.demangling.cxx_sizes import demangled_size  # one name in twenty needs it
 
@@ -289,7 +289,7 @@ def is_short_cxx(name: str) -> bool:
 
 
 def _is_simple(name: str, references: int) -> bool:
-    nested, packs = _NESTED.search(name, 2), len(_PACK.findall(name))
+    nested, packs = re.search(_NESTED, name[2:]), len(re.findall(_PACK, name))
     if not packs:
         return references <= _FEW or not nested
     return references <= _FEW and packs == 1 and not nested and len(name) <= _PACKED_MOST
@@ -299,7 +299,7 @@ def is_short_rust(name: str) -> bool:
     """Whether a Rust name (_R...) is demangled quickly, to at most LONGEST characters."""
     if len(name) > _MANGLED_MOST:
         return False
-    if len(_BACK_REFERENCE.findall(name)) <= _FEW:  # at most 3 * 3 * 2 times as long
+    if len(re.findall(_BACK_REFERENCE, name)) <= _FEW:  # at most 3 * 3 * 2 times as long
         return True
     from perfpy.symbols.demangling.rust_sizes import demangled_size
 

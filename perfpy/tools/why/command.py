@@ -24,8 +24,9 @@ from perfpy.cli.record import command as record_command
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.tracefs import Tracefs
+from perfpy.tools.why.json import why_json
 from perfpy.tools.why.tasks import RUNNING, StartedCommand
-from perfpy.tools.why.text import why_json, why_lines
+from perfpy.tools.why.text import why_lines
 from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait, watched_json, watched_lines
 from perfpy.untrusted.folders import temporary_folder
 
@@ -78,7 +79,7 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started
         explanation = explain(recording.data, symbolizer, pids, started)
         if options.chrome_trace:
             from perfpy.cli.output.output_files import write_text  # rarely needed
-            from perfpy.tools.why.text import chrome_trace
+            from perfpy.tools.why.json import chrome_trace
 
             write_text(options.chrome_trace, chrome_trace(explanation))
         if options.as_json:

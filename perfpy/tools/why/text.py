@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.errors import plural
 from perfpy.tools.why.causes import ROOT
 from perfpy.tools.why.tasks import COLUMNS, RUNNING, SPINNING
-from perfpy.tools.why.verdict import NAMES, activity_text, place_text, running_function, tasks_text, verdict, waker_function
+from perfpy.tools.why.verdict import activity_text, place_text, tasks_text, verdict, waker_function
 from perfpy.untrusted.text import visible
 from perfpy.views.latency_text import duration_text
 from perfpy.views.readable import readable
@@ -146,121 +143,3 @@ def short_stack(names: Sequence[str]) -> list[str]:
     left_out = ("__schedule", "schedule", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64_after_hwframe", "try_to_wake_up", "wake_up_q")
     frames = [name for name in names if name not in left_out]
     return frames if len(frames) <= _FRAMES else [*frames[: _FRAMES - 1], "..."]
-
-
-_SMALLEST_IN_JSON: Final = 0.001  # of the time
-_DEEPEST_IN_JSON: Final = 12
-_WAITS_IN_JSON: Final = 100
-
-
-def why_json(explanation: Explanation) -> str:
-    """Return the object as text. Times are nanoseconds."""
-    main, pid = explanation.main, explanation.tasks.pid_of.get(explanation.main, explanation.main)
-    return json.dumps(
-        {
-            "format": "perfpy-why",
-            "version": 1,
-            "verdict": verdict(explanation),
-            "main": {"pid": pid, "tid": main, "comm": explanation.comm(main), "time": explanation.elapsed},
-            "critical-path": _children(explanation, explanation.path, [ROOT], 0),
-            "threads": [thread._asdict() for thread in explanation.threads],
-            "waits": [_values(explanation, explanation.waits, cause, stacks=True) for cause in longest_waits(explanation)[:_WAITS_IN_JSON]],
-            "not-followed": explanation.path.tree.cut,
-            "lost-events": explanation.lost,
-        }
-    )
-
-
-def _children(explanation: Explanation, groups: CauseGroups, nodes: Sequence[int], depth: int) -> list[dict[str, Any]]:
-    if depth >= _DEEPEST_IN_JSON:
-        return []
-    return [
-        {**_values(explanation, groups, cause, stacks=False), "during": _children(explanation, groups, cause.nodes, depth + 1)}
-        for cause in groups.children(nodes)
-        if cause.time >= _SMALLEST_IN_JSON * explanation.elapsed
-    ]
-
-
-def _values(explanation: Explanation, groups: CauseGroups, cause: Cause, *, stacks: bool) -> dict[str, Any]:
-    values: dict[str, Any] = {"kind": NAMES[cause.kind], "comm": cause.comm, "time": cause.time}
-    function = running_function(groups, cause) if cause.kind in (RUNNING, SPINNING) else cause.function
-    if function:
-        values["function"] = function
-    if cause.lock:
-        values["lock"] = f"{cause.lock:#x}"
-        values["lock-name"] = groups.lock_names.get(cause.lock)
-    values["threads"] = sorted(groups.all_of("tids", cause.nodes))
-    values["count"] = sum(groups.all_of("counts", cause.nodes).values())
-    is_ready = cause.kind == reasons.CPU
-    waker, time = explanation.runner(groups, cause.nodes) if is_ready else groups.largest("wakers", cause.nodes)
-    if time:
-        values["waker"] = {"tid": waker, "comm": explanation.comm(waker), "function": waker_function(groups, cause), "time": time}
-    if interrupted := groups.interrupted(cause.nodes):
-        values["ended-by-interrupts"] = interrupted
-    if stacks:
-        for name, detail in (("stack", "chains"), ("waker-stack", "waker_chains")):
-            chain, _ = groups.largest(detail, cause.nodes)
-            values[name] = groups.meanings.names_of(chain) if chain >= 0 else []
-    return values
-
-
-_MICROSECOND: Final = 1000
-
-
-def chrome_trace(explanation: Explanation) -> Iterator[str]:
-    """Yield the file in pieces: the threads of the explained processes.
-
-    Each segment of a thread is a complete event ("X") with the kind of activity as its name. Each wakeup is a flow ("s", "f") from the
-    waker to the woken thread. Times are microseconds from the begin of the recording.
-    """
-    activities = explanation.activities
-    segments = activities.segments
-    threads = {thread.tid: thread for thread in explanation.threads}
-    rows = np.flatnonzero(np.isin(segments.tid, list(threads)))
-    start = int(segments.begin.min()) if len(segments.begin) else 0
-    yield '{"displayTimeUnit":"ns","traceEvents":[\n'
-    yield ",\n".join(json.dumps(event) for event in _names(explanation))
-    for row in rows.tolist():
-        for event in _events(explanation, row, start):
-            yield ",\n" + json.dumps(event)
-    yield "\n]}\n"
-
-
-def _names(explanation: Explanation) -> Iterator[dict[str, Any]]:
-    """Yield the names of processes and threads."""
-    for pid in sorted({thread.pid for thread in explanation.threads}):
-        yield {"name": "process_name", "ph": "M", "pid": pid, "tid": pid, "args": {"name": explanation.comm(pid)}}
-    for thread in explanation.threads:
-        yield {"name": "thread_name", "ph": "M", "pid": thread.pid, "tid": thread.tid, "args": {"name": thread.comm}}
-
-
-def _events(explanation: Explanation, row: int, start: int) -> Iterator[dict[str, Any]]:
-    """Yield the event of a segment, and the two of the wakeup that ended it."""
-    activities = explanation.activities
-    segments = activities.segments
-    tid, begin, end = int(segments.tid[row]), int(segments.begin[row]), int(segments.end[row])
-    pid = explanation.tasks.pid_of.get(tid, tid)
-    values: dict[str, Any] = {}
-    if function := explanation.path.function(int(activities.function[row])):
-        values["function"] = function
-    if lock := int(activities.lock[row]):
-        values["lock"] = explanation.path.lock_names.get(lock) or f"{lock:#x}"
-    waker = int(activities.waker[row])
-    if waker > 0:
-        values["waker"] = f"{explanation.comm(waker)} ({waker})"
-    kind = NAMES[int(activities.kind[row])]
-    time = (begin - start) / _MICROSECOND
-    yield {
-        "name": kind,
-        "cat": "thread",
-        "ph": "X",
-        "ts": time,
-        "dur": (end - begin) / _MICROSECOND,
-        "pid": pid,
-        "tid": tid,
-        "args": values,
-    }
-    if waker > 0:
-        flow = {"name": "wakeup", "cat": "wakeup", "id": row, "ts": (end - start) / _MICROSECOND}
-        yield {**flow, "ph": "s", "pid": explanation.tasks.pid_of.get(waker, waker), "tid": waker}
-        yield {**flow, "ph": "f", "bp": "e", "pid": pid, "tid": tid}

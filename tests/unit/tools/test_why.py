@@ -15,6 +15,7 @@ from perfpy.perfdata.tracepoint_rows import TracepointRows
 from perfpy.tools.why import causes
 from perfpy.tools.why.causes import ROOT
 from perfpy.tools.why.explanation import explain_polls
+from perfpy.tools.why.json import chrome_trace, why_json
 from perfpy.tools.why.tasks import (
     PAGE_FAULT,
     RUNNING,
@@ -30,7 +31,7 @@ from perfpy.tools.why.tasks import (
     with_exec,
     workloads_of,
 )
-from perfpy.tools.why.text import chrome_trace, why_json, why_lines
+from perfpy.tools.why.text import why_lines
 from perfpy.tools.why.verdict import verdict
 from tests.builders.viewers import firefox_profiler
 from tests.builders.waiting_threads import Part, explained

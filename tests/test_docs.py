@@ -243,6 +243,7 @@ def test_everything_public_has_an_example():
 GUIDE = (CHECKOUT / "perfpy" / "README.md").read_text()
 CONTRIBUTING = (CHECKOUT / ".github" / "CONTRIBUTING.md").read_text()
 SECURITY = (CHECKOUT / ".github" / "SECURITY.md").read_text()
+GUESTS = (CHECKOUT / "tests" / "guests" / "README.md").read_text()
 
 
 def named_paths(text: str) -> list[str]:
@@ -250,11 +251,13 @@ def named_paths(text: str) -> list[str]:
     return re.findall(r"`((?:[\w.]+/)+(?:[\w.]+)?|[\w]+\.py)`", text)
 
 
-@pytest.mark.parametrize(("page", "least"), [(GUIDE, 20), (CONTRIBUTING, 20), (SECURITY, 5)], ids=["guide", "contributing", "security"])
+@pytest.mark.parametrize(
+    ("page", "least"), [(GUIDE, 20), (CONTRIBUTING, 20), (SECURITY, 5), (GUESTS, 5)], ids=["guide", "contributing", "security", "guests"]
+)
 def test_modules_named_by_pages_exist(page: str, least: int) -> None:
     paths = sorted(set(named_paths(page)))
     assert len(paths) >= least
-    places = [CHECKOUT / "perfpy", CHECKOUT]
+    places = [CHECKOUT / folder for folder in ("perfpy", ".", "tests", "tests/guests")]
     assert [path for path in paths if not any((place / path).exists() or (place / f"{path}.py").exists() for place in places)] == []
 
 

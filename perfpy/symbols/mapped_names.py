@@ -14,7 +14,7 @@ from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_KERNEL
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.paths import perf_map
-from perfpy.untrusted.process_files import is_younger, map_lines, root_of, status_numbers, status_words
+from perfpy.untrusted.process_files import find_mapping, is_younger, root_of, status_numbers, status_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,13 +76,14 @@ DELETED: Final = " (deleted)"
 def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
     """Yield paths through which running processes reach a file that they mapped by this name: their root, or their mappings."""
     for pid in sorted(pids):
-        mapping = _first_mapping(pid, path)
+        full_path = (root_of(pid) or "") + path  # maps has paths below our root
+        mapping = find_mapping(pid, full_path)
         if not mapping:
             continue  # ended, or another process with the same pid
         if not path.endswith(DELETED):
             with contextlib.suppress(paths.UnsafeNameError):
                 yield paths.in_process(pid, path)
-        yield from _mapped_file(pid, mapping, (root_of(pid) or "") + path)
+        yield from _mapped_file(pid, mapping, full_path)
 
 
 def perf_map_paths(pid: int) -> Iterator[str]:
@@ -103,19 +104,6 @@ def seen_by(pid: int, path: str) -> str:
             inside = paths.in_process(pid, path)
             return inside if is_file(inside) else path
     return path
-
-
-def _first_mapping(pid: int, path: str) -> str:
-    """Return the first mapping of a file by its name in map_files, "" if there is none. maps has paths below our root.
-
-    Listing map_files takes seconds if a process has tens of thousands of mappings, which maps does not.
-    """
-    needle = os.fsencode(f" {root_of(pid) or ''}{path}")
-    try:
-        line = next((line for line in map_lines(pid) if line.endswith(needle)), b"")
-        return "-".join(f"{int(address, 16):x}" for address in line.split(b" ", 1)[0].split(b"-")) if line else ""
-    except (OSError, ValueError):
-        return ""
 
 
 def _mapped_file(pid: int, mapping: str, path: str) -> Iterator[str]:

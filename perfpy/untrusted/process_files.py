@@ -200,15 +200,18 @@ def _open_below(mount: str, path: str) -> int:
         os.close(root)
 
 
-def find_mapping(pid: int, identity: FileId) -> str:
-    """Return the name in map_files of a process's first mapping of a file, "" if there is none.
+def find_mapping(pid: int, file: FileId | str) -> str:
+    """Return the name in map_files of a process's first mapping of a file, "" if there is none. file: its identity, or its path in maps.
 
     Listing map_files takes seconds if a process has tens of thousands of mappings, which maps does not.
     """
-    major, minor, inode = identity[:3]
-    needle = f" {major:02x}:{minor:02x} {inode} ".encode()
     try:
-        line = next((line for line in map_lines(pid) if needle in line[:_LINE_HEAD]), b"")
+        if isinstance(file, str):
+            path = os.fsencode(f" {file}")
+            line = next((line for line in map_lines(pid) if line.endswith(path)), b"")
+        else:
+            needle = f" {file[0]:02x}:{file[1]:02x} {file[2]} ".encode()
+            line = next((line for line in map_lines(pid) if needle in line[:_LINE_HEAD]), b"")
         return "-".join(f"{int(address, 16):x}" for address in line.split(b" ", 1)[0].split(b"-")) if line else ""
     except (OSError, ValueError):
         return ""

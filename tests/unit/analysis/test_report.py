@@ -111,7 +111,7 @@ APP, OTHER, KERNEL = 0x400000, 0x600000, 0xFFFFFFFF81000000
 STACKS = SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER
 
 
-def notes_of_short_callchain_note(
+def callchain_notes(
     folder: Path, chains: list[list[int]], *, machine: str = "x86_64", kind: int = SampleType.CALLCHAIN, without_chain: bool = False
 ) -> list[str]:
     builder = PerfDataBuilder([usual_attr(USUAL | kind, sample_regs_user=0xFF0FFF, sample_stack_user=64)])
@@ -128,27 +128,27 @@ def notes_of_short_callchain_note(
 
 def test_chains_without_callers_have_a_note(tmp_path):
     ended = [[CONTEXT_USER, APP + 1], [CONTEXT_KERNEL, KERNEL, CONTEXT_USER, OTHER + 1, 0x99]] * 20
-    assert notes_of_short_callchain_note(tmp_path, ended) == [
+    assert callchain_notes(tmp_path, ended) == [
         ("100% of the user call chains end after one frame: no frame pointers in app, other; record --unwind has their callers")
     ]
 
 
 def test_chains_with_callers_have_no_note(tmp_path):
-    assert notes_of_short_callchain_note(tmp_path, [[CONTEXT_USER, APP + 1, OTHER + 1], [CONTEXT_USER, APP + 1]] * 20) == []
+    assert callchain_notes(tmp_path, [[CONTEXT_USER, APP + 1, OTHER + 1], [CONTEXT_USER, APP + 1]] * 20) == []
 
 
 def test_kernel_chains_do_not_count(tmp_path):
-    assert notes_of_short_callchain_note(tmp_path, [[CONTEXT_KERNEL, KERNEL]] * 40) == []
+    assert callchain_notes(tmp_path, [[CONTEXT_KERNEL, KERNEL]] * 40) == []
 
 
 def test_missing_files_are_named(tmp_path):
-    assert notes_of_short_callchain_note(tmp_path, [[CONTEXT_USER, APP + 1]] * 30, kind=STACKS) == [
+    assert callchain_notes(tmp_path, [[CONTEXT_USER, APP + 1]] * 30, kind=STACKS) == [
         "100% of the user call chains end after one frame: not found, or of another build: /none/app; give --symfs, or install them"
     ]
 
 
 def test_samples_without_any_unwound_frame_count_too(tmp_path):
-    lines = notes_of_short_callchain_note(tmp_path, [[CONTEXT_USER, APP + 1]] * 20 + [[OTHER + 1]] * 20, kind=STACKS, without_chain=True)
+    lines = callchain_notes(tmp_path, [[CONTEXT_USER, APP + 1]] * 20 + [[OTHER + 1]] * 20, kind=STACKS, without_chain=True)
     assert lines == [
         (
             "100% of the user call chains end after one frame: not found, or of another build: /none/app, /none/other;"
@@ -158,7 +158,7 @@ def test_samples_without_any_unwound_frame_count_too(tmp_path):
 
 
 def test_an_architecture_that_is_not_unwound_is_named(tmp_path):
-    assert notes_of_short_callchain_note(tmp_path, [[CONTEXT_USER, APP + 1]] * 30, kind=STACKS, machine="pdp11") == [
+    assert callchain_notes(tmp_path, [[CONTEXT_USER, APP + 1]] * 30, kind=STACKS, machine="pdp11") == [
         "100% of the user call chains end after one frame: stacks of pdp11 are not unwound here"
     ]
 

@@ -137,7 +137,7 @@ def test_samples_of_one_row_within_a_tick_are_one() -> None:
 
 
 @pytest.fixture
-def recording_of_single_samples(tmp_path: Path) -> Path:
+def single_sample_recording(tmp_path: Path) -> Path:
     """Three functions in turns, on two CPUs, 3,000 samples in three seconds."""
     built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN | SampleType.CPU, sample_id_all=1)])
     for number in range(3000):
@@ -149,17 +149,17 @@ def recording_of_single_samples(tmp_path: Path) -> Path:
     return path
 
 
-def test_few_samples_stay_unchanged(recording_of_single_samples: Path) -> None:
-    with Recording(recording_of_single_samples) as opened:
+def test_few_samples_stay_unchanged(single_sample_recording: Path) -> None:
+    with Recording(single_sample_recording) as opened:
         (part,) = opened.stacks(timed=True, most_samples=3000)
     assert part.timed is not None
     assert part.timed.count is None
     assert len(part.timed.time) == 3000
 
 
-def test_above_the_limit_equal_samples_are_merged(recording_of_single_samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_limit_equal_samples_are_merged(single_sample_recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RecordStream.__init__, "__kwdefaults__", {"chunk_size": 8192})
-    with Recording(recording_of_single_samples) as opened:
+    with Recording(single_sample_recording) as opened:
         (whole,) = opened.stacks(timed=True)
         (part,) = opened.stacks(timed=True, most_samples=200)
     assert whole.timed is not None
@@ -181,7 +181,7 @@ def test_above_the_limit_equal_samples_are_merged(recording_of_single_samples: P
 # Stacks of two recordings match if only names, or depths of recursion, differ.
 
 
-def stacks_of_matching(comm: str, dso: str, *chains: tuple[str, ...]) -> Stacks:
+def matching_stacks(comm: str, dso: str, *chains: tuple[str, ...]) -> Stacks:
     """Return stacks with one sample a chain, the innermost function first."""
     names = sorted({name for chain in chains for name in chain})
     frames = [names.index(name) for chain in chains for name in chain]
@@ -201,29 +201,29 @@ def paths(before: Stacks, after: Stacks, **options: object) -> list[tuple[str, l
 
 
 def test_frames_match_where_only_the_program_is_called_differently() -> None:
-    actual_paths = paths(stacks_of_matching("old", "old", ("work", "main")), stacks_of_matching("new", "new", ("work", "main")))
+    actual_paths = paths(matching_stacks("old", "old", ("work", "main")), matching_stacks("new", "new", ("work", "main")))
     assert actual_paths == [("old → new", [0, 0]), ("main", [0, 0]), ("work", [10, 10])]
 
 
 def test_matching_can_be_disabled() -> None:
-    actual_paths = paths(stacks_of_matching("old", "old", ("work",)), stacks_of_matching("new", "new", ("work",)), ignore_comm=False)
+    actual_paths = paths(matching_stacks("old", "old", ("work",)), matching_stacks("new", "new", ("work",)), ignore_comm=False)
     assert actual_paths == [("new", [0, 0]), ("work", [0, 10]), ("old", [0, 0]), ("work", [10, 0])]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7])
 def test_recursion_depth_does_not_separate_callers(depth: int) -> None:
-    once = stacks_of_matching("a", "a", ("leaf", "walk", "main"))
-    deep = stacks_of_matching("a", "a", ("leaf", *["walk"] * depth, "main"), ("walk",) * depth)
+    once = matching_stacks("a", "a", ("leaf", "walk", "main"))
+    deep = matching_stacks("a", "a", ("leaf", *["walk"] * depth, "main"), ("walk",) * depth)
     assert paths(once, deep) == [("a", [0, 0]), ("main", [0, 0]), ("walk", [0, 0]), ("leaf", [10, 10]), ("walk", [0, 10])]
 
 
 def test_instances_of_a_template_are_one_function() -> None:
     names = [f"void fill<{kind}>(std::vector<{kind}, std::allocator<{kind} > >&)" for kind in ("int", "double")]
-    before, after = stacks_of_matching("a", "a", (names[0], "main")), stacks_of_matching("a", "a", (names[1], "main"))
+    before, after = matching_stacks("a", "a", (names[0], "main")), matching_stacks("a", "a", (names[1], "main"))
     assert paths(before, after, name=without_instance) == [("a", [0, 0]), ("main", [0, 0]), ("fill<…>(…)", [10, 10])]
     assert len(paths(before, after)) == 4
 
 
 def test_chains_without_frames_stay() -> None:
-    empty = stacks_of_matching("a", "a", (), ("main", "main"), ())
+    empty = matching_stacks("a", "a", (), ("main", "main"), ())
     assert paths(empty, empty) == [("a", [20, 20]), ("main", [10, 10])]

@@ -250,7 +250,7 @@ def test_damaged_mappings_are_omitted(recording: Recording):
 SYMFS = str(own_corpus.HERE / "symfs")
 
 
-def recording_of_converting(name: str, folder: Path) -> Path:
+def converted_recording(name: str, folder: Path) -> Path:
     path = folder / f"{name}.data"
     path.write_bytes(lzma.decompress((own_corpus.RECORDINGS / f"{name}.data.xz").read_bytes()))
     return path
@@ -272,7 +272,7 @@ def text_of(path: Path, capfd: pytest.CaptureFixture[str], *options: str) -> str
 
 @pytest.mark.parametrize("name", ["chains-dwarf", "arm64-chains-dwarf"])
 def test_samples_keep_their_chains_and_everything_else(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    old = recording_of_converting(name, tmp_path)
+    old = converted_recording(name, tmp_path)
     new = converted(old)
     capfd.readouterr()
     for line in (["script", "--no-inline"], ["script", "--no-inline", "--show-task-events", "--show-mmap-events", "-F", "+period"]):
@@ -281,7 +281,7 @@ def test_samples_keep_their_chains_and_everything_else(name: str, tmp_path: Path
 
 
 def test_requested_fields_of_samples_remain(tmp_path: Path) -> None:
-    old = recording_of_converting("chains-dwarf", tmp_path)
+    old = converted_recording("chains-dwarf", tmp_path)
     with perfpy.open(str(old)) as before, perfpy.open(str(converted(old))) as after:
         one, other = before.events[0].attr, after.events[0].attr
         assert one.sample_type & ~other.sample_type == SampleType.REGS_USER | SampleType.STACK_USER
@@ -297,15 +297,13 @@ def test_requested_fields_of_samples_remain(tmp_path: Path) -> None:
 
 
 def test_recordings_without_copies_of_stacks_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run(["inject", "--convert-callchain", "-i", str(recording_of_converting("chains", tmp_path)), "-o", str(tmp_path / "new")]) == 255
-    )
+    assert run(["inject", "--convert-callchain", "-i", str(converted_recording("chains", tmp_path)), "-o", str(tmp_path / "new")]) == 255
     assert "record with --call-graph dwarf" in capfd.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
 def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    old, new = recording_of_converting("chains-dwarf", tmp_path), tmp_path / "new.data"
+    old, new = converted_recording("chains-dwarf", tmp_path), tmp_path / "new.data"
     assert run(["inject", "--convert-callchain", "-b", "-i", str(old), "-o", str(new)]) == 0
     with perfpy.open(str(new)) as after:
         assert not after.events[0].attr.sample_type & SampleType.STACK_USER

@@ -95,7 +95,7 @@ def test_probes_of_ended_processes_are_removed_and_no_others() -> None:
 _FILES = (temporary_probes.__file__, ending_signals.__file__, contextlib.__file__)
 
 
-class FakeEventsOfEndingSignals:
+class EndingEvents:
     """A kernel's list of probes."""
 
     def __init__(self) -> None:
@@ -124,8 +124,8 @@ class FakeEventsOfEndingSignals:
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> FakeEventsOfEndingSignals:
-    events = FakeEventsOfEndingSignals()
+def kernel(monkeypatch: pytest.MonkeyPatch) -> EndingEvents:
+    events = EndingEvents()
 
     def plan(_program: object, request: Any) -> Planned:
         return Planned([Definition(False, "probe_a", request.point.function, "/a:0x1")], "", [])
@@ -138,13 +138,13 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> FakeEventsOfEndingSignals:
     return events
 
 
-def measure(kernel: FakeEventsOfEndingSignals) -> None:
+def measure(kernel: EndingEvents) -> None:
     """Measure as record does."""
     with TemporaryProbes(["uprobe:/a:one", "uprobe:/a:two"]):
         assert len(kernel.names) == 2
 
 
-def interrupted(kernel: FakeEventsOfEndingSignals, at: int) -> bool:
+def interrupted(kernel: EndingEvents, at: int) -> bool:
     """Whether Ctrl-C at this instruction was before the end of a measurement."""
     count = 0
 
@@ -170,7 +170,7 @@ def interrupted(kernel: FakeEventsOfEndingSignals, at: int) -> bool:
     return count >= at
 
 
-def test_ctrl_c_at_any_instruction_leaves_no_probe(kernel: FakeEventsOfEndingSignals) -> None:
+def test_ctrl_c_at_any_instruction_leaves_no_probe(kernel: EndingEvents) -> None:
     at = 1
     while True:
         try:
@@ -187,7 +187,7 @@ def test_ctrl_c_at_any_instruction_leaves_no_probe(kernel: FakeEventsOfEndingSig
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM])
-def test_a_signal_ends_the_process_after_the_probes_are_removed(number: signal.Signals, kernel: FakeEventsOfEndingSignals) -> None:
+def test_a_signal_ends_the_process_after_the_probes_are_removed(number: signal.Signals, kernel: EndingEvents) -> None:
     """With the handlers of the command line, the process dies of the signal; a pipe shows what the kernel had then."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -206,7 +206,7 @@ def test_a_signal_ends_the_process_after_the_probes_are_removed(number: signal.S
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == number
 
 
-def test_a_signal_waits_while_a_probe_is_added(kernel: FakeEventsOfEndingSignals) -> None:
+def test_a_signal_waits_while_a_probe_is_added(kernel: EndingEvents) -> None:
     def interrupt(_name: str) -> None:
         signal.raise_signal(signal.SIGINT)
         seen.append(len(kernel.names))
@@ -219,7 +219,7 @@ def test_a_signal_waits_while_a_probe_is_added(kernel: FakeEventsOfEndingSignals
     assert not kernel.names
 
 
-def test_a_refused_second_probe_removes_the_first_one(kernel: FakeEventsOfEndingSignals) -> None:
+def test_a_refused_second_probe_removes_the_first_one(kernel: EndingEvents) -> None:
     """Also if the kernel answers with an error although it has added the probe."""
 
     def refuse(name: str) -> None:
@@ -233,7 +233,7 @@ def test_a_refused_second_probe_removes_the_first_one(kernel: FakeEventsOfEnding
 
 
 @pytest.mark.parametrize("code", [EIO, EBUSY])
-def test_a_probe_that_cannot_be_removed_keeps_no_other_one(code: int, kernel: FakeEventsOfEndingSignals) -> None:
+def test_a_probe_that_cannot_be_removed_keeps_no_other_one(code: int, kernel: EndingEvents) -> None:
     def refuse(name: str) -> None:
         if name == "one":
             raise KernelRefusedError("cannot remove the probe", code)

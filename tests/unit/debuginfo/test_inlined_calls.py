@@ -233,10 +233,10 @@ def test_functions_of_local_classes_are_found(sibling: bool) -> None:
 # Debug information that somebody made up: bounded time and memory, flaws that say so, and the rest is read.
 
 
-ADDRESSES_OF_INLINE_SEARCH = np.arange(0x0FF0, 0x1300, 8).astype(np.uint64)
+SEARCHED_ADDRESSES = np.arange(0x0FF0, 0x1300, 8).astype(np.uint64)
 
 
-def program_of_inline_search() -> list[Die]:
+def searched_program() -> list[Die]:
     inner = function("inner", linkage="_Z5innerv")
     call = inlined(inner, (0x1010, 0x1020), inlined(inner, (0x1014, 0x1018), line=3), line=2)
     roots = [unit(inner, function("main", (0x1000, 0x1100), call), low_pc=None), unit(function("more", (0x1200, 0x1210)), low_pc=None)]
@@ -247,7 +247,7 @@ def names(file: ElfFile) -> list[list[str]]:
     """Return the functions at every address, checking the time that takes."""
     functions = InlineFinder(UnitIndex(DebugSections(file)))
     begin = time.process_time()
-    calls = functions.find(ADDRESSES_OF_INLINE_SEARCH)
+    calls = functions.find(SEARCHED_ADDRESSES)
     assert time.process_time() - begin < 5
     rows = iter(calls.rows())
     return [[functions.names[next(rows)[0]].decode(errors="replace") for _ in range(count)] for count in calls.counts]
@@ -272,7 +272,7 @@ def test_deep_nesting_does_not_hide_other_units() -> None:
     for _ in range(200):
         deep = inlined(origin, (0x1000, 0x1100), deep if deep is not origin else Die(0x34))
     first = code(unit(origin, function("main", (0x1000, 0x1100), deep), low_pc=None), (0x1000, 0x1100))
-    result, flaws = names_of(Dies(first, program_of_inline_search()[1]))
+    result, flaws = names_of(Dies(first, searched_program()[1]))
     assert len(result[2]) == 201
     assert result[(0x1200 - 0x0FF0) // 8] == ["more"]
     assert not flaws
@@ -299,7 +299,7 @@ def test_excessive_nesting_is_a_flaw() -> None:
 def test_a_sibling_that_points_back_is_a_flaw() -> None:
     main, other = function("main", (0x1000, 0x1100)), Die(0x13, children=[Die(0x34)])
     other.add(dwarf.AT_SIBLING, dwarf.FORM_REF4, 1)
-    result, flaws = names_of(Dies(code(unit(other, main, low_pc=None), (0x1000, 0x1100)), program_of_inline_search()[1]))
+    result, flaws = names_of(Dies(code(unit(other, main, low_pc=None), (0x1000, 0x1100)), searched_program()[1]))
     assert result[2] == []
     assert result[(0x1200 - 0x0FF0) // 8] == ["more"]
     assert "sibling" in flaws[0]
@@ -308,7 +308,7 @@ def test_a_sibling_that_points_back_is_a_flaw() -> None:
 @pytest.mark.parametrize(("form", "value"), [(dwarf.FORM_EXPRLOC, b"x" * 9), (dwarf.FORM_BLOCK1, b"x" * 9), (dwarf.FORM_STRING, "y" * 9)])
 def test_values_beyond_the_end_of_the_unit_are_a_flaw(form: int, value: object) -> None:
     last = function("main", (0x1000, 0x1100)).add(0x40, form, value)
-    dies = Dies(program_of_inline_search()[1], code(unit(last, low_pc=None), (0x1000, 0x1100)))
+    dies = Dies(searched_program()[1], code(unit(last, low_pc=None), (0x1000, 0x1100)))
     dies.info = dies.info[:-6]
     result, flaws = names_of(dies)
     assert result[(0x1200 - 0x0FF0) // 8] == ["more"]
@@ -316,14 +316,14 @@ def test_values_beyond_the_end_of_the_unit_are_a_flaw(form: int, value: object) 
 
 
 def test_units_are_truncated_at_the_end_of_the_section() -> None:
-    dies = Dies(*program_of_inline_search())
+    dies = Dies(*searched_program())
     dies.info = (0xFFFFFFE0).to_bytes(4, "little") + dies.info[4:]
     result, _ = names_of(dies)
     assert result[2] == ["main"]
 
 
 def test_unterminated_abbreviations_are_a_flaw() -> None:
-    dies = Dies(*program_of_inline_search())
+    dies = Dies(*searched_program())
     dies.abbrev = b"\x01\x11\x00" + b"\x03\x08" * (1 << 20)
     result, flaws = names_of(dies)
     assert not any(result)
@@ -340,7 +340,7 @@ def test_reading_one_range_list_for_every_unit_is_bounded(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("version", [2, 4, 5])
 def test_damaged_sections_raise_nothing(version: int) -> None:
-    dies, chance = Dies(*program_of_inline_search(), version=version), random.Random(version)
+    dies, chance = Dies(*searched_program(), version=version), random.Random(version)
     info, abbrev = dies.info, dies.abbrev
     for _ in range(300):
         dies.info, dies.abbrev = damaged(info, chance), damaged(abbrev, chance)

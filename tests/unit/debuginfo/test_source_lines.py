@@ -378,7 +378,7 @@ def table_of(elf: Elf, *, as_addr2line: bool = False) -> LineTable:
     return LineTable(unit, 0, as_addr2line=as_addr2line)
 
 
-def lines_of_of_line_table(program: bytes, *addresses: int) -> list[int]:
+def line_table_rows(program: bytes, *addresses: int) -> list[int]:
     """Return the line of each address, -1 for none."""
     file, line = table_of(source_file(line_section(program))).find(np.array(addresses, np.uint64))
     return [number if of_file != NOTHING else NOTHING for of_file, number in zip(file.tolist(), line.tolist(), strict=True)]
@@ -390,37 +390,37 @@ def sequence(start: int, size: int, line: int) -> bytes:
 
 def test_a_row_holds_up_to_the_next_one() -> None:
     program = set_address(0x1000) + advance_line(9) + COPY + special(4, 1) + special(4, 1) + advance_pc(8) + END
-    assert lines_of_of_line_table(program, 0xFFF, 0x1000, 0x1003, 0x1004, 0x1008, 0x100F, 0x1010) == [-1, 10, 10, 11, 12, 12, -1]
+    assert line_table_rows(program, 0xFFF, 0x1000, 0x1003, 0x1004, 0x1008, 0x100F, 0x1010) == [-1, 10, 10, 11, 12, 12, -1]
 
 
 def test_of_rows_at_one_address_the_last_counts() -> None:
     program = set_address(0x1000) + COPY + special(0, 5) + special(0, 5) + advance_pc(4) + END
-    assert lines_of_of_line_table(program, 0x1000) == [11]
+    assert line_table_rows(program, 0x1000) == [11]
 
 
 def test_sequences_come_in_any_order_with_gaps() -> None:
     program = sequence(0x1200, 16, 3) + sequence(0x1000, 16, 1) + sequence(0x1100, 16, 2)
-    assert lines_of_of_line_table(program, 0x1000, 0x1010, 0x1100, 0x110F, 0x1200) == [1, -1, 2, 2, 3]
+    assert line_table_rows(program, 0x1000, 0x1010, 0x1100, 0x110F, 0x1200) == [1, -1, 2, 2, 3]
 
 
 def test_nested_sequences_are_dropped_and_overlaps_truncated() -> None:
     program = sequence(0x1000, 0x100, 1) + sequence(0x1010, 0x10, 2) + sequence(0x10F0, 0x20, 3)
-    assert lines_of_of_line_table(program, 0x1010, 0x10F0, 0x1100, 0x110F, 0x1110) == [1, 1, 3, 3, -1]
+    assert line_table_rows(program, 0x1010, 0x10F0, 0x1100, 0x110F, 0x1110) == [1, 1, 3, 3, -1]
 
 
 def test_code_dropped_by_the_linker_has_no_lines() -> None:
     program = sequence(0, 0x1800, 7) + sequence(0x1000, 16, 1)
-    assert lines_of_of_line_table(program, 0x10, 0x1000, 0x1020) == [-1, 1, -1]
+    assert line_table_rows(program, 0x10, 0x1000, 0x1020) == [-1, 1, -1]
 
 
 def test_rows_are_sorted_by_address() -> None:
     program = set_address(0x1008) + advance_line(1) + COPY + set_address(0x1000) + advance_line(3) + COPY + set_address(0x1010) + END
-    assert lines_of_of_line_table(program, 0x1000, 0x1007, 0x1008, 0x100F, 0x1010) == [5, 5, 2, 2, -1]
+    assert line_table_rows(program, 0x1000, 0x1007, 0x1008, 0x100F, 0x1010) == [5, 5, 2, 2, -1]
 
 
 def test_a_program_without_rows_or_without_an_end() -> None:
-    assert lines_of_of_line_table(b"", 0x1000) == [-1]
-    assert lines_of_of_line_table(set_address(0x1000) + COPY + special(4, 1), 0x1000, 0x1004) == [1, -1]
+    assert line_table_rows(b"", 0x1000) == [-1]
+    assert line_table_rows(set_address(0x1000) + COPY + special(4, 1), 0x1000, 0x1004) == [1, -1]
 
 
 def test_paths_have_the_folder_and_the_units_folder() -> None:

@@ -163,12 +163,12 @@ def test_reading_is_bounded_for_any_memory() -> None:
 # The coroutines that await the running task before CPython 3.14, out of memory made by hand, and of memory that lies.
 
 
-VERSIONS_OF_TASK_CALLBACKS = [(3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13)]
+CALLBACK_VERSIONS = [(3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13)]
 ASYNCIO = "/usr/lib/python3/asyncio"
-TO_FRAME_OF_TASK_CALLBACKS = 80
+CALLBACK_TO_FRAME = 80
 
 
-class LoopOfTaskCallbacks:
+class CallbackLoop:
     """A thread whose event loop runs a task."""
 
     def __init__(self, version: tuple[int, int]) -> None:
@@ -227,7 +227,7 @@ class LoopOfTaskCallbacks:
 
     def frame_of(self, coroutine: int) -> int:
         if self.memory.layout.has_data_stack:
-            return coroutine + TO_FRAME_OF_TASK_CALLBACKS
+            return coroutine + CALLBACK_TO_FRAME
         return int.from_bytes(self.memory.heap.read(coroutine + 16, 8), "little")
 
     def future(self, kind: str = "_asyncio.Future", coroutine: int = 0) -> int:
@@ -274,9 +274,9 @@ class LoopOfTaskCallbacks:
         return [frame.code.name for frame in self.process.awaiting_tasks.awaiting(self.frames, 0)]
 
 
-@pytest.mark.parametrize("version", VERSIONS_OF_TASK_CALLBACKS)
+@pytest.mark.parametrize("version", CALLBACK_VERSIONS)
 def test_coroutines_that_await_a_task_are_found_by_its_callbacks(version: tuple[int, int]) -> None:
-    loop = LoopOfTaskCallbacks(version)
+    loop = CallbackLoop(version)
     handler, main = loop.handler("handler", "wait"), loop.handler("main")
     loop.add_callbacks(loop.task, loop.object("method", loop.function("done", "other.py"), 0), loop.wake_up(handler, loop.task))
     outer = loop.future("_GatheringFuture")
@@ -288,7 +288,7 @@ def test_coroutines_that_await_a_task_are_found_by_its_callbacks(version: tuple[
 
 @pytest.mark.parametrize("name", ["_wait.<locals>._on_completion", "shield.<locals>._inner_done_callback", "_release_waiter"])
 def test_futures_between_two_tasks_are_followed(name: str) -> None:
-    loop = LoopOfTaskCallbacks((3, 8))
+    loop = CallbackLoop((3, 8))
     between, main = loop.future(), loop.handler("main")
     loop.add_callbacks(between, loop.wake_up(main, between))
     if name == "_release_waiter":
@@ -300,7 +300,7 @@ def test_futures_between_two_tasks_are_followed(name: str) -> None:
 
 
 def test_the_parent_of_a_task_group_awaits_its_tasks() -> None:
-    loop = LoopOfTaskCallbacks((3, 12))
+    loop = CallbackLoop((3, 12))
     heap = loop.memory.heap
     group = loop.memory.heap.new(128) + 64
     heap.put(group + 8, loop.type("TaskGroup"))
@@ -311,13 +311,13 @@ def test_the_parent_of_a_task_group_awaits_its_tasks() -> None:
 
 
 def test_of_several_awaiting_tasks_none_is_chosen_of_task_callbacks() -> None:
-    loop = LoopOfTaskCallbacks((3, 12))
+    loop = CallbackLoop((3, 12))
     loop.add_callbacks(loop.task, *(loop.wake_up(loop.handler(name), loop.task) for name in ("one", "two")))
     assert loop.awaiting() == []
 
 
 def test_a_task_that_waits_for_another_future_does_not_await_the_task() -> None:
-    loop = LoopOfTaskCallbacks((3, 12))
+    loop = CallbackLoop((3, 12))
     handler = loop.handler("handler")
     loop.add_callbacks(loop.task, loop.wake_up(handler, loop.task))
     loop.memory.heap.put(handler + loop.offsets.waits_for, loop.future())
@@ -325,7 +325,7 @@ def test_a_task_that_waits_for_another_future_does_not_await_the_task() -> None:
 
 
 def test_functions_of_the_same_names_elsewhere_are_other_callbacks() -> None:
-    loop = LoopOfTaskCallbacks((3, 12))
+    loop = CallbackLoop((3, 12))
     callback = loop.closure_function("gather.<locals>._done_callback", outer=loop.handler("main"))
     code = int.from_bytes(loop.memory.heap.read(callback + loop.offsets.code, 8), "little")
     loop.memory.heap.put(code + loop.memory.layout.code.filename, loop.memory.text("/app/tasks.py"))
@@ -336,7 +336,7 @@ def test_functions_of_the_same_names_elsewhere_are_other_callbacks() -> None:
 def test_reading_is_bounded_for_any_memory_of_task_callbacks() -> None:
     for seed in range(100):
         chance = random.Random(seed)
-        loop = LoopOfTaskCallbacks(VERSIONS_OF_TASK_CALLBACKS[seed % len(VERSIONS_OF_TASK_CALLBACKS)])
+        loop = CallbackLoop(CALLBACK_VERSIONS[seed % len(CALLBACK_VERSIONS)])
         handler, between = loop.handler("one", "two"), loop.future()
         loop.add_callbacks(loop.task, *[loop.closure_function("_done_callback", outer=between)] * 8)
         loop.add_callbacks(between, loop.wake_up(handler, between))
@@ -353,13 +353,13 @@ def test_reading_is_bounded_for_any_memory_of_task_callbacks() -> None:
 # The beginning of an event loop's turn, out of the variables of its frame: all layouts, and memory that lies.
 
 
-VERSIONS_OF_EVENT_LOOPS = [(3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15)]
+LOOP_VERSIONS = [(3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15)]
 BEGAN = 1234.5  # seconds
 MOMENT = 1_234_900_000_000  # ns
 NAMES = ("self", "timeout", "end_time")
 
 
-class LoopOfEventLoops:
+class BlockedLoop:
     """A thread whose event loop runs a callback."""
 
     def __init__(self, version: tuple[int, int], *, variables: tuple[str, ...] = NAMES, callback: str = "Handle._run") -> None:
@@ -392,28 +392,28 @@ class LoopOfEventLoops:
         return self.process.event_loops.began(self.frames, moment)
 
 
-@pytest.mark.parametrize("version", VERSIONS_OF_EVENT_LOOPS)
+@pytest.mark.parametrize("version", LOOP_VERSIONS)
 def test_the_variable_of_the_turn_gives_the_begin_of_its_callbacks(version: tuple[int, int]) -> None:
-    assert LoopOfEventLoops(version).began() == 1_234_500_000_000
+    assert BlockedLoop(version).began() == 1_234_500_000_000
 
 
 def test_references_with_tags_are_followed() -> None:
-    loop = LoopOfEventLoops((3, 14))
+    loop = BlockedLoop((3, 14))
     loop.memory.heap.put(loop.variable, loop.value | 1)
     assert loop.began() == 1_234_500_000_000
 
 
 def test_a_turn_that_began_after_the_sample_is_not_its_turn() -> None:
-    assert LoopOfEventLoops((3, 12)).began(1_234_400_000_000) == 0
+    assert BlockedLoop((3, 12)).began(1_234_400_000_000) == 0
 
 
 def test_only_callbacks_count() -> None:
     """While the loop waits for events, the variable is that of the turn before."""
-    assert LoopOfEventLoops((3, 12), callback="select").began() == 0
+    assert BlockedLoop((3, 12), callback="select").began() == 0
 
 
 def test_a_loop_without_the_variable_has_no_time() -> None:
-    loop = LoopOfEventLoops((3, 12), variables=("self", "timeout", "begin"))
+    loop = BlockedLoop((3, 12), variables=("self", "timeout", "begin"))
     assert loop.began() == 0
     reads = loop.memory.heap.reads
     assert (loop.began(), loop.memory.heap.reads) == (0, reads), "the names are read once"
@@ -421,7 +421,7 @@ def test_a_loop_without_the_variable_has_no_time() -> None:
 
 @pytest.mark.parametrize("value", [0, 8, 0xFFFF_FFFF_FFFF_FFFF, "int", "nan", "negative", "old", "unreadable"])
 def test_values_that_make_no_sense_are_no_time(value: int | str) -> None:
-    loop = LoopOfEventLoops((3, 12))
+    loop = BlockedLoop((3, 12))
     heap = loop.memory.heap
     if value == "int":
         heap.put(loop.value + 8, loop._type(loop.memory, b"int\0\0\0"))
@@ -436,7 +436,7 @@ def test_values_that_make_no_sense_are_no_time(value: int | str) -> None:
 
 
 def test_a_variable_that_changes_while_it_is_read_has_no_time() -> None:
-    loop = LoopOfEventLoops((3, 12))
+    loop = BlockedLoop((3, 12))
     heap = loop.memory.heap
     assert loop.began()
     read_memory = heap.read
@@ -453,7 +453,7 @@ def test_a_variable_that_changes_while_it_is_read_has_no_time() -> None:
 
 @pytest.mark.parametrize("count", [1 << 11, 1 << 60, -1])
 def test_names_of_impossible_numbers_are_not_read(count: int) -> None:
-    loop = LoopOfEventLoops((3, 12))
+    loop = BlockedLoop((3, 12))
     loop.memory.heap.put(loop.names + 16, count)
     most = loop.memory.heap.most_at_once
     assert loop.began() == 0
@@ -461,7 +461,7 @@ def test_names_of_impossible_numbers_are_not_read(count: int) -> None:
 
 
 def test_layouts_without_variables_have_no_time() -> None:
-    loop = LoopOfEventLoops((3, 12))
+    loop = BlockedLoop((3, 12))
     layout = loop.process.layout
     loop.process.event_loops._layout = layout._replace(frame=layout.frame._replace(variables=NONE))
     assert loop.began() == 0

@@ -112,13 +112,13 @@ def test_many_small_numbers_are_numbered_as_few(dtype):
 DSOS = [Dso("/usr/lib/libpython3.12.so.1.0"), Dso("/tmp/perf-7.map", DsoKind.JIT), Dso("/usr/lib/libc.so.6"), Dso("/usr/bin/python3.12")]
 #: a frame id for each Dso, and the last for none
 EVAL, PY, LIBC, MAIN, NOWHERE = range(5)
-DSO_OF_FRAME = np.array([0, 1, 2, 3, -1], np.int32)
+FRAME_DSO = np.array([0, 1, 2, 3, -1], np.int32)
 
 
 def folded(*chains: list[int]) -> list[list[int]]:
     frames = np.array([frame for chain in chains for frame in chain], np.int32)
     counts = np.array([len(chain) for chain in chains], np.int64)
-    result, sizes = without_interpreters(frames, counts, DSO_OF_FRAME, DSOS)
+    result, sizes = without_interpreters(frames, counts, FRAME_DSO, DSOS)
     ends = np.cumsum(sizes)
     return [result[end - size : end].tolist() for end, size in zip(ends, sizes, strict=True)]
 

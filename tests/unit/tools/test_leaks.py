@@ -66,18 +66,18 @@ def test_memory_of_too_many_stacks_is_reported() -> None:
 # The kept memory that the reader computes from the followed allocations.
 
 
-KEEP_OF_GROWTH = (CurrentFrame("keep", "app.py", 5),)
+KEEPING_STACK = (CurrentFrame("keep", "app.py", 5),)
 
 
 def test_stacks_beyond_the_limit_are_kept_without_functions() -> None:
     python = SimpleNamespace(layout=SimpleNamespace(version=(3, 12)))
     procfs = SimpleNamespace(command_line=lambda _pid: "python app.py")
     watched = leaks._WatchedProgram(cast("Any", procfs), 7, cast("Any", python), AllocationMaps(3, 4, 5, 6, 7))
-    watched._stacks = {b"named": KEEP_OF_GROWTH, b"of C": ()}
+    watched._stacks = {b"named": KEEPING_STACK, b"of C": ()}
     watched._allocations = [(1, 100_000, b"named"), (2, 70_000, b"of C"), (3, 10, b"beyond"), (4, 50_000, b"further")]
     result = watched.growth(0, 1000, INTERVAL)
     assert result.unnamed == INTERVAL + 50_000
-    assert {one.frames: one.bytes for one in result.retained} == {KEEP_OF_GROWTH: 100_000, (): 70_000 + INTERVAL + 50_000}
+    assert {one.frames: one.bytes for one in result.retained} == {KEEPING_STACK: 100_000, (): 70_000 + INTERVAL + 50_000}
 
 
 # The BPF programs on allocating and freeing functions, on a machine made by hand.

@@ -202,7 +202,7 @@ def test_the_recorder_and_its_helpers_are_known_by_their_parent():
 
 
 WNOHANG = 1
-TASKS_OF_POLLS = RecordedTasks({}, {2: 1, 3: 1, 4: 2}, [], {})
+POLLING_TASKS = RecordedTasks({}, {2: 1, 3: 1, 4: 2}, [], {})
 
 
 def waiting(poll: int, *process: int, name: str = "wait4", options: int = WNOHANG) -> tuple[int, str, tuple[int, ...]]:
@@ -230,7 +230,7 @@ def wakers(activities: Activities, calls: Sequence[tuple[int, str, tuple[int, ..
     rows = TracepointRows(np.arange(count), times.astype(np.uint64), times, own, own, zeros, fields, None)
     samples = CpuSamples(none, none, none, none.astype(np.uint64), Ragged.empty(0, np.uint64))
     events = WhyEvents(rows, rows, none.astype(bool), rows, samples)
-    result = explain_polls(activities, events, TASKS_OF_POLLS, "x86_64")
+    result = explain_polls(activities, events, POLLING_TASKS, "x86_64")
     sleeps = np.flatnonzero((result.segments.tid == 1) & (result.kind != activities.kind))
     assert np.all(result.kind[sleeps] == reasons.CHILD)
     return [waker if waker != 9 else -1 for waker in result.waker[[1, 3]].tolist()]

@@ -197,10 +197,10 @@ class Elf:
         return STRINGS
 
 
-FILES_OF_LOCK_NAMES = SimpleNamespace(runtime=Elf(), symbols=Elf())
+LOCK_NAME_FILES = SimpleNamespace(runtime=Elf(), symbols=Elf())
 
 
-def symbolizer(files=FILES_OF_LOCK_NAMES):
+def symbolizer(files=LOCK_NAME_FILES):
     """A symbolizer with one frame, at offset 0x1234 of the file."""
     frames = SimpleNamespace(
         dso=np.array([0, -1], np.int32), ip=np.array([LOADED + 0x1234, 5], np.uint64), address=np.array([0x1234, 5], np.uint64)

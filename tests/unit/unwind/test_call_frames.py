@@ -109,7 +109,7 @@ def program(path: Path, distance: int = 16) -> Path:
 OFFSETS = np.array([CODE, CODE + 0x20, CODE + 0x21, CODE + 0x100, CODE + 0x110, CODE + 0x300], np.uint64)
 
 
-def found_of_kept_rules(path: Path) -> list[FrameRules | None]:
+def rules_kept_at_the_end(path: Path) -> list[FrameRules | None]:
     """As a run does it, which ends here."""
     frames = CallFrames(ElfFile(str(path)))
     frames.keep()
@@ -127,7 +127,7 @@ def refuse(*_: object, **__: object) -> None:
 
 def test_instructions_run_once_for_several_runs(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
     path = program(tmp_path / "program")
-    first = found_of_kept_rules(path)
+    first = rules_kept_at_the_end(path)
     assert [rules is None for rules in first] == [False, False, False, False, False, True]
     assert len(list(folder.iterdir())) == 1
     ran: list[int] = []
@@ -137,7 +137,7 @@ def test_instructions_run_once_for_several_runs(tmp_path: Path, folder: Path, mo
         return rows_of(entry, initial, endian=endian, word=word)
 
     monkeypatch.setattr(call_frames, "rows_of", noted)
-    assert found_of_kept_rules(path) == first
+    assert rules_kept_at_the_end(path) == first
     assert ran == [CODE + 0x100]  # of the expression, which is not kept
     frames = CallFrames(ElfFile(str(path)))
     frames.keep()
@@ -147,10 +147,10 @@ def test_instructions_run_once_for_several_runs(tmp_path: Path, folder: Path, mo
 
 def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
     path = program(tmp_path / "program")
-    first = found_of_kept_rules(path)
+    first = rules_kept_at_the_end(path)
     program(path, 32)
     os.utime(path, ns=(1, 1))
-    again = found_of_kept_rules(path)
+    again = rules_kept_at_the_end(path)
     assert again[0] != first[0]
     assert again[0] is not None
     assert again[0].cfa == (7, 32)
@@ -158,12 +158,12 @@ def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
 
 def test_damaged_cache_files_are_ignored(tmp_path: Path, folder: Path):
     path = program(tmp_path / "program")
-    first = found_of_kept_rules(path)
+    first = rules_kept_at_the_end(path)
     (cache_file,) = folder.iterdir()
     whole = cache_file.read_bytes()
     for offset in range(0, len(whole), 23):
         cache_file.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
-        assert found_of_kept_rules(path) == first
+        assert rules_kept_at_the_end(path) == first
     one = KeptRules("key")
     plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
     columns = kept_rules._encode(*known({1: plain}).columns(), [plain])

@@ -142,7 +142,7 @@ def test_data_of_older_recorders_have_fewer_fields() -> None:
 # Tests of `report -D` with a PMCU's AUX data.
 
 
-def dumped_of_dump(path: Path, data: bytes, cuts: tuple[int, ...] = ()) -> list[str]:
+def dumped_recording(path: Path, data: bytes, cuts: tuple[int, ...] = ()) -> list[str]:
     path.write_bytes(pmcu.recording(data, cuts=cuts))
     with perfpy.open(path) as recording:
         trace = recording.pmcu
@@ -151,7 +151,7 @@ def dumped_of_dump(path: Path, data: bytes, cuts: tuple[int, ...] = ()) -> list[
 
 
 def test_the_header_is_shown_as_bytes_and_as_text(tmp_path: Path) -> None:
-    (text,) = dumped_of_dump(tmp_path / "a", pmcu.aux_data([0x10, 0x11, 0x12], 1))
+    (text,) = dumped_recording(tmp_path / "a", pmcu.aux_data([0x10, 0x11, 0x12], 1))
     assert text.splitlines()[:16] == [
         ".",
         ". ... HISI PMCU data: size 0x170 bytes",
@@ -173,7 +173,7 @@ def test_the_header_is_shown_as_bytes_and_as_text(tmp_path: Path) -> None:
 
 
 def test_every_number_has_its_offset_width_and_cpu(tmp_path: Path) -> None:
-    (text,) = dumped_of_dump(tmp_path / "a", pmcu.aux_data([0x10, 0x11, 0x12], 1))
+    (text,) = dumped_recording(tmp_path / "a", pmcu.aux_data([0x10, 0x11, 0x12], 1))
     lines = text.splitlines()[16:]
     assert lines[:2] == [". Subsample 0", ".  00000030: 000003e8 PMCID0SR CPU 0"]
     assert lines[9] == ".  00000050: 000007d0 PMCID1SR CPU 0"
@@ -183,7 +183,7 @@ def test_every_number_has_its_offset_width_and_cpu(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_shown_with_the_record_that_completes_it(tmp_path: Path) -> None:
-    first, second = dumped_of_dump(tmp_path / "a", pmcu.aux_data([1, 2, 3], 4), cuts=(48 + 2 * 320 + 8,))
+    first, second = dumped_recording(tmp_path / "a", pmcu.aux_data([1, 2, 3], 4), cuts=(48 + 2 * 320 + 8,))
     assert [line for line in first.splitlines() if line.startswith(". Sample")] == [". Sample 0", ". Sample 1"]
     assert [line for line in second.splitlines() if line.startswith(". Sample")] == [". Sample 2", ". Sample 3"]
     assert ". AUX buffer size" not in second

@@ -259,7 +259,7 @@ SAMPLES = 20
 
 
 @pytest.fixture
-def runs_of_column_run(tmp_path: Path) -> Runs:
+def column_runs(tmp_path: Path) -> Runs:
     """Return a function that runs a script on a recording with two functions: (status, output, errors)."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (tmp_path / "app").write_bytes(elf.symbol("leaf", 0x1000, 0x10).symbol("main", 0x1010, 0x20).build())
@@ -299,8 +299,8 @@ def on_end():
 """
 
 
-def test_columns_have_names_and_records_come_in_order(runs_of_column_run: Runs) -> None:
-    status, out, err = runs_of_column_run(COUNTS, "--", "one", "two")
+def test_columns_have_names_and_records_come_in_order(column_runs: Runs) -> None:
+    status, out, err = column_runs(COUNTS, "--", "one", "two")
     assert (status, err) == (0, "")
     *lines, counts = out.splitlines()
     names = ["comm", "dso", "symbol", "srcline", "stack"]
@@ -312,16 +312,16 @@ def test_columns_have_names_and_records_come_in_order(runs_of_column_run: Runs) 
     ]
 
 
-def test_filters_select_the_samples(runs_of_column_run: Runs) -> None:
+def test_filters_select_the_samples(column_runs: Runs) -> None:
     count = "def on_sample(batch): print(len(batch), {*batch['symbol']})\n"
-    assert runs_of_column_run(count, "-S", "main")[1] == f"{SAMPLES // 4} {{'main'}}\n"
-    assert runs_of_column_run(count, "-c", "nobody")[1] == ""
+    assert column_runs(count, "-S", "main")[1] == f"{SAMPLES // 4} {{'main'}}\n"
+    assert column_runs(count, "-c", "nobody")[1] == ""
 
 
-def test_to_pandas_has_names(runs_of_column_run: Runs) -> None:
+def test_to_pandas_has_names(column_runs: Runs) -> None:
     pytest.importorskip("pandas")
     text = "def on_sample(batch): print(batch.to_pandas(['symbol', 'period']).groupby('symbol')['period'].sum().to_dict())\n"
-    assert runs_of_column_run(text)[1] == "{'leaf': 45, 'main': 15}\n"
+    assert column_runs(text)[1] == "{'leaf': 45, 'main': 15}\n"
 
 
 @pytest.mark.parametrize(
@@ -335,8 +335,8 @@ def test_to_pandas_has_names(runs_of_column_run: Runs) -> None:
         ("", ["-s", "x.py"], 129, "exclude each other"),
     ],
 )
-def test_errors_of_scripts_are_reported(text: str, options: list[str], status: int, message: str, runs_of_column_run: Runs) -> None:
-    ended, _, err = runs_of_column_run(text, *options)
+def test_errors_of_scripts_are_reported(text: str, options: list[str], status: int, message: str, column_runs: Runs) -> None:
+    ended, _, err = column_runs(text, *options)
     assert ended == status
     assert message in err
 

@@ -400,7 +400,7 @@ def mapped(name: str, start: int) -> bytes:
     return records.encode(record, IdLayout.of(ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
 
 
-def sample_of_frame_pointer_hint(*chain: int) -> bytes:
+def hint_sample(*chain: int) -> bytes:
     return encode_sample(ATTR, {"ip": chain[-1] if chain else 0, "pid": 7, "tid": 7, "time": 1, "callchain": chain}, NATIVE_ENDIAN)
 
 
@@ -412,52 +412,50 @@ def judged(*samples: bytes, starts: tuple[int, ...] = (0,)) -> ChainEnds:
 
 
 def test_chains_that_end_after_one_frame_are_reported_with_their_programs():
-    result = judged(
-        *[sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1)] * 30, *[sample_of_frame_pointer_hint(CONTEXT_USER, LIBC + 1)] * 10
-    )
+    result = judged(*[hint_sample(CONTEXT_USER, APP + 1)] * 30, *[hint_sample(CONTEXT_USER, LIBC + 1)] * 10)
     assert result.of_frame_pointers() == (
         "100% of the user call chains end after one frame: no frame pointers in app, libc.so.6; record --unwind has their callers"
     )
 
 
 def test_a_caller_that_lies_in_no_code_is_none():
-    assert judged(sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1, HEAP)) == ChainEnds(1, {"/usr/bin/app": 1})
+    assert judged(hint_sample(CONTEXT_USER, APP + 1, HEAP)) == ChainEnds(1, {"/usr/bin/app": 1})
 
 
 def test_the_kernels_frames_are_not_the_users():
     result = judged(
-        sample_of_frame_pointer_hint(CONTEXT_KERNEL, 1 << 63, 2 << 62, CONTEXT_USER, LIBC + 5),
-        sample_of_frame_pointer_hint(CONTEXT_KERNEL, 1 << 63),
+        hint_sample(CONTEXT_KERNEL, 1 << 63, 2 << 62, CONTEXT_USER, LIBC + 5),
+        hint_sample(CONTEXT_KERNEL, 1 << 63),
     )
     assert result == ChainEnds(1, {"/lib/libc.so.6": 1})
 
 
 def test_complete_chains_have_no_note():
-    whole = [sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1, APP + 2, LIBC + 1)] * 60
-    assert judged(*whole, *[sample_of_frame_pointer_hint(CONTEXT_USER, LIBC + 1)] * 60).of_frame_pointers() == ""
+    whole = [hint_sample(CONTEXT_USER, APP + 1, APP + 2, LIBC + 1)] * 60
+    assert judged(*whole, *[hint_sample(CONTEXT_USER, LIBC + 1)] * 60).of_frame_pointers() == ""
 
 
 def test_few_samples_have_no_note():
-    assert judged(*[sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1)] * 10).of_frame_pointers() == ""
+    assert judged(*[hint_sample(CONTEXT_USER, APP + 1)] * 10).of_frame_pointers() == ""
 
 
 def test_code_that_no_program_has_is_not_named():
-    data = memoryview(mapped("//anon", APP) + sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1) * 30)
+    data = memoryview(mapped("//anon", APP) + hint_sample(CONTEXT_USER, APP + 1) * 30)
     hits = DsoHits([ATTR])
     hits.scan(data)
     assert "end after one frame; " in chain_ends(data, [0], [ATTR], hits).of_frame_pointers()
 
 
 def test_every_part_of_the_file_is_read():
-    front = b"".join([sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1)] * 3000)
-    rest = b"".join([sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1, APP + 2)] * 3000)
+    front = b"".join([hint_sample(CONTEXT_USER, APP + 1)] * 3000)
+    rest = b"".join([hint_sample(CONTEXT_USER, APP + 1, APP + 2)] * 3000)
     head = len(mapped("/usr/bin/app", APP) + mapped("/lib/libc.so.6", LIBC))
     result = judged(front, rest, starts=(0, head + len(front)))
     assert result == ChainEnds(2000, {"/usr/bin/app": 1000})
 
 
 def test_a_cut_end_ends_the_look():
-    data = mapped("/usr/bin/app", APP) + sample_of_frame_pointer_hint(CONTEXT_USER, APP + 1) * 2
+    data = mapped("/usr/bin/app", APP) + hint_sample(CONTEXT_USER, APP + 1) * 2
     hits = DsoHits([ATTR])
     hits.scan(memoryview(data))
     for end in range(len(data)):

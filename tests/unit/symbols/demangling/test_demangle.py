@@ -331,13 +331,11 @@ def of_tokens(*tokens: str) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(tokens), max_size=40).map("".join)
 
 
-CXX_OF_NAME_BUDGET = of_tokens(*"S_ S0_ S1_ S2_ T_ T0_ I E N Z 1A 1f i P K Dp J F v Ul E_ cv X L St Ss sr cl D0 C1 M".split()).map(
-    "_Z1f".__add__
-)
+MANGLED_CXX = of_tokens(*"S_ S0_ S1_ S2_ T_ T0_ I E N Z 1A 1f i P K Dp J F v Ul E_ cv X L St Ss sr cl D0 C1 M".split()).map("_Z1f".__add__)
 RUST = of_tokens(*"B_ B2_ B6_ T E I N C 1a 1b v u h R S A K j0_ F D p M X Y L_ s_ G_".split()).map("_RINvC1a1b".__add__)
 
 
-@given(CXX_OF_NAME_BUDGET)
+@given(MANGLED_CXX)
 def test_no_cxx_name_exceeds_its_bound(name: str):
     _bounded(name, cxx_size, is_short_cxx, module._cxx)
 

@@ -190,7 +190,7 @@ def test_a_fifo_in_the_place_of_a_program_is_not_waited_for(tmp_path: Path):
 # Build-ids of files, of the kernel's notes, and of this process's vdso.
 
 
-ID_OF_BUILD_ID_NOTES = bytes(range(20))
+NOTE_BUILD_ID = bytes(range(20))
 
 
 def note(name: bytes, kind: int, data: bytes, endian: str = "<") -> bytes:
@@ -200,7 +200,7 @@ def note(name: bytes, kind: int, data: bytes, endian: str = "<") -> bytes:
     return struct.pack(endian + "III", len(name), len(data), kind) + padded(name) + padded(data)
 
 
-NOTES = note(b"stapsdt\0", 3, b"no") + note(b"GNU\0", 1, b"abi!") + note(b"GNU\0", 3, ID_OF_BUILD_ID_NOTES)
+NOTES = note(b"stapsdt\0", 3, b"no") + note(b"GNU\0", 1, b"abi!") + note(b"GNU\0", 3, NOTE_BUILD_ID)
 
 
 def elf64(endian: str, *, sections: bool) -> bytes:
@@ -209,7 +209,7 @@ def elf64(endian: str, *, sections: bool) -> bytes:
     table, notes_at = 64, 64 + 64
     phoff, shoff = (0, table) if sections else (table, 0)
     head = ident + struct.pack(endian + "HHIQQQIHHHHHH", 3, 62, 1, 0, phoff, shoff, 0, 64, 56, not sections, 64, sections, 0)
-    notes = note(b"GNU\0", 3, ID_OF_BUILD_ID_NOTES, endian)
+    notes = note(b"GNU\0", 3, NOTE_BUILD_ID, endian)
     if sections:
         entry = struct.pack(endian + "IIQQQQIIQQ", 0, 7, 0, 0, notes_at, len(notes), 0, 0, 4, 0)
     else:
@@ -232,8 +232,8 @@ def elf32() -> bytes:
 def test_the_id_stands_in_a_gnu_note(image, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(image)
-    assert build_ids.of_image(image) == ID_OF_BUILD_ID_NOTES
-    assert build_ids.of_file(str(path)) == ID_OF_BUILD_ID_NOTES
+    assert build_ids.of_image(image) == NOTE_BUILD_ID
+    assert build_ids.of_file(str(path)) == NOTE_BUILD_ID
 
 
 @pytest.mark.parametrize("size", [0, 3, 4, 20, 63, 100, 130])
@@ -250,14 +250,14 @@ def test_other_files_have_no_build_id(tmp_path):
 
 def test_the_kernels_notes_are_notes_alone(tmp_path):
     (tmp_path / "notes").write_bytes(NOTES)
-    assert build_ids.of_kernel(str(tmp_path / "notes")) == ID_OF_BUILD_ID_NOTES
+    assert build_ids.of_kernel(str(tmp_path / "notes")) == NOTE_BUILD_ID
 
 
 def test_a_module_has_its_own_build_id(tmp_path):
     folder = tmp_path / "mod" / "notes"
     folder.mkdir(parents=True)
     (folder / ".note.gnu.build-id").write_bytes(NOTES)
-    assert build_ids.of_module("mod", str(tmp_path)) == ID_OF_BUILD_ID_NOTES
+    assert build_ids.of_module("mod", str(tmp_path)) == NOTE_BUILD_ID
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the vdso is Linux's")
@@ -385,7 +385,7 @@ ID_OF_SHARED_FILES, OTHER = "ab" * 20, "cd" * 20
 OPTIONS = SymbolOptions(cache=False)
 
 
-def program_of_shared_files(path: Path, build_id: str = ID_OF_SHARED_FILES) -> str:
+def sharing_program(path: Path, build_id: str = ID_OF_SHARED_FILES) -> str:
     path.write_bytes(Elf().text().segment(0x1000, 0x1000, 0x1000).symbol("main", 0x1000, 16).build_id(build_id).build())
     return str(path)
 
@@ -405,7 +405,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_same_file_of_two_recordings_is_searched_once(tmp_path: Path, searches: list[str]) -> None:
-    path, shared = program_of_shared_files(tmp_path / "program"), SharedFiles()
+    path, shared = sharing_program(tmp_path / "program"), SharedFiles()
     results = [shared.find(Dso(path, build_id=ID_OF_SHARED_FILES), OPTIONS, None) for _ in range(2)]
     assert results[0] is results[1]
     assert results[0].symbols is not None
@@ -413,7 +413,7 @@ def test_the_same_file_of_two_recordings_is_searched_once(tmp_path: Path, search
 
 
 def test_another_build_or_other_options_are_searched_by_themselves(tmp_path: Path, searches: list[str]) -> None:
-    path, shared = program_of_shared_files(tmp_path / "program"), SharedFiles()
+    path, shared = sharing_program(tmp_path / "program"), SharedFiles()
     assert shared.find(Dso(path, build_id=ID_OF_SHARED_FILES), OPTIONS, None).symbols
     assert not shared.find(Dso(path, build_id=OTHER), OPTIONS, None).symbols
     assert not shared.find(Dso(path, build_id=ID_OF_SHARED_FILES), OPTIONS._replace(symfs=str(tmp_path)), None).symbols
@@ -428,7 +428,7 @@ def test_missing_files_are_searched_once(tmp_path: Path, searches: list[str]) ->
 
 
 def test_files_of_one_process_are_not_used_for_another(tmp_path: Path) -> None:
-    path = program_of_shared_files(tmp_path / "program")
+    path = sharing_program(tmp_path / "program")
     with open(path, "rb") as program_file:
         mapped = mmap.mmap(program_file.fileno(), 0, access=mmap.ACCESS_READ)
     os.unlink(path)
@@ -442,7 +442,7 @@ def test_files_of_one_process_are_not_used_for_another(tmp_path: Path) -> None:
 
 
 def test_beyond_the_limit_files_are_let_go_and_found_again(tmp_path: Path, searches: list[str]) -> None:
-    paths = [program_of_shared_files(tmp_path / name) for name in ("one", "two")]
+    paths = [sharing_program(tmp_path / name) for name in ("one", "two")]
     shared = SharedFiles(limit=os.path.getsize(paths[0]) + 1)
     for path in [*paths, *paths]:
         assert shared.find(Dso(path, build_id=ID_OF_SHARED_FILES), OPTIONS, None).symbols

@@ -159,7 +159,7 @@ def written(path: Path, *names: str, build_id: str = ID, table: str = ".symtab")
     return ElfFile(str(path))
 
 
-def names_of_elf_cache(symbols: Symbols) -> list[bytes]:
+def cached_names(symbols: Symbols) -> list[bytes]:
     return [SymbolTable(symbols).raw_name(row) for row in range(len(symbols))]
 
 
@@ -169,7 +169,7 @@ def test_files_are_read_once(tmp_path: Path, table: str, monkeypatch: pytest.Mon
     first = symbol_cache.symbols_of(file, file, cache)
     monkeypatch.setattr(elf_symbols, "collect", None)
     second = symbol_cache.symbols_of(file, file, cache)
-    assert names_of_elf_cache(first) == names_of_elf_cache(second) == [b"one", b"two", b"exported"]
+    assert cached_names(first) == cached_names(second) == [b"one", b"two", b"exported"]
     for column in ("start", "end", "binding", "type", "source"):
         assert getattr(first, column).tolist() == getattr(second, column).tolist()
 
@@ -200,7 +200,7 @@ def test_another_file_at_the_path_is_read_anew(tmp_path: Path):
     for number, name in enumerate(("one", "two", "six")):  # of the same build-id and size
         file = written(tmp_path / "prog", name)
         os.utime(file.path, (number, number))
-        assert names_of_elf_cache(symbol_cache.symbols_of(file, file, cache))[0] == name.encode()
+        assert cached_names(symbol_cache.symbols_of(file, file, cache))[0] == name.encode()
 
 
 def test_the_file_that_runs_counts_too(tmp_path: Path):
@@ -218,7 +218,7 @@ def test_a_file_without_a_build_id_is_known_by_its_inode(tmp_path: Path):
         file = written(tmp_path / name, name, build_id="")
         os.utime(file.path, (5, 5))
         for _ in range(2):
-            assert names_of_elf_cache(symbol_cache.symbols_of(file, file, cache))[0] == name.encode()
+            assert cached_names(symbol_cache.symbols_of(file, file, cache))[0] == name.encode()
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
@@ -236,7 +236,7 @@ def test_a_file_of_another_user_is_not_taken_for_one_of_roots(tmp_path: Path):
 def test_an_image_in_memory_is_not_cached(tmp_path: Path):
     written(tmp_path / "prog", "f")
     file = ElfFile("[vdso]", (tmp_path / "prog").read_bytes())
-    assert names_of_elf_cache(symbol_cache.symbols_of(file, file, SymbolCache(str(tmp_path / "cache")))) == [b"f", b"exported"]
+    assert cached_names(symbol_cache.symbols_of(file, file, SymbolCache(str(tmp_path / "cache")))) == [b"f", b"exported"]
     assert not (tmp_path / "cache").exists()
 
 

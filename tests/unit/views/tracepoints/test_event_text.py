@@ -152,7 +152,7 @@ def test_internet_addresses(data: bytes, letters: str, expected: str) -> None:
 # Tests of payloads of tracepoints as text, in bulk.
 
 
-FORMAT_OF_PAYLOADS = """name: example
+PAYLOAD_FORMAT = """name: example
 ID: {number}
 format:
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
@@ -175,7 +175,7 @@ TEXTS = ["nine=1", "eight=2", "", "nine=4", "", "nine=5", "nine=6"]
 def words() -> PayloadTexts:
     """Return the texts of two tracepoints, 8 and 9."""
     formats = {
-        number: parse_format(FORMAT_OF_PAYLOADS.format(number=number, word=word), "sys", 8) for number, word in ((8, "eight"), (9, "nine"))
+        number: parse_format(PAYLOAD_FORMAT.format(number=number, word=word), "sys", 8) for number, word in ((8, "eight"), (9, "nine"))
     }
     tracing = SimpleNamespace(endian="<", long_size=8, printk_formats={}, warn=lambda _line: None, formats=formats)
     return PayloadTexts(tracing, SimpleNamespace())  # type: ignore[arg-type]

@@ -27,49 +27,31 @@ _ATTRIBUTES_MOST: Final = 1 << 10  # of one abbreviation
 
 # Negative sizes: how to skip values without a fixed size.
 LEB128, STRING, BLOCK1, BLOCK2, BLOCK4, BLOCK, INDIRECT = range(-1, -8, -1)
-_VARIABLE: Final = {
-    dwarf.FORM_SDATA: LEB128,
-    dwarf.FORM_UDATA: LEB128,
-    dwarf.FORM_REF_UDATA: LEB128,
-    dwarf.FORM_STRX: LEB128,
-    dwarf.FORM_ADDRX: LEB128,
-    dwarf.FORM_LOCLISTX: LEB128,
-    dwarf.FORM_RNGLISTX: LEB128,
-    dwarf.FORM_GNU_ADDR_INDEX: LEB128,
-    dwarf.FORM_GNU_STR_INDEX: LEB128,
-    dwarf.FORM_STRING: STRING,
-    dwarf.FORM_BLOCK1: BLOCK1,
-    dwarf.FORM_BLOCK2: BLOCK2,
-    dwarf.FORM_BLOCK4: BLOCK4,
-    dwarf.FORM_BLOCK: BLOCK,
-    dwarf.FORM_EXPRLOC: BLOCK,
-    dwarf.FORM_INDIRECT: INDIRECT,
+#: how to skip -> the forms without a fixed size
+_FORMS_OF_KIND: Final = {
+    LEB128: (
+        *(dwarf.FORM_SDATA, dwarf.FORM_UDATA, dwarf.FORM_REF_UDATA, dwarf.FORM_STRX, dwarf.FORM_ADDRX),
+        *(dwarf.FORM_LOCLISTX, dwarf.FORM_RNGLISTX, dwarf.FORM_GNU_ADDR_INDEX, dwarf.FORM_GNU_STR_INDEX),
+    ),
+    STRING: (dwarf.FORM_STRING,),
+    BLOCK1: (dwarf.FORM_BLOCK1,),
+    BLOCK2: (dwarf.FORM_BLOCK2,),
+    BLOCK4: (dwarf.FORM_BLOCK4,),
+    BLOCK: (dwarf.FORM_BLOCK, dwarf.FORM_EXPRLOC),
+    INDIRECT: (dwarf.FORM_INDIRECT,),
 }
-_FIXED: Final = {
-    dwarf.FORM_DATA1: 1,
-    dwarf.FORM_REF1: 1,
-    dwarf.FORM_FLAG: 1,
-    dwarf.FORM_STRX1: 1,
-    dwarf.FORM_ADDRX1: 1,
-    dwarf.FORM_DATA2: 2,
-    dwarf.FORM_REF2: 2,
-    dwarf.FORM_STRX2: 2,
-    dwarf.FORM_ADDRX2: 2,
-    dwarf.FORM_STRX3: 3,
-    dwarf.FORM_ADDRX3: 3,
-    dwarf.FORM_DATA4: 4,
-    dwarf.FORM_REF4: 4,
-    dwarf.FORM_REF_SUP4: 4,
-    dwarf.FORM_STRX4: 4,
-    dwarf.FORM_ADDRX4: 4,
-    dwarf.FORM_DATA8: 8,
-    dwarf.FORM_REF8: 8,
-    dwarf.FORM_REF_SIG8: 8,
-    dwarf.FORM_REF_SUP8: 8,
-    dwarf.FORM_DATA16: 16,
-    dwarf.FORM_FLAG_PRESENT: 0,
-    dwarf.FORM_IMPLICIT_CONST: 0,
+_VARIABLE: Final = {form: kind for kind, forms in _FORMS_OF_KIND.items() for form in forms}
+#: bytes -> the forms of that fixed size
+_FORMS_OF_SIZE: Final = {
+    0: (dwarf.FORM_FLAG_PRESENT, dwarf.FORM_IMPLICIT_CONST),
+    1: (dwarf.FORM_DATA1, dwarf.FORM_REF1, dwarf.FORM_FLAG, dwarf.FORM_STRX1, dwarf.FORM_ADDRX1),
+    2: (dwarf.FORM_DATA2, dwarf.FORM_REF2, dwarf.FORM_STRX2, dwarf.FORM_ADDRX2),
+    3: (dwarf.FORM_STRX3, dwarf.FORM_ADDRX3),
+    4: (dwarf.FORM_DATA4, dwarf.FORM_REF4, dwarf.FORM_REF_SUP4, dwarf.FORM_STRX4, dwarf.FORM_ADDRX4),
+    8: (dwarf.FORM_DATA8, dwarf.FORM_REF8, dwarf.FORM_REF_SIG8, dwarf.FORM_REF_SUP8),
+    16: (dwarf.FORM_DATA16,),
 }
+_FIXED: Final = {form: size for size, forms in _FORMS_OF_SIZE.items() for form in forms}
 _OFFSETS: Final = (
     dwarf.FORM_STRP,
     dwarf.FORM_LINE_STRP,

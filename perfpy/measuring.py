@@ -102,7 +102,7 @@ def compare_programs(
     kernel: Kernel | None = None,
 ) -> Comparison:
     """See perfpy.compare, which has the same parameters; kernel: the machine to count on."""
-    from perfpy.capture.contest import Contest
+    from perfpy.capture.interleaved_runs import Contest
     from perfpy.counts.comparison import compare_runs
 
     sides = [_words(before), _words(after)]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.startup import NamedTuple, cached_property
+from perfpy.abi.light_types import NamedTuple, cached_property
 from perfpy.errors import BadPerfDataError, UsageError
 from perfpy.perfdata.preamble import recordings_in
 from perfpy.perfdata.reader import PerfData

@@ -12,8 +12,8 @@ from perfpy.abi import framing
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import HeaderBuildId, encode_padded_name, pad_to_words, text, with_header
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.records import Unknown
-from perfpy.abi.startup import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

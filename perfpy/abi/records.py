@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType, names_of
 from perfpy.abi.framing import encode_padded_name, pad_to_words, text, with_header
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

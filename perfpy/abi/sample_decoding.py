@@ -32,8 +32,8 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged, Slices
 from perfpy.abi.flags import MISC_CPUMODE_MASK, BranchSample, ReadFormat, SampleType
 from perfpy.abi.framing import as_number
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_layout import FIXED_FIELDS
-from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection

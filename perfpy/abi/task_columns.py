@@ -17,7 +17,7 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, RecordType
 from perfpy.abi.framing import text
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.system_calls import names_by_number
 from perfpy.analysis.lock_waits import BEGIN, END, read_waits, type_of
 from perfpy.analysis.scheduler import SWITCH, read_events, transitions_of

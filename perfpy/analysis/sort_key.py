@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.analysis.locations import name_ranks, ranks
 
 if TYPE_CHECKING:

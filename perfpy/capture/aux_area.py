@@ -12,7 +12,7 @@ from perfpy.abi import perf_records
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.perf_records import HISI_PMCU, PMCU_NAME, Auxtrace, AuxtraceInfo
 from perfpy.errors import KernelRefusedError, UsageError
-from perfpy.events.particular_pmus import USER_EVENTS, check_session
+from perfpy.events.pmcu import USER_EVENTS, check_session
 from perfpy.kernel.ring import PAGE_SIZE, AuxArea
 from perfpy.kernel.syscalls import may_count_cpus
 from perfpy.kernel.sysfs import Sysfs

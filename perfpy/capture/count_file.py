@@ -23,7 +23,7 @@ from perfpy.abi.perf_records import (
     UserRecord,
     encode,
 )
-from perfpy.capture.metadata import Environment
+from perfpy.capture.features import Environment
 from perfpy.capture.targets import ANY, comms
 from perfpy.counts.aggregation import Aggregation
 from perfpy.counts.tally import name_with_pmu

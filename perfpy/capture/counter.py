@@ -69,7 +69,7 @@ class Counter:
         self.pid = pid
         self.cpu = cpu
         if self._is_ebb or (group and group._is_ebb):  # noqa: SLF001  # the same class
-            from perfpy.events import particular_pmus  # rarely needed
+            from perfpy.events import ebb as particular_pmus  # rarely needed
 
             particular_pmus.check(attr, pid, cpu, group.attr if group else None, event)
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
@@ -108,7 +108,7 @@ class Counter:
             raise UsageError(f"'{event}' is not a single kernel event")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
         if ebb:
-            from perfpy.events.particular_pmus import with_needs  # rarely needed
+            from perfpy.events.ebb import with_needs  # rarely needed
 
             attr = with_needs(attr)
         return open_with_less(attr, pid, cpu, event=parsed[0].name)
@@ -395,6 +395,6 @@ def open_with_less(
 
 
 def _ebb_here(attr: EventAttr) -> bool:
-    from perfpy.events import particular_pmus  # rarely needed
+    from perfpy.events import ebb as particular_pmus  # rarely needed
 
     return particular_pmus.is_ebb(attr) and particular_pmus.means_ebb()

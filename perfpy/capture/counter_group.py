@@ -131,7 +131,7 @@ class CounterGroup:
                 raise UsageError(f"'{event.name}' is not a kernel event")
         attrs = [event.attr.copy(**attr_fields) for event in parsed]
         if ebb:
-            from perfpy.events.particular_pmus import with_needs  # rarely needed
+            from perfpy.events.ebb import with_needs  # rarely needed
 
             attrs = [with_needs(attr, leads=not number) for number, attr in enumerate(attrs)]
         return cls(attrs, pid, cpu, events=[event.name for event in parsed])

@@ -10,7 +10,7 @@ import errno
 import os
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat, SampleType
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.counter import Counter
 from perfpy.counts.aggregation import COUNTED, CountedEvent, CounterCell, CountState, count_members
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
@@ -268,7 +268,7 @@ def counting_attr(event: OpenEvent, options: CountingOptions) -> EventAttr:
         threads = int(options.with_threads)
         attr = attr.copy(inherit=threads, inherit_thread=threads)
     if event.event.ebb:
-        from perfpy.events.particular_pmus import with_needs  # rarely needed
+        from perfpy.events.ebb import with_needs  # rarely needed
 
         attr = with_needs(attr, leads=leads)
     return attr

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
 from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId, text
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.records import holds_build_id
-from perfpy.abi.startup import NamedTuple
-from perfpy.capture.metadata import KERNEL
+from perfpy.capture.synthesis import KERNEL
 from perfpy.symbols import mapped_names
 from perfpy.symbols.files import build_ids as build_id_notes
 from perfpy.symbols.files.build_ids import BuildIdCache

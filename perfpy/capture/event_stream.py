@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from perfpy.abi import records
 from perfpy.abi.ring_records import RingDecoder, RingSample
-from perfpy.capture.sample_counters import SampleCounters, configure_sampling, default_pages
+from perfpy.capture.sample_attrs import configure_sampling
+from perfpy.capture.sample_counters import SampleCounters, default_pages
 from perfpy.capture.targets import ANY, resolve
 from perfpy.errors import UsageError
 from perfpy.events.resolve import parse_events

@@ -8,7 +8,7 @@ import time
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.counters import ANY, Counting, CountingOptions, Differences
 from perfpy.capture.targets import Target, Workload
 from perfpy.counts.aggregation import Aggregation, CountRow, Grouping, aggregate, mean, one_cell_a_package, relative_error, standard_error

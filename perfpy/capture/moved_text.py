@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.process_memory import ProcessMemory
 from perfpy.kernel.procfs import MAP_PRIVATE, PROT_EXEC, ProcMapping
 from perfpy.symbols.mapped_names import is_move_target

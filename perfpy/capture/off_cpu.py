@@ -6,7 +6,7 @@ the leaving thread: the tracepoint sched:sched_switch, which also has the thread
 software event context-switches. The third, a tracepoint again, has the wakers (without -a only wakeups by recorded threads).
 
 None of the three is in the file. Another process converts them to samples of waits during the recording
-(perfpy.capture.unwinding.waits), because a machine may switch a hundred thousand times a second, and because pipes,
+(perfpy.capture.unwinding.off_cpu_samples), because a machine may switch a hundred thousand times a second, and because pipes,
 --switch-output and killed recordings need them then, not at the end.
 """
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
-from perfpy.abi.recorded_marks import OFF_CPU_EVENT
 from perfpy.abi.sample_layout import user_registers
+from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.capture.record_options import Callchain
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError

@@ -8,8 +8,8 @@ import time
 from typing import Final
 
 from perfpy.abi.flags import BranchSample
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_layout import sampled_registers
-from perfpy.abi.startup import NamedTuple
 from perfpy.capture.targets import TargetOptions
 from perfpy.errors import UsageError
 from perfpy.kernel.ring import PAGE_SIZE

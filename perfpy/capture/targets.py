@@ -7,7 +7,7 @@ import os
 import time
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.startup import NamedTuple, signal
+from perfpy.abi.light_types import NamedTuple, signal
 from perfpy.errors import UsageError, WorkloadFailedError
 
 TYPE_CHECKING = False  # see perfpy.cli

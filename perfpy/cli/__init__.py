@@ -20,7 +20,7 @@ tests/test_architecture.py checks:
         if TYPE_CHECKING:
             from typing import Any, Final
 
-  - a small value is a class with __slots__ or perfpy.abi.startup's NamedTuple, not typing's or a dataclass;
+  - a small value is a class with __slots__ or perfpy.abi.light_types's NamedTuple, not typing's or a dataclass;
   - imports that only some calls need stand in the function that needs them.
 """
 

@@ -14,7 +14,7 @@ from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.capture.runtimes.table import LanguageRuntime
+    from perfpy.capture.runtimes.known_runtimes import LanguageRuntime
 
 
 _SECONDS: Final = 10  # of recording a running process
@@ -93,7 +93,7 @@ def processes_of(args: Sequence[str]) -> list[int]:
 
 def record_and_report_program(command: Sequence[str]) -> int:
     """Record a program, then report it; print both commands, and return the program's exit status."""
-    from perfpy.capture.runtimes.table import runtime_of
+    from perfpy.capture.runtimes.known_runtimes import runtime_of
 
     return _record_and_report(stack_option(runtime_of(command[0])), ["--", *command])
 
@@ -138,7 +138,7 @@ def _record(stacks: str, target: Sequence[str]) -> int:
 
 def stack_option(runtime: LanguageRuntime | None) -> str:
     """Return the option that gives the stacks of a program names and callers, by its interpreter or virtual machine."""
-    from perfpy.capture.runtimes.table import PYTHON
+    from perfpy.capture.runtimes.known_runtimes import PYTHON
 
     if runtime is None:
         return "--unwind"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
-from perfpy.abi.startup import Enum, NamedTuple
+from perfpy.abi.light_types import Enum, NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.counts.aggregation import (
     NO_RATIO,
     AggregateId,

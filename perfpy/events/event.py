@@ -7,7 +7,7 @@ opening elsewhere (perfpy.capture.counters). Names of the terms: perf-record(1),
 from __future__ import annotations
 
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

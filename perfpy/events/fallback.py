@@ -14,7 +14,7 @@ from __future__ import annotations
 from errno import EACCES, EINVAL, ENODEV, ENOENT, ENXIO, EOPNOTSUPP
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, BranchSample, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.events.event import generic_name
 
 TYPE_CHECKING = False  # see perfpy.cli

@@ -19,7 +19,7 @@ import re
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import EventSyntaxError
 from perfpy.events.event import NO_TERMS, Event, cache_event, combine_filters, generic_event, natural_unit
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from perfpy.abi.flags import PerfType
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.events.event import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
 from perfpy.kernel.sysfs import names_in, split_number

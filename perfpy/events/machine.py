@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from perfpy.abi.flags import PerfType
-from perfpy.abi.startup import cached_property
+from perfpy.abi.light_types import cached_property
 from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, read_text, split_number
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
@@ -113,7 +113,7 @@ class Machine:
         names = [read_text(f"{pmu.path}/caps/pmu_name") or "" for pmu in self.core_pmus]
         if not any(names) and not os.uname().machine.startswith("ppc"):
             return False
-        from perfpy.events.particular_pmus import means_ebb
+        from perfpy.events.ebb import means_ebb
 
         return any(map(means_ebb, names))
 

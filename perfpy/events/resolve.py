@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import PMCU_NAME
-from perfpy.abi.startup import NamedTuple
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
 from perfpy.events.event import MACHINE_VALUES, TOOL, Event, cache_event, generic_event
 from perfpy.events.grammar import (
@@ -672,7 +672,7 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
         alias = term_alias
         _take_alias(event, pmu, term_alias, context, parameters)
     if pmu.name.startswith(PMCU_NAME):
-        from perfpy.events.particular_pmus import check_event  # few machines have one
+        from perfpy.events.pmcu import check_event
 
         check_event(event, pmu, terms, context.text, counting=context.counting)
 
@@ -700,7 +700,7 @@ def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> 
     if term.name in pmu.formats:
         _set_format(event, pmu, term, context)
     elif term.name == "user_events" and pmu.name.startswith(PMCU_NAME):
-        from perfpy.events.particular_pmus import user_events  # few machines have one
+        from perfpy.events.pmcu import user_events
 
         event.terms = event.terms._replace(user_events=user_events(term, context.text))
     elif is_event_term(term.name):

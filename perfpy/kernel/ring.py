@@ -16,7 +16,7 @@ import sys
 from collections import deque
 from errno import EINVAL, ENOMEM, EOPNOTSUPP, EPERM
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import KernelRefusedError, UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli

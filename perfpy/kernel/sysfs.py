@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.startup import NamedTuple, cached_property
+from perfpy.abi.light_types import NamedTuple, cached_property
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli

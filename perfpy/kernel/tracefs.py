@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from errno import EACCES, ENOENT
 
-from perfpy.abi.startup import cached_property
+from perfpy.abi.light_types import cached_property
 from perfpy.errors import KernelRefusedError
 
 TYPE_CHECKING = False  # see perfpy.cli

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

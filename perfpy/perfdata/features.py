@@ -13,7 +13,7 @@ from perfpy.abi import framing
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import HEADER, as_number, pad_to_words, with_header
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

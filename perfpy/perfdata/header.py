@@ -17,7 +17,7 @@ import struct
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, ATTR_SIZE_VER1, ATTR_SIZE_VER2, ATTR_SIZE_VER3, ATTR_SIZE_VER4, ATTR_SIZE_VER5
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.untrusted import expansion
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import time
 
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.startup import cached_property
+from perfpy.abi.light_types import cached_property
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.events import FileEvent, make_events
 from perfpy.perfdata.features import Feature, key_of

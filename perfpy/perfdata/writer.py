@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
-from perfpy.abi.startup import NamedTuple
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, decode_header

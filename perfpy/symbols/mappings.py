@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

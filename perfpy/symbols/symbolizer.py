@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.address_spaces import NO_SPACE, TaskTimeline
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
-from perfpy.abi.recorded_marks import PYTHON_MARK
+from perfpy.abi.python_addresses import PYTHON_MARK
 from perfpy.symbols.dso import DsoKind, perf_map_pid
 from perfpy.symbols.files.debug_files import KEPT
 from perfpy.unwind.call_frames import CallFrames

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from perfpy.abi.recorded_marks import PYTHON_MARK
+from perfpy.abi.python_addresses import PYTHON_MARK
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.demangling.short_names import shorten_name
 

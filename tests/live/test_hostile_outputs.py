@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.control import Control
-from perfpy.capture.runtimes.keeping import store_names
 from perfpy.capture.runtimes.rewriting import append_section
+from perfpy.capture.runtimes.store_names import store_names
 from perfpy.capture.session.output import RecordOutput
 from perfpy.capture.session.threaded_output import FolderOutput, RingFilesOutput
 from perfpy.cli.output.output_files import whole_file, write_text

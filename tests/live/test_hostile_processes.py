@@ -18,7 +18,7 @@ import pytest
 from perfpy.abi import records
 from perfpy.capture.runtimes import attaching, cpython_attach
 from perfpy.capture.runtimes.cpython_attach import ScriptFolder
-from perfpy.capture.runtimes.keeping import PerfMaps
+from perfpy.capture.runtimes.store_names import PerfMaps
 from perfpy.errors import PerfError
 from perfpy.symbols import mapped_names, perf_map
 from perfpy.symbols.jitdump import read_dump

@@ -14,7 +14,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.recorded_marks import OFF_CPU_EVENT
+from perfpy.abi.waits import OFF_CPU_EVENT
 from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.waiting import BUSY, WAITS, build, told
 

@@ -9,8 +9,8 @@ RECORDER = """
 import sys
 sys.byteorder = "big"
 from perfpy.abi.records import Comm
-from perfpy.capture.metadata import FINISHED_INIT
-from perfpy.capture.metadata import id_layout
+from perfpy.capture.synthesis import FINISHED_INIT
+from perfpy.capture.synthesis import id_layout
 from perfpy.perfdata.writer import FINISHED_ROUND
 from perfpy.abi.records import SampleId
 print(FINISHED_ROUND.hex(), FINISHED_INIT.hex(), id_layout(0x6).encode(SampleId(pid=1, tid=2, time=3)).hex())

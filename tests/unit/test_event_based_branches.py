@@ -10,11 +10,11 @@ from perfpy.capture.counter import Counter
 from perfpy.capture.counter_group import CounterGroup
 from perfpy.capture.counters import Counting, CountingOptions
 from perfpy.capture.record_options import RecordOptions
-from perfpy.capture.sample_counters import configure_sampling
+from perfpy.capture.sample_attrs import configure_sampling
 from perfpy.capture.targets import Target
 from perfpy.errors import NotScheduledError, UsageError
+from perfpy.events.ebb import EBB
 from perfpy.events.event import Event
-from perfpy.events.particular_pmus import EBB
 from tests.builders.fake_kernel import FakeKernel
 
 GOOD = EventAttr(type=PerfType.RAW, config=EBB | 0x1001E, pinned=1, exclusive=1, disabled=1)
@@ -24,7 +24,7 @@ MEMBER = GOOD.copy(config=EBB | 0x20002, pinned=0, exclusive=0)
 @pytest.fixture(autouse=True)
 def power(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a POWER machine."""
-    monkeypatch.setattr("perfpy.events.particular_pmus.means_ebb", lambda name="": True)
+    monkeypatch.setattr("perfpy.events.ebb.means_ebb", lambda name="": True)
 
 
 def test_a_broken_rule_costs_no_system_call() -> None:
@@ -37,7 +37,7 @@ def test_a_broken_rule_costs_no_system_call() -> None:
 
 
 def test_elsewhere_the_bit_is_the_kernels_affair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.events.particular_pmus.means_ebb", lambda name="": False)
+    monkeypatch.setattr("perfpy.events.ebb.means_ebb", lambda name="": False)
     with Counter(GOOD.copy(inherit=1), kernel=FakeKernel()) as counter:
         assert counter.read().value == 0
 

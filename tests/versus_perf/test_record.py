@@ -15,7 +15,7 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
 from perfpy.abi.records import SampleId
-from perfpy.capture.runtimes.keeping import store_names
+from perfpy.capture.runtimes.store_names import store_names
 from perfpy.perfdata.features import CpuCount, Feature, encode_feature
 from perfpy.perfdata.kept_files import KEPT_FILES, encode
 from tests.builders.jitdump import PID, header, load, unwinding

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.analysis.sample_view import DeliveryOrder, combine_columns
 from perfpy.errors import OutputFailedError, UsageError
 

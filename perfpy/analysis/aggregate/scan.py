@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import numpy as np
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.startup import NamedTuple, dataclass
+from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.analysis.aggregate.overflow import ScratchFile, memory_for
 from perfpy.analysis.aggregate.profile import KnownNames, Profile, name_maps
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView

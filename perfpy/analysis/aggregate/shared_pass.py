@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import Growing
-from perfpy.abi.startup import replace
+from perfpy.abi.light_types import replace
 from perfpy.analysis.aggregate.profile import ChainNumbers, FirstDelivery, GroupTotals, Profile, summand
 from perfpy.analysis.aggregate.sums import GroupSums
 from perfpy.analysis.dimensions import kind_numbers

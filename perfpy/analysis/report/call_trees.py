@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.startup import NamedTuple, dataclass, field
+from perfpy.abi.light_types import NamedTuple, dataclass, field
 from perfpy.analysis.aggregate.sums import count_by, sum_by
 from perfpy.analysis.locations import name_ranks, ranks
 from perfpy.symbols.interning import IdTable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
-from perfpy.abi.startup import NamedTuple, dataclass
+from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.sums import GroupSums, TupleTable, sum_by

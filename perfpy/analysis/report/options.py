@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import says_why_it_waited

@@ -11,8 +11,8 @@ import numpy as np
 
 from perfpy.abi.attr import is_sampled_each_time, option_for_fewer
 from perfpy.abi.flags import BranchSample, PerfType, RecordType, SampleType
+from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.abi.records import Cgroup, Lost, LostSamples
-from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.locations import ROLE_BITS, Locations

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import SampleType
-from perfpy.abi.startup import NamedTuple, dataclass, replace
+from perfpy.abi.light_types import NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.sums import TupleTable, sum_by
 from perfpy.analysis.filters import frames_named

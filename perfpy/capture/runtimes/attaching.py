@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.runtimes.table import PYTHON, runtime_of
+from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
 from perfpy.symbols import mapped_names
 from perfpy.untrusted import process_files
 from perfpy.untrusted.process_root import ProcessRoot
@@ -19,7 +19,7 @@ from perfpy.untrusted.process_root import ProcessRoot
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from perfpy.capture.runtimes.table import LanguageRuntime
+    from perfpy.capture.runtimes.known_runtimes import LanguageRuntime
 
 
 JCMD: Final = "jcmd"

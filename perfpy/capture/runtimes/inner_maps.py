@@ -11,7 +11,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.kernel.procfs import children_of
 from perfpy.symbols.mapped_names import innermost_pid
 from perfpy.untrusted import paths, process_files

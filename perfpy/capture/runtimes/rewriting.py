@@ -21,7 +21,7 @@ from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout, code_mapping
-from perfpy.capture.runtimes.table import V8_LOG
+from perfpy.capture.runtimes.known_runtimes import V8_LOG
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.features import Feature, encode_feature, key_of
 from perfpy.perfdata.header import SECTION_SIZE

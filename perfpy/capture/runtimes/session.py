@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
 from perfpy.capture.runtimes.cpython_attach import attach_all
-from perfpy.capture.runtimes.table import PYTHON, RUNTIMES, Version, complete_options, find_program, reads_frames, runtime_of
+from perfpy.capture.runtimes.known_runtimes import PYTHON, RUNTIMES, Version, complete_options, find_program, reads_frames, runtime_of
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.runtimes.cpython_attach import Trampolines
     from perfpy.capture.runtimes.inner_maps import InnerMaps
-    from perfpy.capture.runtimes.table import LanguageRuntime, Variable
+    from perfpy.capture.runtimes.known_runtimes import LanguageRuntime, Variable
 
 
 _STANDARD_OUTPUT: Final = "-"
@@ -102,7 +102,7 @@ class RuntimeNames:
         recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
             return
-        from perfpy.capture.runtimes.keeping import store_names  # it reads recordings, which needs numpy
+        from perfpy.capture.runtimes.store_names import store_names  # it reads recordings, which needs numpy
 
         if self._inner_maps is not None:
             self._inner_maps.look()

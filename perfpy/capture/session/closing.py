@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.attr import are_sampled_each_time, option_for_fewer
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.capture.record_options import DEFAULT_FREQ
-from perfpy.capture.sample_counters import is_dummy
-from perfpy.capture.session.attention import FIRST_PATIENCE, Regularly, SwitchEvent
+from perfpy.capture.sample_attrs import is_dummy
+from perfpy.capture.session.inputs import FIRST_PATIENCE, Regularly, SwitchEvent
 from perfpy.errors import PerfError, plural
 from perfpy.events.event import change_events, combine_filters
 from perfpy.kernel.procfs import ProcFs
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from perfpy.capture.counters import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
-    from perfpy.capture.session.attention import Alarm
     from perfpy.capture.session.cost_limit import CostLimit
+    from perfpy.capture.session.inputs import Alarm
     from perfpy.capture.session.output import DataFile, Held, RecordOutput
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel

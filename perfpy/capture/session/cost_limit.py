@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.counter import Counter
-from perfpy.capture.sample_counters import is_dummy
+from perfpy.capture.sample_attrs import is_dummy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -17,11 +17,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import ATTR_SIZE_VER7, CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_layout import words_before
-from perfpy.abi.startup import NamedTuple
-from perfpy.capture import metadata
-from perfpy.capture.metadata import RecordedFeatures, Synthesis, id_layout
+from perfpy.capture import synthesis as metadata
+from perfpy.capture.features import RecordedFeatures
 from perfpy.capture.record_options import STANDARD_OUTPUT, SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
+from perfpy.capture.synthesis import Synthesis, id_layout
 from perfpy.capture.targets import ANY
 from perfpy.errors import OutputFailedError
 from perfpy.kernel.loaded_bpf import loaded_programs, loaded_types
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from perfpy.capture.dso_hits import DsoHits
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
-    from perfpy.capture.session.attention import Answers
+    from perfpy.capture.session.inputs import Answers
     from perfpy.capture.session.moved_text_watch import MovedTextWatch
     from perfpy.kernel.procfs import ProcFs
     from perfpy.kernel.ring import Ring

@@ -13,11 +13,12 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
-from perfpy.capture.sample_counters import MAX_RATE, SampleCounters, configure_sampling, pages_for, with_frequency
+from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, with_frequency
+from perfpy.capture.sample_counters import SampleCounters, pages_for
 from perfpy.capture.session import closing
-from perfpy.capture.session.attention import STOPPING, Attention, OutputSwitch, Wakeups, names_only
+from perfpy.capture.session.inputs import STOPPING, Attention, OutputSwitch, Wakeups, names_only
 from perfpy.capture.session.moved_text_watch import MovedTextWatch
 from perfpy.capture.session.output import DataFile, Drain, RecordOutput
 from perfpy.capture.targets import ANY, Target, Workload, resolve
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu import WaitPlan
     from perfpy.capture.python_frames.kernel_frames import FrameCopier
     from perfpy.capture.runtimes.session import RuntimeNames
-    from perfpy.capture.session.attention import Describe
     from perfpy.capture.session.closing import OwnSamples, ProgressLine
+    from perfpy.capture.session.inputs import Describe
     from perfpy.capture.session.threaded_output import ThreadedDrain
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
-from perfpy.abi.startup import cached_property
+from perfpy.abi.light_types import cached_property
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import KernelRefusedError
 from perfpy.views.metadata import FRAME, FileNames, attr_fields, header_lines

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from perfpy.abi.startup import signal
+from perfpy.abi.light_types import signal
 from perfpy.capture.measurement import Hooks, Measurement
 from perfpy.cli.line.option_groups import names_probe
 from perfpy.cli.line.options import PerfCommand
@@ -140,7 +140,7 @@ class Session(Hooks):
         """Print hints about events that were never scheduled: unread counts, and programs that may have owned the PMU."""
         if os.uname().machine.startswith("ppc64"):
             from perfpy.cli.output.terminal import print_notes
-            from perfpy.events.particular_pmus import never_counted, reasons
+            from perfpy.events.ebb import never_counted, reasons
 
             notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
             print_notes(notes, quiet=self._options.quiet, verbose=self._options.verbose)
@@ -225,7 +225,7 @@ _RULE = "-" * 60
 
 def machine_lines(*, controlled: bool) -> Iterator[str]:
     """Yield the CPU's identification, and whether --control is active."""
-    from perfpy.capture.metadata import Environment
+    from perfpy.capture.features import Environment
 
     yield from mounted_lines()
     cpu = Environment().cpu_id(os.uname().machine)

@@ -18,7 +18,7 @@ from perfpy.errors import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.capture.contest import FailedRun
+    from perfpy.capture.interleaved_runs import FailedRun
     from perfpy.capture.measurement import Plan
     from perfpy.cli.stat.options import StatCommandOptions, StatOutput
     from perfpy.counts.comparison import Comparison
@@ -28,7 +28,7 @@ _DEFAULT_RUNS: Final = 10
 
 def compare_programs(options: StatCommandOptions) -> int:
     """Run the command and those of --compare in turns, and show how they differ. Raises UsageError."""
-    from perfpy.capture.contest import Contest
+    from perfpy.capture.interleaved_runs import Contest
     from perfpy.cli.stat.options import Progress, Signals, StatOutput, form_of
     from perfpy.counts.comparison import compare_runs
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from perfpy.abi.startup import NamedTuple, signal
+from perfpy.abi.light_types import NamedTuple, signal
 from perfpy.cli.line.option_groups import events_with_filters
 from perfpy.cli.line.options import Attached, CommandOptions, Counted, Flag, Listed, Value, fail, option, percent, program_to_run
 from perfpy.errors import OutputFailedError

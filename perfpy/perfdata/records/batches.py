@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, count_each, rows_where
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import plural
 from perfpy.perfdata.records.delivery import RawRecords, delivery_order
 from perfpy.perfdata.records.side_band import BULK, ChunkRead

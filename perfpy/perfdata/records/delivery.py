@@ -14,9 +14,9 @@ import numpy as np
 from perfpy.abi.columns import rows_where, slices_index
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.framing import HEADER
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.records import NO_ID, IdLayout
 from perfpy.abi.sample_decoding import SampleLayout
-from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

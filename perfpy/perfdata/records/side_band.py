@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks, number_columns
 from perfpy.perfdata.records.delivery import RawRecord, RawRecords, delivered_at
 

@@ -17,8 +17,8 @@ import numpy as np
 from perfpy.abi.columns import all_but, rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER, as_number
+from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.abi.sample_decoding import RecordStarts, realign_records
-from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.errors import PerfError
 from perfpy.untrusted.expansion import ExpansionError, zstd_library
 

@@ -14,7 +14,7 @@ import zlib
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from perfpy.abi.startup import NamedTuple
+from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_ids
 from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, NotElfError, open_mapped, read_module

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.analysis.annotation import AnnotatedFunction
 from perfpy.analysis.sample_view import is_dummy
-from perfpy.capture.session.attention import Wakeups
+from perfpy.capture.session.inputs import Wakeups
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.option_groups import events_with_filters
 from perfpy.cli.line.options import PerfCommand, fail

@@ -24,7 +24,7 @@ import numpy as np
 from perfpy.analysis.sort_key import HOST, innermost_container
 from perfpy.capture.counter import Counter
 from perfpy.capture.runtimes.attaching import ask, is_java, lacks, runtime_of_process
-from perfpy.capture.runtimes.table import PYTHON
+from perfpy.capture.runtimes.known_runtimes import PYTHON
 from perfpy.capture.unwinding.process import Spool, has_stacks
 from perfpy.capture.unwinding.reader_process import ReaderProcess
 from perfpy.capture.unwinding.serving import chunk_of

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.annotation import AnnotatedFunction
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.capture.session.attention import Wakeups
+    from perfpy.capture.session.inputs import Wakeups
     from perfpy.disassembly.disassembler import CodeStyle
     from perfpy.live.rings import LiveRings
     from perfpy.tools.top.monitor import LiveMonitor, LiveUpdate

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, parse_callchain, parse_pages
-from perfpy.capture.session.attention import Wakeups
+from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import TargetOptions, Workload
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.option_groups import names_probe

@@ -11,7 +11,7 @@ import numpy as np
 
 from perfpy.abi.flags import RecordType
 from perfpy.capture.counter import Counter
-from perfpy.capture.metadata import Synthesis, id_layout
+from perfpy.capture.synthesis import Synthesis, id_layout
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.tracefs import Tracefs
 from perfpy.live.window import LiveSymbols, LiveWindow

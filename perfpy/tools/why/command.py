@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.analysis.verdict import waits as reasons
-from perfpy.capture.session.attention import Wakeups
+from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import Workload
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions, symbol_options_of

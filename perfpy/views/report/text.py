@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.records import Read
-from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.locations import SourceTexts
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time

@@ -12,8 +12,8 @@ import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_FLAGS
-from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script.pieces import Coded, Piece, ValueTexts

@@ -12,8 +12,8 @@ import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.abi.records import SampleId
-from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.perfdata.records.batches import Batch
 from perfpy.symbols.task_states import TaskNames
 from perfpy.untrusted.text import one_line

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
-from perfpy.abi.startup import dataclass, field
+from perfpy.abi.light_types import dataclass, field
 from perfpy.analysis.filters import SampleFilter
 from perfpy.perfdata.records.batches import carries_readings, split_readings
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name

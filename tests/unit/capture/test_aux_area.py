@@ -15,7 +15,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType, SoftwareId
 from perfpy.abi.perf_records import HISI_PMCU, Auxtrace
 from perfpy.capture import aux_area
 from perfpy.capture.aux_area import AuxOutput, info_record, write_user_events
-from perfpy.capture.sample_counters import configure_sampling
+from perfpy.capture.sample_attrs import configure_sampling
 from perfpy.capture.targets import ANY, Target
 from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.event import Event, EventTerms

@@ -12,8 +12,8 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.capture.contest import Contest
 from perfpy.capture.control import Control
+from perfpy.capture.interleaved_runs import Contest
 from perfpy.capture.measurement import Hooks, Measurement, Plan, machine_values, times
 from perfpy.capture.region import Region, counted
 from perfpy.capture.targets import Target

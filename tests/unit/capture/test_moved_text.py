@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.records import Mmap2, decode
-from perfpy.capture import metadata, moved_text
-from perfpy.capture.metadata import Synthesis, id_layout
+from perfpy.capture import moved_text, synthesis
 from perfpy.capture.moved_text import find_moved_text, load_segments
+from perfpy.capture.synthesis import Synthesis, id_layout
 from perfpy.kernel.procfs import ProcFs, ProcMapping
 from tests.builders.elf import Elf
 
@@ -244,7 +244,7 @@ def test_the_time_for_all_processes_is_limited(tmp_path, monkeypatch):
         return []
 
     monkeypatch.setattr(moved_text, "find_moved_text", find)
-    monkeypatch.setattr(metadata, "_MOVED_TEXT_SECONDS", 1e-9)
+    monkeypatch.setattr(synthesis, "_MOVED_TEXT_SECONDS", 1e-9)
     made = Synthesis(ProcFs(str(tmp_path)), id_layout(0))
     assert len([*made.maps_of(7), *made.maps_of(8)]) == 2
     assert searched == [7]

@@ -16,7 +16,7 @@ from perfpy.abi.flags import MISC_USER, RecordType
 from perfpy.abi.records import SampleId
 from perfpy.capture.runtimes import inner_maps
 from perfpy.capture.runtimes.inner_maps import InnerMaps
-from perfpy.capture.runtimes.keeping import Kept, store_names
+from perfpy.capture.runtimes.store_names import Kept, store_names
 from perfpy.perfdata.features import Compression, Feature, encode_feature
 from perfpy.perfdata.kept_files import KEPT_FILES
 from perfpy.recording import Recording

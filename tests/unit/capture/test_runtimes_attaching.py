@@ -23,8 +23,8 @@ from perfpy.capture.runtimes import attaching, cpython_attach
 from perfpy.capture.runtimes import attaching as java_attach
 from perfpy.capture.runtimes.attaching import write_perf_map
 from perfpy.capture.runtimes.cpython_attach import STARTUP, ScriptFolder
+from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
 from perfpy.capture.runtimes.session import environment_for
-from perfpy.capture.runtimes.table import PYTHON, runtime_of
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import mapped_names
 from perfpy.untrusted import process_files

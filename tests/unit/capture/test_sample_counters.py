@@ -12,7 +12,8 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.capture.record_options import Callchain, RecordOptions
-from perfpy.capture.sample_counters import CounterTarget, SampleCounters, configure_sampling, default_pages, mover, pages_for
+from perfpy.capture.sample_attrs import configure_sampling
+from perfpy.capture.sample_counters import CounterTarget, SampleCounters, default_pages, mover, pages_for
 from perfpy.capture.targets import ANY, Target
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event, EventTerms

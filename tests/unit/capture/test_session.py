@@ -16,8 +16,8 @@ from perfpy.capture.control import Control
 from perfpy.capture.record_options import Callchain, OffCpuOptions, RecordOptions
 from perfpy.capture.sample_counters import SampleCounters
 from perfpy.capture.session import closing, cost_limit, recorder
-from perfpy.capture.session.attention import Attention, OutputSwitch, Regularly, Wakeups
 from perfpy.capture.session.cost_limit import CostLimit
+from perfpy.capture.session.inputs import Attention, OutputSwitch, Regularly, Wakeups
 from perfpy.capture.session.recorder import Recorder
 from perfpy.events.event import Event
 from perfpy.kernel import syscalls

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.capture.runtimes.table import runtime_of
+from perfpy.capture.runtimes.known_runtimes import runtime_of
 from perfpy.cli import run, start
 from perfpy.errors import KernelRefusedError, WorkloadFailedError
 

@@ -11,7 +11,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.counts.aggregation import AggregateId, CountedEvent, CountRow, CountState
 from perfpy.errors import EventSyntaxError, NotScheduledError, UnknownEventError, UsageError
-from perfpy.events import Event, parse_events, particular_pmus
+from perfpy.events import Event, ebb, parse_events
 from perfpy.events.machine import Machine
 from tests.builders import sysfs_tree
 
@@ -278,14 +278,14 @@ def test_a_broken_event_file_is_named(content: str, tmp_path: Path) -> None:
 # Event-based branches of POWER: which events they are, what they need, and each rule that they can break.
 
 
-GOOD = EventAttr(type=PerfType.RAW, config=particular_pmus.EBB | 0x1001E, pinned=1, exclusive=1, disabled=1)
+GOOD = EventAttr(type=PerfType.RAW, config=ebb.EBB | 0x1001E, pinned=1, exclusive=1, disabled=1)
 
 
 @pytest.mark.parametrize(
     ("name", "means"), [("POWER9", True), ("POWER8", True), ("power10", True), ("POWER9_raw", True), ("POWER7", False)]
 )
 def test_bit_63_has_a_meaning_from_power8_on(name: str, means: bool) -> None:
-    assert particular_pmus.means_ebb(name) is means
+    assert ebb.means_ebb(name) is means
 
 
 @pytest.mark.parametrize(("machine", "means"), [("ppc64le", True), ("ppc64", True), ("x86_64", False), ("aarch64", False)])
@@ -296,7 +296,7 @@ def test_without_a_pmu_the_machine_decides(machine: str, means: bool, monkeypatc
     uname = Uname()
     uname.machine = machine  # type: ignore[attr-defined]  # all that is asked for
     monkeypatch.setattr("os.uname", lambda: uname)
-    assert particular_pmus.means_ebb() is means
+    assert ebb.means_ebb() is means
 
 
 @pytest.mark.parametrize(
@@ -325,12 +325,12 @@ def test_elsewhere_bit_63_is_a_bit(tmp_path: Path) -> None:
         ({"sample_period": 9}, "it must not have sample_period"),
         ({"sample_freq": 9, "freq": 1}, "it must not have freq"),
         ({"sample_type": SampleType.IDENTIFIER}, "it must not have sample_type"),
-        ({"config": particular_pmus.EBB | 0x1E}, "its code must name a counter in bits 16 to 19"),
+        ({"config": ebb.EBB | 0x1E}, "its code must name a counter in bits 16 to 19"),
     ],
 )
 def test_each_broken_rule_is_named(fields: dict[str, int], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        particular_pmus.check(GOOD.copy(**fields), 0, -1, None)
+        ebb.check(GOOD.copy(**fields), 0, -1, None)
     assert message in str(caught.value)
     assert ";" not in str(caught.value)
 
@@ -338,31 +338,31 @@ def test_each_broken_rule_is_named(fields: dict[str, int], message: str) -> None
 @pytest.mark.parametrize(("pid", "cpu"), [(-1, 0), (0, 0), (5, 1)])
 def test_it_follows_a_task_on_any_cpu(pid: int, cpu: int) -> None:
     with pytest.raises(UsageError, match="it must follow a task, on any CPU"):
-        particular_pmus.check(GOOD, pid, cpu, None)
+        ebb.check(GOOD, pid, cpu, None)
 
 
 def test_several_rules_are_named_together() -> None:
     with pytest.raises(UsageError, match=r"it must be pinned .*; it must not have inherit, freq; it must follow a task"):
-        particular_pmus.check(GOOD.copy(pinned=0, inherit=1, freq=1), -1, 0, None, "x")
+        ebb.check(GOOD.copy(pinned=0, inherit=1, freq=1), -1, 0, None, "x")
 
 
 def test_of_a_group_all_or_none_and_the_leader_alone_is_pinned() -> None:
     member = GOOD.copy(pinned=0, exclusive=0)
-    particular_pmus.check(member, 0, -1, GOOD)
+    ebb.check(member, 0, -1, GOOD)
     with pytest.raises(UsageError, match="only the leader of a group may be pinned and exclusive"):
-        particular_pmus.check(GOOD, 0, -1, GOOD)
+        ebb.check(GOOD, 0, -1, GOOD)
     for attr, leader in ((member, EventAttr(type=PerfType.RAW, config=0x1001E)), (EventAttr(type=PerfType.RAW, config=0x20002), GOOD)):
         with pytest.raises(UsageError, match="all events of a group must have that bit, or none"):
-            particular_pmus.check(attr, 0, -1, leader)
+            ebb.check(attr, 0, -1, leader)
 
 
 def test_required_events_break_no_rule() -> None:
     attr = EventAttr(
         type=PerfType.RAW, config=0x1001E, inherit=1, enable_on_exec=1, sample_freq=4000, freq=1, sample_type=7, exclude_kernel=1
     )
-    leader = particular_pmus.with_needs(attr)
-    particular_pmus.check(leader, 0, -1, None)
-    particular_pmus.check(particular_pmus.with_needs(attr, leads=False), 0, -1, leader)
+    leader = ebb.with_needs(attr)
+    ebb.check(leader, 0, -1, None)
+    ebb.check(ebb.with_needs(attr, leads=False), 0, -1, leader)
     assert leader.exclude_kernel == 1
 
 
@@ -382,16 +382,14 @@ def row(event: CountedEvent, running: int, **state: Any) -> CountRow:
 )
 def test_an_event_that_never_ran_has_no_count(rows: list[tuple[int, int, dict[str, Any]]], never: bool) -> None:
     events = [(CountedEvent("e", EventAttr(type=kind)), running, state) for kind, running, state in rows]
-    assert particular_pmus.never_counted({event: [row(event, running, **state)] for event, running, state in events}) is never
+    assert ebb.never_counted({event: [row(event, running, **state)] for event, running, state in events}) is never
 
 
 def test_why_there_is_no_count_is_reported_once() -> None:
     event = CountedEvent("e", GOOD)
     why = NotScheduledError("e")
-    assert particular_pmus.reasons({event: [row(event, 0, failed=True, why_not=why), row(event, 0, failed=True, why_not=why)]}) == [
-        str(why)
-    ]
-    assert not particular_pmus.never_counted({event: [row(event, 0)]})
+    assert ebb.reasons({event: [row(event, 0, failed=True, why_not=why), row(event, 0, failed=True, why_not=why)]}) == [str(why)]
+    assert not ebb.never_counted({event: [row(event, 0)]})
 
 
 # What is said of a HiSilicon PMCU's event before it is opened: the term, the limit, and what to do.

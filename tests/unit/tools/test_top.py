@@ -17,7 +17,7 @@ import perfpy
 from perfpy.analysis.report.options import CallGraph, ColumnOptions, ReportOptions
 from perfpy.analysis.sort_key import Mode
 from perfpy.capture.record_options import parse_branch_filter
-from perfpy.capture.runtimes.table import runtime_of
+from perfpy.capture.runtimes.known_runtimes import runtime_of
 from perfpy.cli import run
 from perfpy.cli.line.perfconfig import Config
 from perfpy.kernel.procfs import ProcFs

@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.capture.record_options import Callchain, OutputOptions, RecordOptions, SamplingOptions
 from perfpy.capture.runtimes import session
-from perfpy.capture.runtimes.keeping import Kept
+from perfpy.capture.runtimes.known_runtimes import PYTHON, RUNTIMES, Variable, runtime_of
 from perfpy.capture.runtimes.session import (
     CommandEnvironment,
     RuntimeNames,
@@ -18,7 +18,7 @@ from perfpy.capture.runtimes.session import (
     environment_for,
     join_values,
 )
-from perfpy.capture.runtimes.table import PYTHON, RUNTIMES, Variable, runtime_of
+from perfpy.capture.runtimes.store_names import Kept
 from perfpy.capture.targets import TargetOptions, Workload
 from perfpy.errors import PerfError
 
@@ -81,7 +81,7 @@ def test_a_pipe_keeps_no_names():
 def test_the_last_line_counts_stored_and_failed_maps(monkeypatch: pytest.MonkeyPatch):
     Path("perf.data").write_bytes(b"x")
     names, lines = begun(RecordOptions(), "sh")
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", lambda *_, **__: Kept(1, 2, ("a map: not ours",), frozenset()))
+    monkeypatch.setattr("perfpy.capture.runtimes.store_names.store_names", lambda *_, **__: Kept(1, 2, ("a map: not ours",), frozenset()))
     names.end(["perf.data"])
     assert lines[1:] == ["warning: --jit: a map: not ours", "[ perf record: --jit stored 1 perf map, 2 functions of jitdumps ]"]
 
@@ -92,7 +92,7 @@ def test_a_recording_that_cannot_be_read_again_is_a_warning(monkeypatch: pytest.
 
     Path("perf.data").write_bytes(b"x")
     names, lines = begun(RecordOptions(), "sh")
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", damaged)
+    monkeypatch.setattr("perfpy.capture.runtimes.store_names.store_names", damaged)
     names.end(["perf.data"])
     assert lines[1:] == ["warning: --jit: damaged"]
 
@@ -104,7 +104,7 @@ def test_dumps_stay_for_the_recordings_that_come_after(monkeypatch: pytest.Monke
         removed.append((path, remove_dumps))
         return Kept()
 
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", keep)
+    monkeypatch.setattr("perfpy.capture.runtimes.store_names.store_names", keep)
     for name in ("one", "two"):
         Path(name).write_bytes(b"x")
     names, _ = begun(RecordOptions(), "sh")
@@ -119,7 +119,7 @@ def test_stacks_that_were_not_unwound_get_their_names_too(monkeypatch: pytest.Mo
         rewritten_paths.append(path)
         return Kept()
 
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", keep)
+    monkeypatch.setattr("perfpy.capture.runtimes.store_names.store_names", keep)
     names, _ = begun(RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192))), "sh")
     for name in ("new", "new.stacks", "old", "old.stacks"):
         Path(name).write_bytes(b"x")
@@ -136,7 +136,7 @@ def test_logs_of_recorded_processes_are_removed_and_no_others(monkeypatch: pytes
     for name in ("isolate-0x2-77-v8.log", "isolate-0x2-78-v8.log", "isolate-0x2-77-v8.log.mine"):
         Path(name).write_bytes(b"new")
     Path("isolate-0x3-77-v8.log").symlink_to("perf.data")
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", lambda *_, **__: Kept(pids=frozenset({77})))
+    monkeypatch.setattr("perfpy.capture.runtimes.store_names.store_names", lambda *_, **__: Kept(pids=frozenset({77})))
     names.end(["perf.data"])
     files = sorted(path.name for path in Path().iterdir())
     assert files == [

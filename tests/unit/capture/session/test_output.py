@@ -17,8 +17,8 @@ from perfpy.abi.sample_encoding import encode_sample
 from perfpy.capture.counters import OpenEvent
 from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.record_options import RecordOptions, SamplingOptions, SwitchOutput
-from perfpy.capture.session.attention import OutputSwitch, Timetable
 from perfpy.capture.session.closing import OwnSamples
+from perfpy.capture.session.inputs import OutputSwitch, Timetable
 from perfpy.capture.session.output import (
     Drain,
     OutputPart,

@@ -11,7 +11,7 @@ import typing
 
 import pytest
 
-from perfpy.abi.startup import Enum, NamedTuple, cached_property, dataclass, field, replace
+from perfpy.abi.light_types import Enum, NamedTuple, cached_property, dataclass, field, replace
 
 
 class Light(NamedTuple):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.abi.records import Mmap, Mmap2
     from perfpy.capture.runtimes.inner_maps import InnerMaps
 
+
 _MOST: Final = 1 << 30  # bytes of perf maps and images together, uncompressed
 
 

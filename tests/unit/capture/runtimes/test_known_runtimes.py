@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perfpy.capture.record_options import BufferOptions, Callchain, RecordOptions, SamplingOptions, SideBandOptions
+from perfpy.capture.runtimes.known_runtimes import complete_options, runtime_of
 from perfpy.capture.runtimes.session import RuntimeNames
-from perfpy.capture.runtimes.table import complete_options, runtime_of
 
 PUSHES = b"\x55\x48\x89\xe5" + b"\x90" * 12
 

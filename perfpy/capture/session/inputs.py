@@ -15,8 +15,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.startup import NamedTuple
-from perfpy.capture.sample_counters import SampleCounters, is_dummy
+from perfpy.abi.light_types import NamedTuple
+from perfpy.capture.sample_attrs import is_dummy
+from perfpy.capture.sample_counters import SampleCounters
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.events import parse_events
 from perfpy.events.event import change_events

@@ -7,6 +7,8 @@ longer than showing a header, and making one dataclass takes as long as reading 
 from __future__ import annotations
 
 TYPE_CHECKING = False  # see perfpy.cli
+
+
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable, Iterator

@@ -1,0 +1,368 @@
+"""Complete every event's attr for sampling by the options: sample_type, read_format, period, side-band and enabling bits.
+
+The rules are those of perf-record(1) 6.12. If perf has one, a dummy event for the side-band is added.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EACCES, EOPNOTSUPP, EPERM
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.perf_records import PMCU_NAME
+from perfpy.abi.sample_layout import minimal_registers, user_registers
+from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, STANDARD_OUTPUT, Callchain, parse_branch_filter, stack_size
+from perfpy.capture.targets import ANY, online_cpus
+from perfpy.errors import KernelRefusedError, UsageError
+from perfpy.events.event import Event, change_events
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
+
+    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.targets import Target
+    from perfpy.kernel import Kernel
+
+
+_TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
+
+
+_TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
+
+
+_FUNCTION_TRACE: Final = ("ftrace", "function")
+
+
+_MAX_PRECISION: Final = 3
+
+
+_WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
+
+
+def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
+    """Return the events to open with their attrs, including the tracking event.
+
+    The tracking event, which requests side-band (mmap, comm, fork ... records), is the first one. It is a separate dummy if the events
+    are not enabled from the program's start (-a, -C, -D) or may be disabled (--max-cpu), unless the first one is a dummy. The
+    kernel is checked for PERF_SAMPLE_IDENTIFIER if needed.
+    """
+    result = list(events)
+    if any(map(is_aux, events)):
+        from perfpy.capture.aux_area import with_aux_first  # few machines have one
+
+        result = with_aux_first(events, options)
+    tracking = result[0]
+    if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
+        tracking = Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
+        result.append(tracking)
+    groups = {event.leader for event in result if not event.is_leader}
+    attrs = {event: sampling_attr(event, options, target, tracks=event is tracking, in_group=event.leader in groups) for event in result}
+    attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
+    final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
+    return change_events(result, lambda event: {"attr": final[event]})
+
+
+def is_aux(event: Event | OpenEvent) -> bool:
+    """Whether hardware writes this event's data to memory."""
+    return event.pmu.startswith(PMCU_NAME)
+
+
+def _aux_attr(attr: EventAttr) -> EventAttr:
+    """Return the attr of an AUX event: its records only mark the times of its data."""
+    sample_type = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU
+    excluded = dict.fromkeys(("exclude_user", "exclude_kernel", "exclude_hv", "exclude_guest", "exclude_host"), 0)
+    read_format = int(ReadFormat.ID | ReadFormat.LOST)
+    return attr.copy(
+        sample_type=int(sample_type), read_format=read_format, sample_period=1, freq=0, sample_id_all=1, disabled=1, **excluded
+    )
+
+
+def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
+    """Return the attr to sample an event with. tracks: it requests side-band; in_group: it leads or follows other events."""
+    if event.ebb:
+        raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples; clear that bit")
+    if is_aux(event):
+        return _aux_attr(event.attr)
+    return _Draft(event, options, target, tracks=tracks, in_group=in_group).finish()
+
+
+def is_dummy(event: Event | OpenEvent) -> bool:
+    """Whether an event only provides side-band records."""
+    return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
+
+
+def _starts_late(options: RecordOptions, target: Target) -> bool:
+    """Whether events are enabled later than the side-band begins."""
+    return options.starts_disabled or not target.has_tasks
+
+
+def _software(config: int, **fields: int) -> EventAttr:
+    """Return the attr of a software event, in user space only."""
+    return EventAttr(type=PerfType.SOFTWARE, config=config, exclude_kernel=1, exclude_hv=1, exclude_guest=1, **fields)
+
+
+class _Draft:
+    """One event's attr while the rules are applied; each method is one group of rules."""
+
+    def __init__(self, event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> None:
+        self.event = event
+        self.draft = event.attr.copy()
+        self.options = options
+        self.target = target
+        self.tracks = tracks
+        self.in_group = in_group
+        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that the user requested
+        self.at_once = self.own_dummy or (tracks and is_dummy(event) and _starts_late(options, target))
+        self.sample = SampleType.IP | SampleType.TID
+        self.read = ReadFormat.ID | ReadFormat.LOST
+
+    def finish(self) -> EventAttr:
+        """Return the complete attr; later rules override earlier ones."""
+        draft, options = self.draft, self.options
+        draft.sample_id_all = 1
+        draft.inherit = int(options.target.inherit and not options.target.per_thread)
+        draft.write_backward = int(options.buffers.overwrite)
+        self._set_group_reads()
+        self._set_period()
+        self._set_fields()
+        if options.sampling.callchain and not self.own_dummy:
+            self._set_callchain(options.sampling.callchain)
+        self._set_registers()
+        self._set_side_band()
+        self._set_enabling()
+        if options.off_cpu.enabled and not options.buffers.no_buffering:  # half of a large ring buffer would be minutes of few waits
+            draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
+        if self.event.precise_max:
+            draft.precise_ip = _MAX_PRECISION
+        if options.sampling.all_user or options.sampling.all_kernel:
+            draft.exclude_kernel, draft.exclude_user = int(options.sampling.all_user), int(options.sampling.all_kernel)
+        self._apply_terms()
+        self._set(SampleType.PERIOD, True if options.max_cpu else options.sampling.period_field)
+        draft.sample_type |= int(self.sample)
+        draft.read_format = int(self.read)
+        return draft
+
+    def _set(self, field: int, present: bool | None) -> None:
+        """Add a field (True), remove it (False), or leave it (None)."""
+        if present is not None:
+            self.sample = self.sample | field if present else self.sample & ~field
+
+    def _set_group_reads(self) -> None:
+        if not self.event.sample_read:
+            return
+        self.sample |= SampleType.READ | SampleType.ID
+        if self.in_group:
+            self.read |= ReadFormat.GROUP
+            self.draft.inherit = 0  # an inherited group cannot be read as one
+
+    def _set_period(self) -> None:
+        draft, options = self.draft, self.options
+        if self.event.tracepoint or (self.event.attr.type == PerfType.SOFTWARE and self.event.attr.config == SoftwareId.BPF_OUTPUT):
+            self.sample |= _TRACE_FIELDS
+            draft.sample_period = draft.sample_period or 1
+        elif draft.type == PerfType.BREAKPOINT:
+            draft.sample_period = 1
+        if not draft.sample_period or options.sampling.freq is not None or options.sampling.period is not None:
+            if options.sampling.period:
+                draft.sample_period, draft.freq = options.sampling.period, 0
+            else:
+                draft.sample_freq, draft.freq = options.sampling.freq or DEFAULT_FREQ, 1
+        if draft.freq:
+            self.sample |= SampleType.PERIOD
+        if options.sampling.no_samples:
+            draft.sample_period = 0
+        if options.buffers.no_buffering:
+            draft.watermark, draft.wakeup_events = 0, 1
+
+    def _set_fields(self) -> None:
+        options, draft = self.options, self.draft
+        chain = options.sampling.callchain
+        stacks = chain is not None and chain.mode == "dwarf" and (chain.addresses or options.sampling.unwind)
+        # perf records data addresses with stacks; they are useless if stacks are unwound at once.
+        addresses = options.sampling.data or (stacks and not options.sampling.unwind)
+        for is_wanted, field in (
+            (addresses, SampleType.ADDR | SampleType.DATA_SRC),
+            (not self.target.has_tasks or options.sampling.cpu_field, SampleType.CPU),
+            (options.sampling.raw and not self.own_dummy, SampleType.TIME | SampleType.RAW | SampleType.CPU),
+            (options.sampling.sample_mem_info, SampleType.DATA_SRC),
+            (options.sampling.transaction, SampleType.TRANSACTION),
+            (options.sampling.phys_data, SampleType.PHYS_ADDR),
+            (
+                options.sampling.weight,
+                SampleType.WEIGHT_STRUCT if os.uname().machine in ("x86_64", "i686", "ppc64le", "ppc64") else SampleType.WEIGHT,
+            ),
+            (options.side_band.all_cgroups, SampleType.CGROUP),
+            (options.sampling.data_page_size, SampleType.DATA_PAGE_SIZE),
+            (options.sampling.code_page_size, SampleType.CODE_PAGE_SIZE),
+            (bool(options.sampling.branch_filter) and not is_dummy(self.event), SampleType.BRANCH_STACK),
+        ):
+            if is_wanted:
+                self.sample |= field
+        if self.sample & SampleType.BRANCH_STACK:
+            draft.branch_sample_type = options.sampling.branch_filter
+        if addresses or stacks or options.sampling.data_mmap:  # call frame information is in mappings that are not executable
+            draft.mmap_data = int(self.tracks)
+        if options.sampling.time is not False and (options.sampling.time or not options.target.per_thread):
+            self.sample |= SampleType.TIME
+        if options.sampling.inherit_stat:
+            self.read |= _TIMES
+            draft.inherit_stat = 1
+        if options.sampling.running_time:
+            self.read |= _TIMES
+        if options.sampling.clockid is not None:
+            draft.use_clockid, draft.clockid = 1, options.sampling.clockid
+
+    def _set_callchain(self, callchain: Callchain) -> None:
+        draft, options = self.draft, self.options
+        is_function = self.event.tracepoint == _FUNCTION_TRACE
+        self.sample |= SampleType.CALLCHAIN
+        draft.sample_max_stack = callchain.max_stack
+        draft.exclude_callchain_user = int(options.sampling.kernel_callchains or is_function)
+        draft.exclude_callchain_kernel = int(options.sampling.user_callchains)
+        draft.defer_callchain = int(callchain.defer)
+        if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
+            self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
+            # A user's choice of registers gets those, and the ones that unwinding needs.
+            registers = minimal_registers if options.sampling.user_regs else user_registers
+            draft.sample_regs_user |= registers(os.uname().machine)
+            draft.sample_stack_user = callchain.stack_size
+            if (
+                options.sampling.unwind and not options.buffers.no_buffering
+            ):  # half of a large ring buffer would be seconds of a few samples
+                draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
+            draft.exclude_callchain_user = 1
+
+    def _set_registers(self) -> None:
+        if is_dummy(self.event):
+            return
+        if self.options.sampling.intr_regs:
+            self.sample |= SampleType.REGS_INTR
+            self.draft.sample_regs_intr = self.options.sampling.intr_regs
+        if self.options.sampling.user_regs:
+            self.sample |= SampleType.REGS_USER
+            self.draft.sample_regs_user |= self.options.sampling.user_regs
+
+    def _set_side_band(self) -> None:
+        draft, options = self.draft, self.options
+        if not self.tracks:
+            return
+        draft.task = draft.mmap = draft.mmap2 = draft.comm = draft.comm_exec = draft.ksymbol = 1
+        draft.build_id = int(options.side_band.buildid_mmap)
+        draft.bpf_event = int(options.side_band.bpf_events)
+        draft.namespaces = int(options.side_band.namespaces)
+        draft.cgroup = int(options.side_band.all_cgroups)
+        draft.context_switch = int(options.side_band.switch_events)
+        draft.defer_output = int(bool(options.sampling.callchain and options.sampling.callchain.defer))
+
+    def _set_enabling(self) -> None:
+        """Set the enabling bits: leaders start disabled, a program's events start with it, side-band of a system starts at once."""
+        draft = self.draft
+        draft.disabled = int(self.event.is_leader)
+        from_exec = self.target.kind == "command" and (self.at_once or not self.options.starts_disabled)
+        draft.enable_on_exec = int(from_exec and self.event.is_leader)
+        if self.at_once and not from_exec:
+            draft.disabled = 0
+
+    def _apply_terms(self) -> None:
+        draft, terms = self.draft, self.event.terms
+        if terms.period is not None:
+            draft.sample_period, draft.freq = terms.period, 0
+            self.sample &= ~SampleType.PERIOD
+        if terms.freq is not None:
+            draft.sample_freq, draft.freq = terms.freq, 1
+            self.sample |= SampleType.PERIOD
+        self._set(SampleType.TIME, terms.time)
+        if terms.inherit is not None:
+            draft.inherit = int(terms.inherit)
+        if terms.overwrite is not None:
+            draft.write_backward = int(terms.overwrite)
+        if terms.branch_type is not None:
+            self.sample |= SampleType.BRANCH_STACK
+            draft.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
+        if terms.call_graph is not None or terms.stack_size or terms.max_stack:
+            self._set_own_callchain()
+        self._refuse_hardware_terms()
+
+    def _refuse_hardware_terms(self) -> None:
+        terms = self.event.terms
+        terms_given = {
+            "call-graph=lbr": terms.call_graph == "lbr",
+            "aux-output": terms.aux_output,
+            "aux-sample-size": terms.aux_sample_size,
+        }
+        for name in (name for name, is_given in terms_given.items() if is_given):
+            cause = f"'{name}' needs branch records or a hardware tracer, which perfpy does not support"
+            raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="drop the term")
+
+    def _set_own_callchain(self) -> None:
+        """Apply the event's terms about stacks, which override the options."""
+        terms, draft = self.event.terms, self.draft
+        common = self.options.sampling.callchain
+        mode = terms.call_graph or ("fp" if terms.max_stack else common.mode if common else "no")
+        self.sample &= ~(SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER)
+        draft.exclude_callchain_user = draft.exclude_callchain_kernel = draft.sample_stack_user = draft.sample_regs_user = 0
+        if mode == "no":
+            return
+        if mode == "dwarf":
+            self.sample |= 0 if self.options.sampling.unwind else SampleType.ADDR | SampleType.DATA_SRC
+            draft.mmap_data = int(self.tracks)
+        copied = stack_size(terms.stack_size) if terms.stack_size else common.stack_size if common else 0
+        chain = Callchain(mode, max_stack=terms.max_stack or 0)
+        self._set_callchain(chain._replace(stack_size=copied) if copied else chain)
+
+
+def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
+    """Return the attr of a :S group's member: the leader samples, and the member is only read, but has the leader's sample_type."""
+    attr = attrs[event]
+    if event.terms.period is None and event.terms.freq is None:
+        attr = attr.copy(freq=0, sample_period=0)
+    return attr.copy(write_backward=0, sample_type=attrs[event.leader].sample_type)
+
+
+def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:
+    """Add ids to the attrs: with several events, each record must identify its event at a fixed offset."""
+    if not options.sampling.identifier and len(attrs) == 1 and options.output.path != STANDARD_OUTPUT:  # perf always has ids in pipes
+        return list(attrs)
+    differ = any(attr.sample_type != attrs[0].sample_type for attr in attrs)
+    if (differ or options.sampling.identifier) and _knows_identifier(kernel):
+        return [attr.copy(sample_type=attr.sample_type & ~SampleType.ID | SampleType.IDENTIFIER) for attr in attrs]
+    return [attr.copy(sample_type=attr.sample_type | SampleType.ID) for attr in attrs]
+
+
+def _knows_identifier(kernel: Kernel) -> bool:
+    """Whether the kernel (3.12 and newer) has ids at a fixed offset."""
+    attr = _software(SoftwareId.CPU_CLOCK, sample_type=SampleType.IDENTIFIER)
+    for pid in (ANY, 0):  # users may only query their own tasks
+        try:
+            kernel.close(kernel.perf_event_open(attr, pid, min(online_cpus())))
+            return True
+        except KernelRefusedError as refusal:
+            if refusal.errno not in (EACCES, EPERM):
+                return False
+    return False
+
+
+#: the setting with the limit
+MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
+
+
+def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str], None]) -> RecordOptions:
+    """Return the options with a frequency of at most `most` Hz (None: unknown)."""
+    requested = options.sampling.freq
+    if options.sampling.period or most is None:
+        return options
+    if requested == MAX_FREQ:
+        tell(f"info: -F max is {most} Hz here (sysctl {MAX_RATE})")
+        return options._replace(sampling=options.sampling._replace(freq=most))
+    if requested is None:
+        return options._replace(sampling=options.sampling._replace(freq=most)) if most < DEFAULT_FREQ else options
+    if requested <= most:
+        return options
+    if options.sampling.strict_freq:
+        raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
+    tell(f"warning: {requested} Hz exceeds the kernel's limit; sampling at {most} Hz instead; for more raise sysctl {MAX_RATE}")
+    return options._replace(sampling=options.sampling._replace(freq=most))

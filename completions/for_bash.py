@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from values import actions, only_attached, shown, values
 
 from perfpy.cli.commands import COMMANDS, load_command
-from perfpy.cli.group import TOPICS
+from perfpy.cli.top_level import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.analysis.sort_keys import names as sort_keys
 from perfpy.capture import record_options
-from perfpy.cli.line.actions import CommandWithActions
 from perfpy.cli.line.options import Choice
+from perfpy.cli.line.subcommands import CommandWithActions
 from perfpy.cli.report.request import call_graph_words
 from perfpy.errors import UsageError
 from perfpy.views.script.fields import FIELDS

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from perfpy import __version__
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.forwarded_actions import OtherCommand
-from perfpy.cli.group import TOPICS
-from perfpy.cli.line.actions import CommandWithActions
 from perfpy.cli.line.examples import EXAMPLES
 from perfpy.cli.line.options import Flag, Option
+from perfpy.cli.line.subcommands import CommandWithActions
+from perfpy.cli.top_level import TOPICS
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -31,7 +31,7 @@ from topic_pages import topic_page  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from perfpy.cli.line.actions import Action
+    from perfpy.cli.line.subcommands import Action
 
 
 PERFPY_OPTIONS = (

@@ -18,8 +18,8 @@ import pytest
 
 import perfpy
 from perfpy.cli.commands import COMMANDS, load_command
-from perfpy.cli.group import ALTERNATIVES, TOPICS
 from perfpy.cli.line.examples import EXAMPLES
+from perfpy.cli.top_level import ALTERNATIVES, TOPICS
 from perfpy.perfdata.features import Feature
 from tests.builders.perfdata import simple_recording
 

@@ -29,7 +29,7 @@ MEASURING = (
 REFUSED = {"perfpy.events.fallback"}  # loaded, too, where the kernel refuses an event and another one is tried
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 PLAIN = r"dataclass|replace$|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$"
-TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (?!{PLAIN})", re.MULTILINE)
+TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.light_types import (?!{PLAIN})", re.MULTILINE)
 
 
 @cache
@@ -90,7 +90,7 @@ def test_only_listed_modules_are_terse() -> None:
 def test_annotations_of_plain_classes_are_text() -> None:
     """The light NamedTuple and dataclass read a class's annotations, which Python 3.14 evaluates later unless they are text."""
     sources = {path: path.read_text() for path in (CHECKOUT / "perfpy").rglob("*.py")}
-    plain = [path for path, text in sources.items() if re.search(r"^from perfpy\.abi\.startup import", text, re.MULTILINE)]
+    plain = [path for path, text in sources.items() if re.search(r"^from perfpy\.abi\.light_types import", text, re.MULTILINE)]
     assert plain
     lacking = [path for path in plain if not re.search("^from __future__ import annotations$", sources[path], re.MULTILINE)]
     assert [str(path.relative_to(CHECKOUT)) for path in lacking] == []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.cli.commands import COMMANDS
-from perfpy.cli.group import TOPICS
+from perfpy.cli.top_level import TOPICS
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import perfpy
 from perfpy.cli.commands import COMMANDS, load_command
-from perfpy.cli.group import TOPICS
 from perfpy.cli.line.examples import EXAMPLES
+from perfpy.cli.top_level import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -95,7 +95,7 @@ def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | N
     """Return the arguments from the command on, and the exit status if the options before it complete the line."""
     if not args or not args[0].startswith("-"):
         return args, None
-    from perfpy.cli import group as global_options
+    from perfpy.cli import top_level as global_options
 
     return global_options.read(args)
 
@@ -103,7 +103,7 @@ def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | N
 def _dispatch(name: str, args: Sequence[str]) -> int:
     if name:
         if args[1:2] == ["--list-opts"]:
-            from perfpy.cli.group import list_options
+            from perfpy.cli.top_level import list_options
 
             return list_options(name)
         if name in COMMANDS and COMMANDS[name].pages and sys.stdout.isatty():
@@ -112,25 +112,25 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
             page(name)
         return load_command(name).run(name, args[1:])
     if _may_name_program(args):
-        from perfpy.cli import start
+        from perfpy.cli import record_and_report
 
         if not args:
-            print(start.first_steps())
+            print(record_and_report.first_steps())
             return 1  # perf's status for a line without a command
-        if command := start.program_of(args):
-            return start.record_and_report_program(command)
-        if pids := start.processes_of(args):
-            return start.record_and_report_processes(pids)
-        start.refuse_file(args[0])
-    from perfpy.cli import group  # click: 30 ms
+        if command := record_and_report.program_of(args):
+            return record_and_report.record_and_report_program(command)
+        if pids := record_and_report.processes_of(args):
+            return record_and_report.record_and_report_processes(pids)
+        record_and_report.refuse_file(args[0])
+    from perfpy.cli import top_level  # click: 30 ms
 
-    return group.run([*args])  # the attribute `list` may be the command's module
+    return top_level.run([*args])  # the attribute `list` may be the command's module
 
 
 def _may_name_program(args: Sequence[str]) -> bool:
     """Whether a line without a known command may name a program: perfpy was not called as perf, whose command it is not either."""
-    from perfpy.cli.group import ALTERNATIVES
     from perfpy.cli.line.examples import in_place_of_perf
+    from perfpy.cli.top_level import ALTERNATIVES
 
     return not in_place_of_perf() and (not args or args[0] not in ALTERNATIVES)
 

@@ -65,7 +65,7 @@ COMMANDS = {
     "config": Entry("perfpy.cli.config", "show or change perf's configuration files"),
     "check": Entry("perfpy.cli.check", "check whether a perf feature is available"),
     "version": Entry("perfpy.cli.version", "show the version and the available features"),
-    "help": Entry("perfpy.cli.help", "show the help of a command or a topic", pages=True),
+    "help": Entry("perfpy.cli.help_command", "show the help of a command or a topic", pages=True),
 }
 #: Commands for programs, hidden in the help.
 HIDDEN = {"complete": Entry("perfpy.cli.complete", "print completions for a shell")}

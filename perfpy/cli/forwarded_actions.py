@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.commands import load_command
-from perfpy.cli.line.actions import USAGE_STATUS, Action, is_help, no_action, respell, without_repeated_spellings
 from perfpy.cli.line.help_text import help_text
 from perfpy.cli.line.options import CommandOptions, Parser
+from perfpy.cli.line.subcommands import USAGE_STATUS, Action, is_help, no_action, respell, without_repeated_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

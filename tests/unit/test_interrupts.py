@@ -68,7 +68,7 @@ def test_ctrl_c_while_libraries_are_loaded(command, tmp_path):
         ("perfpy.kernel.ring", "record -- true"),
         ("perfpy.events.machine", "list"),
         ("click", "--help"),
-        ("perfpy.cli.group", "nosuch"),
+        ("perfpy.cli.top_level", "nosuch"),
     ],
 )
 @pytest.mark.parametrize("way", [SCRIPT, "-m"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
-from perfpy.cli.line.actions import Action, CommandWithActions
+from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.tools.sched.options import (
     LatencyOptions,
     MapOptions,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
+
 _SHORTEST: Final = 3  # letters of an abbreviated action
 USAGE_STATUS: Final = 129
 

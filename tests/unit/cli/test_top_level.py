@@ -11,9 +11,9 @@ import pytest
 from perfpy import cli
 from perfpy.cli.check import FEATURES
 from perfpy.cli.commands import COMMANDS, load_command
-from perfpy.cli.group import ALTERNATIVES, refusal
 from perfpy.cli.line.options import Parser
 from perfpy.cli.line.perfconfig import Config
+from perfpy.cli.top_level import ALTERNATIVES, refusal
 
 
 @pytest.fixture

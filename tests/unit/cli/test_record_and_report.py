@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.runtimes.known_runtimes import runtime_of
-from perfpy.cli import run, start
+from perfpy.cli import record_and_report, run
 from perfpy.errors import KernelRefusedError, WorkloadFailedError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def program(tmp_path: Path) -> str:
 
 def started(monkeypatch: pytest.MonkeyPatch, recorded: Recorded, *args: str) -> tuple[int, list[str]]:
     """Return the exit status, and the command lines."""
-    monkeypatch.setattr(start, "load_command", lambda _name: recorded)
+    monkeypatch.setattr(record_and_report, "load_command", lambda _name: recorded)
     return run([*args]), recorded.lines
 
 
@@ -79,7 +79,7 @@ def test_a_process_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch, c
 
 @pytest.mark.parametrize("words", [["9" * 5000], ["12,"], ["1", "2"], ["-12"], ["1_2"]])
 def test_other_words_with_digits_name_no_process(words: list[str]) -> None:
-    assert start.processes_of(words) == []
+    assert record_and_report.processes_of(words) == []
 
 
 def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_words_that_name_no_program_stay_errors(
     (tmp_path / "data.txt").write_text("")
     for word in ("reprot", "daemon", str(tmp_path / "data.txt"), str(tmp_path / "absent"), str(tmp_path)):
         recorded = Recorded()
-        monkeypatch.setattr(start, "load_command", lambda _name, recorded=recorded: recorded)
+        monkeypatch.setattr(record_and_report, "load_command", lambda _name, recorded=recorded: recorded)
         assert run([word]) == 129
         assert not recorded.lines
     assert "did you mean 'report'" in capsys.readouterr().err
@@ -133,19 +133,19 @@ def test_the_interpreter_decides_on_stacks(first_line: str, expected: str, tmp_p
     path = tmp_path / "program"
     path.write_text(f"{first_line}\n")
     path.chmod(0o755)
-    assert start.stack_option(runtime_of(str(path))) == expected
+    assert record_and_report.stack_option(runtime_of(str(path))) == expected
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "python3.13").write_bytes(b"\x7fELF")
     (tmp_path / "interpreter").symlink_to(tmp_path / "python3.13")
-    assert start.stack_option(runtime_of(str(tmp_path / "interpreter"))) == "--python"
+    assert record_and_report.stack_option(runtime_of(str(tmp_path / "interpreter"))) == "--python"
 
 
 def test_a_script_that_is_not_executable_is_run_by_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app.py").write_text("")
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}" if name == "python3" else None)
-    assert start.program_of([str(tmp_path / "app.py"), "1"]) == ["python3", str(tmp_path / "app.py"), "1"]
+    assert record_and_report.program_of([str(tmp_path / "app.py"), "1"]) == ["python3", str(tmp_path / "app.py"), "1"]
 
 
 def test_a_workload_that_fails_to_start_is_not_tried_again(program: str, monkeypatch: pytest.MonkeyPatch) -> None:

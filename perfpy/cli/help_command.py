@@ -22,11 +22,11 @@ class HelpCommandOptions(CommandOptions):
 
 def run(options: HelpCommandOptions) -> int:
     """Print the help of a command or a topic, or of perfpy itself; `help api` prints the map of the Python API."""
-    from perfpy.cli import group
-    from perfpy.cli.group import TOPICS, print_topic
+    from perfpy.cli import top_level
+    from perfpy.cli.top_level import TOPICS, print_topic
 
     if options.command is None:
-        return group.run(["--help"])
+        return top_level.run(["--help"])
     if options.command == "api":
         print("\n".join(api_lines()))
     elif options.command in TOPICS:
@@ -34,7 +34,7 @@ def run(options: HelpCommandOptions) -> int:
     elif options.command in COMMANDS:
         print(load_command(options.command).help_text(options.command))
     else:
-        fail(group.unknown_command(options.command))
+        fail(top_level.unknown_command(options.command))
     return 0
 
 

@@ -9,35 +9,31 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 import perfpy
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Lost, Switch
-from perfpy.analysis.latencies import CallSamples, all_durations, duration_bins, nearest_rank, pair_calls, read_latencies
 from perfpy.cli.commands import load_command
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.option_groups import InputOptions, QuietOptions, VerboseOptions
 from perfpy.cli.line.options import Choice, Flag, PerfCommand, Value, fail, option, parse_unsigned, program_to_run
 from perfpy.cli.output.terminal import is_terminal, print_lines, print_notes, width
-from perfpy.cli.temporary_probes import TemporaryProbes
 from perfpy.errors import PerfError, plural
 from perfpy.probing.grammar import parse_request
-from perfpy.probing.problems import ProbeError
 from perfpy.symbols.mapped_names import other_root
 from perfpy.untrusted.files import is_file, read_regular
 from perfpy.untrusted.folders import temporary_folder
 from perfpy.untrusted.pinned_files import pin
 from perfpy.untrusted.text import one_line, visible
-from perfpy.views.latency_text import PERCENTILES, SlowCall, duration_text, histogram_lines, latency_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from perfpy.analysis.latencies import FunctionCalls, KernelLatencies, LatencyGroup
+    from perfpy.analysis.latencies import CallSamples, FunctionCalls, KernelLatencies, LatencyGroup
     from perfpy.recording import Recording, TracepointSamples
+    from perfpy.views.latency_text import SlowCall
 
 
 _SLOWEST: Final = 5
@@ -108,6 +104,8 @@ _LONGEST: Final = 365 * 86400  # seconds
 
 def measure(options: LatencyCommandOptions, text: str, command: list[str]) -> int:
     """Measure a function in a process or a command, print its durations, and return the command's exit status."""
+    from perfpy.cli.temporary_probes import TemporaryProbes
+
     request = parse_request(text)
     point = request.point
     if not point.function or point.is_return or point.line is not None or point.offset or point.pattern or request.event:
@@ -139,6 +137,8 @@ def _with_python_remedy(error: PerfError, path: str) -> PerfError:
     CPython has no return of a Python function that a probe could hit: its marker function__entry is not hit by most calls of 3.11, and
     3.12 dropped it.
     """
+    from perfpy.probing.problems import ProbeError
+
     if not _PYTHON.match(os.path.basename(path)):
         return error
     remedy = "latency measures C functions; for Python functions: perfpy record --python --off-cpu, then perfpy report -s pyfunc"
@@ -195,6 +195,11 @@ def _record_and_show(options: LatencyCommandOptions, function: str, path: str, e
 
 
 def _show(options: LatencyCommandOptions, function: str, path: str, file: str, events: list[str]) -> None:
+    import numpy as np
+
+    from perfpy.analysis.latencies import pair_calls
+    from perfpy.views.latency_text import latency_lines
+
     with perfpy.open(file) as recording:
         lost = 0
         switches = []
@@ -218,11 +223,17 @@ def _show(options: LatencyCommandOptions, function: str, path: str, file: str, e
 
 
 def _events(samples: TracepointSamples) -> CallSamples:
+    import numpy as np
+
+    from perfpy.analysis.latencies import CallSamples
+
     columns, fields = samples.samples, samples.fields
     return CallSamples(columns["tid"].astype(np.int64), columns["time"].astype(np.int64), fields[_STACK_POINTER].astype(np.uint64))
 
 
 def _slow_call(entries: TracepointSamples, returns: TracepointSamples, calls: FunctionCalls, row: int) -> SlowCall:
+    from perfpy.views.latency_text import SlowCall
+
     entry, leave = int(calls.entry[row]), int(calls.exit[row])
     values = [f"{name}={_value(column, entry)}" for name, column in _own(entries).items()]
     values += [f"{'returned' if name == 'arg1' else name}={_value(column, leave)}" for name, column in _own(returns).items()]
@@ -241,6 +252,8 @@ def _value(column: object, row: int) -> str:
 
 def _with_callers(recording: Recording, event: str, rows: list[SlowCall], samples: list[int]) -> list[SlowCall]:
     """Add the callers and the thread's name to calls, from their samples at the return, given as rows among those of the event."""
+    import numpy as np
+
     columns = recording.samples
     number = [one.name for one in recording.events].index(event)
     mine = np.flatnonzero(columns["event"] == number)
@@ -253,6 +266,8 @@ def _with_callers(recording: Recording, event: str, rows: list[SlowCall], sample
 
 def show_distributions(options: LatencyCommandOptions) -> int:
     """Print the distributions of a recording."""
+    from perfpy.analysis.latencies import read_latencies
+
     with open_recording(options.input, force=options.force, quiet=options.quiet) as recording:
         latencies = read_latencies(recording.data, options.of)
         if options.as_json:
@@ -265,6 +280,9 @@ def show_distributions(options: LatencyCommandOptions) -> int:
 
 def latency_json(function: str, path: str, calls: FunctionCalls, slowest: Sequence[SlowCall]) -> str:
     """Return one JSON object; durations are in nanoseconds."""
+    from perfpy.analysis.latencies import duration_bins, nearest_rank
+    from perfpy.views.latency_text import PERCENTILES
+
     durations = calls.duration
     summary: dict[str, Any] = {"function": function, "program": path, "calls": len(durations), "without-return": calls.open_count}
     if len(durations):
@@ -305,6 +323,9 @@ def distribution_lines(kind: str, latencies: KernelLatencies, *, all_groups: boo
         all_groups: show all groups, with a histogram of each.
         room: columns of the window; some numbers are left out of a wider table. None for no limit.
     """
+    from perfpy.analysis.latencies import all_durations
+    from perfpy.views.latency_text import duration_text, histogram_lines
+
     durations = all_durations(latencies.groups)
     yield f"{TITLES[kind]}: {len(durations):,}"
     if latencies.open_count:
@@ -335,6 +356,8 @@ def distribution_lines(kind: str, latencies: KernelLatencies, *, all_groups: boo
 
 def _headings(room: int | None, taken: int) -> list[str]:
     """Return the numbers of the table that fit. taken: columns of the first two."""
+    from perfpy.views.latency_text import PERCENTILES
+
     headings = ["total", "min", *(name for name, _ in PERCENTILES), "max", "mean"]
     for heading in _GIVE_WAY:
         if room is not None and taken + len(headings) * _CELL > room:
@@ -349,12 +372,17 @@ def distribution_json(kind: str, latencies: KernelLatencies) -> str:
 
 
 def _object(group: LatencyGroup) -> dict[str, Any]:
+    from perfpy.analysis.latencies import duration_bins
+
     bins = [{"from": low, "to": high, "count": count} for low, high, count in duration_bins(group.durations)]
     return {"name": group.name, "count": len(group.durations), **_values(group.durations), "histogram": bins}
 
 
 def _values(durations: NDArray[np.int64]) -> dict[str, float]:
     """Return the total, the percentiles and the mean."""
+    from perfpy.analysis.latencies import nearest_rank
+    from perfpy.views.latency_text import PERCENTILES
+
     total = int(durations.sum())
     values: dict[str, float] = {"total": total, "min": int(durations.min(initial=0) if not len(durations) else durations.min())}
     values |= {name: nearest_rank(durations, share) for name, share in PERCENTILES}

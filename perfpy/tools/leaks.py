@@ -10,11 +10,8 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from perfpy.abi.attr import EventAttr
 from perfpy.capture.counter import Counter
-from perfpy.capture.python_frames.current_stacks import CurrentFrame, current_frame, in_child, open_python, stack_pointer
 from perfpy.capture.python_frames.kernel_frames import (
     FRAME,
     HEAD,
@@ -29,7 +26,6 @@ from perfpy.capture.python_frames.kernel_frames import (
     entry_of,
     find_thread,
 )
-from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.interpreters.objects import UnreadableMemoryError
@@ -38,7 +34,6 @@ from perfpy.kernel.bpf import BpfCode
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.symbols import mapped_names
-from perfpy.symbols.files import elf
 from perfpy.untrusted.pinned_files import PinnedFile
 from perfpy.untrusted.process_files import open_identified
 from perfpy.untrusted.text import visible
@@ -46,7 +41,9 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from perfpy.capture.python_frames.current_stacks import CurrentFrame
     from perfpy.interpreters.process import PythonProcess
+    from perfpy.symbols.files import elf
 
 
 _MOST_PID: Final = 1 << 31
@@ -215,6 +212,8 @@ def memory_growth(pid: int, seconds: float, *, small_objects: bool = False) -> M
         seconds: how long.
         small_objects: also probe CPython's allocator of small objects.
     """
+    from perfpy.capture.python_frames.current_stacks import CurrentFrame, in_child
+
     parent = os.getpid()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the child's
     try:
@@ -240,6 +239,8 @@ def _answer(pid: int, seconds: float, parent: int, *, small_objects: bool) -> di
 
 def _watch_growth(pid: int, seconds: float, parent: int, *, small_objects: bool) -> MemoryGrowth:
     """Watch a process in this one, until the time is over, SIGINT arrives, or the parent process is gone. Raises PerfError."""
+    from perfpy.capture.python_frames.current_stacks import open_python
+
     procfs = ProcFs()
     memory, python = open_python(procfs, pid)
     with contextlib.ExitStack() as opened:
@@ -321,6 +322,8 @@ class _WatchedProgram:
                 self._look_at_thread(tid)
 
     def _look_at_thread(self, tid: int) -> None:
+        from perfpy.capture.python_frames.current_stacks import stack_pointer
+
         python = self._python
         inner = mapped_names.innermost_tid(self.pid, tid) or tid
         pointer = stack_pointer(self._procfs, self.pid, tid) if python.needs_stack_pointer and tid != self.pid else 0
@@ -348,6 +351,8 @@ class _WatchedProgram:
             self._allocations.append((moment, size, stack))
 
     def _frames(self, record: bytes) -> tuple[CurrentFrame, ...]:
+        from perfpy.capture.python_frames.current_stacks import current_frame
+
         copied = decode(record)[2]
         frames = self._python.frames_of_words(copied.frames(), is_whole=copied.is_whole).frames
         return tuple(current_frame(frame, self._python.layout.version) for frame in frames)
@@ -668,6 +673,9 @@ def find_allocators(procfs: ProcFs, pid: int, *, small_objects: bool) -> list[Al
         pid: the process.
         small_objects: whether CPython's allocator is included. The memory that it maps for its objects is left out then.
     """
+    from perfpy.capture.python_frames.locating import loaded_files
+    from perfpy.symbols.files import elf
+
     allocators = [*_OF_C, *([] if small_objects else [_MAPPING])]
     files: list[AllocatorFile] = []
     has_python = False
@@ -699,6 +707,8 @@ def find_allocators(procfs: ProcFs, pid: int, *, small_objects: bool) -> list[Al
 
 def _functions(pinned: PinnedFile, file: elf.ElfFile, table: str, kind: int, allocators: Sequence[Allocator]) -> AllocatorFile:
     """Return the allocating functions that a file defines, and the freeing ones, one for each address."""
+    import numpy as np
+
     section = file.section(table, kind)
     if file.bits != 64 or section is None:
         return AllocatorFile(pinned, (), {})

@@ -12,13 +12,8 @@ from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.errors import PerfError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
-from perfpy.probing.definitions import parse_shown
 from perfpy.probing.grammar import glob_test
-from perfpy.probing.problems import ProbeError, nearest
-from perfpy.probing.program import open_program
-from perfpy.probing.sites import site_text
-from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.tools.probe.adding import ALL_PROBES, ProbeCommandOptions, add, existing_names, print_definitions
+from perfpy.tools.probe.adding import ProbeCommandOptions, add, print_definitions
 from perfpy.untrusted.files import is_file
 from perfpy.untrusted.text import one_line
 
@@ -53,6 +48,8 @@ def run(options: ProbeCommandOptions) -> int:
 
 
 def _list(options: ProbeCommandOptions) -> int:
+    from perfpy.tools.probe.adding import ALL_PROBES
+
     if options.exec_path:
         fail("-l lists the probes of all programs; drop -x")
     return print_probes(options.list_probes or ALL_PROBES, options)
@@ -91,6 +88,8 @@ def print_probes(pattern: str, options: ProbeCommandOptions) -> int:
 
 
 def _probes(events: ProbeEvents) -> list[ShownProbe]:
+    from perfpy.probing.definitions import parse_shown
+
     shown_probes = [
         parse_shown(line, is_kernel=kernel_side) for kernel_side in (True, False) for line in events.lines(is_kernel=kernel_side)
     ]
@@ -98,6 +97,8 @@ def _probes(events: ProbeEvents) -> list[ShownProbe]:
 
 
 def _describe(probe: ShownProbe, programs: Callable[[str], Program | None]) -> str:
+    from perfpy.probing.sites import site_text
+
     if probe.symbol:
         text = probe.symbol.removesuffix("+0")
         return text + ("%return" if probe.is_return else "") + _with(probe)
@@ -114,6 +115,9 @@ def _with(probe: ShownProbe) -> str:
 
 def _program(path: str, options: ProbeCommandOptions) -> Program | None:
     """Return a probed program; None if it is missing or damaged."""
+    from perfpy.probing.program import open_program
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
     if not os.path.isabs(path) or path.startswith("/proc/") or not is_file(path):
         return None
     try:
@@ -131,6 +135,9 @@ def _name_test(pattern: str) -> Callable[[str, str], bool]:
 
 def delete(patterns: Iterable[str], *, dry_run: bool, quiet: bool) -> int:
     """Delete the probes whose names fit. Raises ProbeError for a pattern that fits none, after the others are deleted."""
+    from perfpy.probing.problems import ProbeError, nearest
+    from perfpy.tools.probe.adding import existing_names
+
     events = ProbeEvents(Tracefs(mount=mount_as_root))
     missing = ""
     for pattern in patterns:

@@ -14,25 +14,21 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.analysis.annotation import AnnotatedFunction
-from perfpy.analysis.sample_view import is_dummy
 from perfpy.capture.session.inputs import Wakeups
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.option_groups import events_with_filters
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_lines, wants_plain
-from perfpy.disassembly.function_code import NoCodeError
 from perfpy.live.priority import HigherPriority
-from perfpy.tools.top.options import TopCommandOptions, TopRequest, code_style, first_wait, header_lines
+from perfpy.tools.top.options import TopCommandOptions
 from perfpy.untrusted.text import one_line
-from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
-from perfpy.views.report.text import TextOptions, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Self
 
+    from perfpy.analysis.annotation import AnnotatedFunction
     from perfpy.analysis.report.report import Report
     from perfpy.live.rings import LiveRings
     from perfpy.tools.top.monitor import LiveMonitor, LiveUpdate
@@ -94,6 +90,8 @@ class TopRun:
     """One run of the command."""
 
     def __init__(self, options: TopCommandOptions, start: Start) -> None:
+        from perfpy.tools.top.options import TopRequest
+
         self._options = options
         self._start = start
         self._request = TopRequest(options, load_config(), _tell)
@@ -173,6 +171,9 @@ class TopRun:
 
     def _update(self, monitor: LiveMonitor, records: RingRecords) -> LiveUpdate:
         """Return the state at the end of an interval, in the other thread."""
+        from perfpy.disassembly.function_code import NoCodeError
+        from perfpy.tools.top.options import code_style
+
         update, function = monitor.update(records), self._options.sym_annotate
         if not function:
             return update
@@ -183,6 +184,7 @@ class TopRun:
 
     def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output) -> int:
         """Show an interval each `delay` seconds; return the exit status."""
+        from perfpy.tools.top.options import first_wait
         from perfpy.tools.top.terminal import BackgroundThread
 
         rings.watch(signals.fileno())
@@ -356,6 +358,8 @@ class TopText:
     def __init__(
         self, subject: Subject, *, columns: int, rows: int, entries: int = 0, percent_limit: float = 0.0, widths: tuple[int, ...] = ()
     ) -> None:
+        from perfpy.views.report.text import TextOptions
+
         self._subject = subject
         self._most = entries or max(rows - _OTHER_ROWS, 1)
         self._options = TextOptions(
@@ -371,6 +375,12 @@ class TopText:
 
         code: of the function that is shown instead of rows, or why there is none; "" to show rows.
         """
+        from perfpy.analysis.annotation import AnnotatedFunction
+        from perfpy.analysis.sample_view import is_dummy
+        from perfpy.tools.top.options import header_lines
+        from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
+        from perfpy.views.report.text import table_lines
+
         yield from header_lines(rates, self._subject)
         if rates.warning:
             yield rates.warning

@@ -7,9 +7,6 @@ import pwd
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfpy.analysis.filters import SampleFilter
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions, RowOptions
-from perfpy.analysis.sort_key import Mode
 from perfpy.capture.record_options import (
     BufferOptions,
     Callchain,
@@ -25,18 +22,18 @@ from perfpy.capture.targets import TargetOptions, online_cpus
 from perfpy.cli.line.option_groups import TaskOptions, parse_names, parse_widths, split_names
 from perfpy.cli.line.options import Choice, CommandOptions, Counted, Flag, Listed, Value, fail, option, parse_unsigned
 from perfpy.cli.record import frequency, sample_period
-from perfpy.cli.report.request import call_graph_parts, configured_percentage, hidden_keys
 from perfpy.errors import plural
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.syscalls import may_count_cpus, paranoid_level
-from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.analysis.report.options import ReportOptions
     from perfpy.cli.line.perfconfig import Config
     from perfpy.disassembly.disassembler import CodeStyle
     from perfpy.live.rings import LiveRings
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
 
 DEFAULT_DELAY: Final = 2.0  # seconds
@@ -296,6 +293,11 @@ class TopRequest:
             of_tracepoints: whether all events are tracepoints.
             is_screen: whether rows can be opened; text has the trees of Python functions only on request.
         """
+        from perfpy.analysis.filters import SampleFilter
+        from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions, RowOptions
+        from perfpy.analysis.sort_key import Mode
+        from perfpy.cli.report.request import configured_percentage, hidden_keys
+
         options = self._options
         is_requested = options.callchains or options.call_graph is not None or bool(options.children)
         shows_trees = self._has_chains and (is_screen or is_requested)
@@ -339,6 +341,8 @@ class TopRequest:
 
     def symbol_options(self) -> SymbolOptions:
         """Return where to look for symbols."""
+        from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+
         options = self._options
         for name, path in (("kallsyms", options.kallsyms), ("vmlinux", options.vmlinux)):
             if path and not os.path.isfile(path):
@@ -402,6 +406,8 @@ def _user_name(user: str) -> str:
 
 def _split_call_graph(text: str) -> tuple[str, dict[str, Any]]:
     """Split --call-graph into the mode of recording ("" if not given) and the parts of a CallGraph."""
+    from perfpy.cli.report.request import call_graph_parts
+
     words = text.split(",")
     mode = words.pop(0) if words[0] in ("fp", "dwarf", "lbr") else ""
     if mode == "dwarf" and words and words[0].isdecimal():

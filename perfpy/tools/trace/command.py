@@ -22,37 +22,23 @@ from perfpy.errors import KernelRefusedError
 from perfpy.kernel.syscalls import may_measure_kernel, paranoid_level
 from perfpy.live.priority import HigherPriority
 from perfpy.live.rings import LiveRings
-from perfpy.tools.trace.descriptors import descriptor_numbers
-from perfpy.tools.trace.lines import RUN_TIME
 from perfpy.tools.trace.options import Selection, TraceCommandOptions, TraceOutput, parse_selection
 from perfpy.tools.trace.record_queue import DrainingThread
-from perfpy.tools.trace.replay import (
-    CallFilter,
-    SwitchOptions,
-    line_options,
-    new_totals,
-    output_path,
-    replay,
-    stack_options,
-    summary_of,
-    wants_lines,
-    wants_summary,
-    write_page,
-)
-from perfpy.tools.trace.session import LiveCalls
-from perfpy.tools.trace.tables import named_json, named_lines
-from perfpy.tools.trace.totals import NamedTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.capture.record_options import Callchain
     from perfpy.tools.trace.lines import LineOptions
+    from perfpy.tools.trace.replay import SwitchOptions
+    from perfpy.tools.trace.session import LiveCalls
     from perfpy.tools.trace.totals import Totals
 
 
 def run(options: TraceCommandOptions) -> int:
     """Print the system calls of a program, of running tasks or of a recording."""
+    from perfpy.tools.trace.replay import replay
+
     if options.workload[:1] == ("record",):
         from perfpy.cli.forwarded_actions import run_record  # rarely needed
 
@@ -83,6 +69,9 @@ class LiveTrace:
     """One run of the command."""
 
     def __init__(self, options: TraceCommandOptions) -> None:
+        from perfpy.tools.trace.replay import new_totals
+        from perfpy.tools.trace.totals import NamedTotals
+
         if not options.workload:
             prepare_numpy()
         self._options = options
@@ -102,6 +91,10 @@ class LiveTrace:
 
     def run(self) -> int:
         """Print calls until the end; return the exit status."""
+        from perfpy.tools.trace.lines import RUN_TIME
+        from perfpy.tools.trace.replay import CallFilter, line_options, output_path, stack_options, wants_lines
+        from perfpy.tools.trace.session import LiveCalls
+
         options = self._options
         if (self._has_calls or options.sched) and not may_measure_kernel():
             level = f"kernel.perf_event_paranoid is {paranoid_level()}"
@@ -143,6 +136,8 @@ class LiveTrace:
 
     def _resolve(self, stack: ExitStack) -> tuple[Selection, SwitchOptions]:
         """Return the selection and the switches with the names of events; add the probes among them until the stack ends."""
+        from perfpy.tools.trace.replay import SwitchOptions
+
         options, own = self._options, self._selection.events
         switching = [text for text in (options.switch_on, options.switch_off) if text]
         added = [text for text in dict.fromkeys(switching) if not any(fnmatch.fnmatchcase(text, event) for event in own)]
@@ -172,6 +167,8 @@ class LiveTrace:
 
     def _events(self, selection: Selection) -> tuple[list[str], list[tuple[int, str]]]:
         """Return the texts of the events, and the filters with the number of events before each."""
+        from perfpy.tools.trace.lines import RUN_TIME
+
         options = self._options
         chain = options.call_graph is not None or options.max_stack or options.min_stack
         events = [_RAW[0] + ("/call-graph=no/" if chain else ""), _RAW[1]] if self._has_calls else []
@@ -186,6 +183,9 @@ class LiveTrace:
 
     def _call_filter(self, selection: Selection) -> str:
         """Return the kernel's filter of the calls; "" for none. As in perf, the calls of this thread do not fill the ring buffers."""
+        from perfpy.tools.trace.descriptors import descriptor_numbers
+        from perfpy.tools.trace.replay import wants_lines
+
         options = self._options
         terms = []
         if self._numbers is not None and not selection.is_excluded:
@@ -222,6 +222,9 @@ class LiveTrace:
 
     def _loop(self, rings: LiveRings, calls: LiveCalls, output: TraceOutput, signals: Wakeups, draining: DrainingThread) -> int:
         """Print what happens until the target ends, a signal arrives or enough lines are printed."""
+        from perfpy.tools.trace.replay import summary_of, wants_summary
+        from perfpy.tools.trace.tables import named_json, named_lines
+
         numbers: list[int] = []
         rings.watch(signals.fileno())
         is_last = False
@@ -248,6 +251,8 @@ class LiveTrace:
         return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0
 
     def _write_page(self, calls: LiveCalls, form: LineOptions, totals: Totals) -> None:
+        from perfpy.tools.trace.replay import write_page
+
         title = f"perfpy trace {shlex.join(self._options.workload or sys.argv[2:])}"
         write_page(self._options, form, totals, calls.calls.name, title, [f"{lost:,} samples lost"] if (lost := calls.lost) else [])
 

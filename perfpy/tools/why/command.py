@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls import numbers_by_name
-from perfpy.analysis.verdict import waits as reasons
 from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import Workload
 from perfpy.cli.line.opening import open_recording
@@ -24,14 +23,13 @@ from perfpy.cli.record import command as record_command
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.tracefs import Tracefs
-from perfpy.tools.why.json import why_json
-from perfpy.tools.why.tasks import RUNNING, StartedCommand
-from perfpy.tools.why.text import why_lines
-from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait, watched_json, watched_lines
 from perfpy.untrusted.folders import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from perfpy.tools.why.tasks import StartedCommand
+    from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait
 
 
 class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOptions):
@@ -73,6 +71,8 @@ def run(options: WhyCommandOptions) -> int:
 def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started: StartedCommand | None = None) -> None:
     """Print the explanation of a recording. started: its command, of a recording of this process."""
     from perfpy.tools.why.explanation import explain
+    from perfpy.tools.why.json import why_json
+    from perfpy.tools.why.text import why_lines
 
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
         symbolizer = recording.symbolizer(symbol_options_of(options, load_config(), recording, force=options.force))
@@ -121,6 +121,8 @@ def check_processes(pids: list[int]) -> None:
 
 def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, StartedCommand], None]) -> int:
     """Record a command or processes, explain the recording, and return the command's exit status."""
+    from perfpy.tools.why.tasks import StartedCommand
+
     with temporary_folder("perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
         arguments = [*_arguments(path, python=options.python), *_target(options)]
@@ -182,6 +184,8 @@ def can_record() -> bool:
 
 def watch(options: WhyCommandOptions, pids: list[int]) -> int:
     """Watch a command or processes, print what they did, and return the command's exit status."""
+    from perfpy.tools.why.watched_threads import ThreadWatch, watched_json, watched_lines
+
     for name, value in (("-o", options.output), ("--chrome-trace", options.chrome_trace), ("--python", options.python)):
         if value:
             fail(f"{name} needs access to tracepoints; run as root")
@@ -222,6 +226,10 @@ def _look(seen: ThreadWatch, workload: Workload | None, pids: list[int], signals
 
 
 def _waits(seen: ThreadWatch, tid: int, columns: dict[str, int]) -> list[WatchedWait]:
+    from perfpy.analysis.verdict import waits as reasons
+    from perfpy.tools.why.tasks import RUNNING
+    from perfpy.tools.why.watched_threads import WatchedWait
+
     rows = [WatchedWait(tid, RUNNING, "", 0, columns["running"]), WatchedWait(tid, reasons.CPU, "", 0, columns["runnable"])]
     rows += [WatchedWait(tid, wait.kind, wait.call, wait.lock, passed) for wait, passed in seen.waits(tid).items()]
     return rows

@@ -149,7 +149,7 @@ JOINS = {
     "untrusted/folders.py": "names of the temporary folder with a fixed prefix, opened without following links",
     "perfdata/skeleton.py": "a new temporary folder, and fixed names",
     "perfdata/preamble.py": "a folder that the user names; fixed names, and those that listdir gave; a fixed name",
-    "views/exported.py": "a folder that the user names; fixed names, and a part of the name of a file that is there",
+    "views/parquet_reader.py": "a folder that the user names; fixed names, and a part of the name of a file that is there",
     "views/parquet.py": "a folder that the user names; fixed names, component() of the host, a day, a number",
     "cli/script_programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",

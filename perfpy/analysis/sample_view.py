@@ -263,7 +263,7 @@ def merge_off_cpu(data: SampleSource) -> None:
     if clock:
         data.join(off, clock)
         return
-    from perfpy.perfdata.thread_rates import thread_rates  # numpy, for few recordings
+    from perfpy.perfdata.sample_source import thread_rates  # numpy, for few recordings
 
     rates = thread_rates(main.index, data.stored_batches({"tid", "period", "time"}), running)
     data.join(off, main, rates)

@@ -20,7 +20,7 @@ def run(options: EvlistCommandOptions) -> None:
     """List the events of a recording."""
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.output.header import MachineNames
-    from perfpy.views.metadata import evlist_lines
+    from perfpy.views.header_text import evlist_lines
 
     if options.groups and (options.verbose or options.freq):
         fail("--group excludes -v and -F")

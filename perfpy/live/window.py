@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_format import Tracing
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import FurtherColumns
-    from perfpy.perfdata.thread_rates import ThreadRates
+    from perfpy.perfdata.sample_source import ThreadRates
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.live_tasks import LiveTasks

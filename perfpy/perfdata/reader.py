@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery import EqualTimes, KeyedSamples, RawRecord, Span
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.records.side_band import SideBand
-    from perfpy.perfdata.thread_rates import ThreadRates
+    from perfpy.perfdata.sample_source import ThreadRates
 
 _THREAD_FILES = "data."  # followed by a number
 KERNEL_FOLDER = "kcore_dir"  #: in the folder of a recording with --kcore

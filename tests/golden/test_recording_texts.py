@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfpy.recording import Recording
-from perfpy.views.metadata import FileNames, evlist_lines, header_lines
-from perfpy.views.record_counts import record_count_lines
+from perfpy.views.header_text import FileNames, evlist_lines, header_lines
+from perfpy.views.recording_summary import record_count_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -35,9 +35,8 @@ from perfpy.perfdata.features import (
 )
 from perfpy.perfdata.header import PipeHeader
 from perfpy.recording import Recording
-from perfpy.views.metadata import evlist_lines, header_lines
-from perfpy.views.record_counts import record_count_lines
-from perfpy.views.task_tree import task_lines
+from perfpy.views.header_text import evlist_lines, header_lines
+from perfpy.views.recording_summary import record_count_lines, task_lines
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:

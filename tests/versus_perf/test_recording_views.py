@@ -15,9 +15,8 @@ import pytest
 from perfpy.cli import run
 from perfpy.cli.output.header import MachineNames
 from perfpy.recording import Recording
-from perfpy.views.metadata import evlist_lines
-from perfpy.views.record_counts import record_count_lines
-from perfpy.views.task_tree import task_lines
+from perfpy.views.header_text import evlist_lines
+from perfpy.views.recording_summary import record_count_lines, task_lines
 from tests.builders.own_corpus import RECORDINGS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from perfpy.abi.flags import PerfType
 from perfpy.abi.light_types import cached_property
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import KernelRefusedError
-from perfpy.views.metadata import FRAME, FileNames, attr_fields, header_lines
+from perfpy.views.header_text import FRAME, FileNames, attr_fields, header_lines
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

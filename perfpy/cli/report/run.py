@@ -61,11 +61,11 @@ class ReportRun:
         if options.dump_raw_trace:
             return self._dump()
         if options.stats:
-            from perfpy.views.record_counts import record_count_lines
+            from perfpy.views.recording_summary import record_count_lines
 
             return _print_counts(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
         if options.tasks or options.mmaps:
-            from perfpy.views.task_tree import task_lines
+            from perfpy.views.recording_summary import task_lines
 
             return _print(task_lines(self._recording, mappings=options.mmaps))
         if options.exports:
@@ -76,7 +76,7 @@ class ReportRun:
 
     def _dump(self) -> int:
         from perfpy.views.dump.recording import is_read_to_the_end, write_dump
-        from perfpy.views.record_counts import record_count_lines
+        from perfpy.views.recording_summary import record_count_lines
 
         sys.stdout.flush()
         entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")

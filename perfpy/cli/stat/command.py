@@ -284,7 +284,7 @@ class LoggedKernel:
         return fd
 
     def _attr_lines(self, attr: EventAttr) -> Iterator[str]:
-        from perfpy.views.metadata import attr_fields
+        from perfpy.views.header_text import attr_fields
 
         yield _RULE
         yield "perf_event_attr:"

@@ -181,7 +181,7 @@ def _chain_texts(read: WorkInput, options: KworkTimehistOptions, rows: list[int]
     if chains is None or not rows:
         return []
     from perfpy.abi.columns import Columns
-    from perfpy.views.chain_text import chain_texts
+    from perfpy.views.readable import chain_texts
 
     chosen = np.array(rows, np.int64)
     columns = Columns(len(chosen), {"callchain": chains.take(chosen)})

@@ -116,7 +116,7 @@ class _Timehist:
             sys.stdout.buffer.write(block)
 
     def _chain_texts(self, switches: Switches) -> list[bytes]:
-        from perfpy.views.chain_text import chain_texts
+        from perfpy.views.readable import chain_texts
 
         options = self._options
         columns = Columns(len(switches.time), {"callchain": switches.chains} if switches.chains is not None else {})

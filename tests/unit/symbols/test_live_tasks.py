@@ -17,7 +17,7 @@ from perfpy.symbols import live_tasks
 from perfpy.symbols.dso import DsoTable
 from perfpy.symbols.live_tasks import LiveTasks
 from perfpy.symbols.task_states import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms, copies_parent
-from perfpy.views.task_tree import tasks_of
+from perfpy.views.recording_summary import tasks_of
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 from tests.builders.timeline import comm, fork, mmap, timeline
 

@@ -314,21 +314,24 @@ def _write_text(w: FieldWriter, text: bytes) -> None:
 
 
 class Formats(Mapping[int, "EventFormat"]):
-    """Tracepoint id -> format, parsed on first use."""
+    """Tracepoint id -> format, parsed on first use. A format that cannot be parsed is left out, with a warning."""
 
     def __init__(self, tracepoints: Mapping[int, Tracepoint], long_size: int, warn: Warn) -> None:
-        self._tracepoints = tracepoints
+        self._tracepoints = dict(tracepoints)
         self._warn = warn
         self._long_size = long_size
         self._parsed: dict[int, EventFormat] = {}
 
     def __getitem__(self, number: int) -> EventFormat:
         if number not in self._parsed:
-            # loaded here because only recordings of tracepoints need it
-
             point = self._tracepoints[number]
             text = point.text.decode("utf-8", "surrogateescape")
-            self._parsed[number] = parse_format(text, point.system, self._long_size, warn=self._warn)
+            try:
+                self._parsed[number] = parse_format(text, point.system, self._long_size, warn=self._warn)
+            except ValueError as error:
+                self._warn(f"{point.system}: {error}")
+                del self._tracepoints[number]
+                raise KeyError(number) from None
         return self._parsed[number]
 
     def __iter__(self) -> Iterator[int]:

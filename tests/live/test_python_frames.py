@@ -62,6 +62,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
 
 @pytest.mark.live
 @pytest.mark.particular
+@pytest.mark.alone
 @pytest.mark.thorough
 def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     took = json.loads((recorded / "took.json").read_text())
@@ -73,6 +74,7 @@ def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     )
 
 
+@pytest.mark.alone
 @pytest.mark.live
 @pytest.mark.particular
 @pytest.mark.thorough

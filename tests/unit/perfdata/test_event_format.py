@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import perfpy
 from perfpy.abi.columns import Ragged
 from perfpy.analysis.scheduler import SWITCH as SWITCH_EVENT
-from perfpy.perfdata.event_format import EventFormat, Tracing, TracingData, decode_tracing, parse_format
+from perfpy.perfdata.event_format import EventFormat, Formats, Tracepoint, Tracing, TracingData, decode_tracing, parse_format
 from perfpy.perfdata.print_format import (
     Atom,
     Cast,
@@ -77,6 +77,17 @@ def test_formats_are_found_by_id_and_the_kernels_long_size_wins() -> None:
     assert [field.name for field in tracing.formats[314].fields] == ["prev"]
     assert set(tracing.formats) == {314, 1}
     assert tracing.printk_formats == {0xFFFFFFFF81000000: "rcu %s\\n"}
+
+
+def test_a_format_that_cannot_be_parsed_is_left_out_with_a_warning() -> None:
+    readable = f'{HEAD}print fmt: "x"\n'.encode()
+    points = {1: Tracepoint("sched", "odd", 1, b"name:\nformat:\n"), 77: Tracepoint("sys", "example", 77, readable)}
+    warnings: list[str] = []
+    formats = Formats(points, 8, warnings.append)
+    assert 1 not in formats
+    assert 77 in formats
+    assert set(formats) == {77}
+    assert warnings == ["sched: tracepoint format without name or ID"]
 
 
 # Tracepoint formats: fields, and print formats grouped by the rules of perf's library.

@@ -38,7 +38,3 @@ STATE_NAMES: Final = {
     ord("I"): "I (idle)",
     UNKNOWN_STATE: "- (waiting)",
 }
-
-
-# Addresses of Python functions in callchains: what recorder and reports share. The ranges of all functions are mapped once for each
-# GilState. The innermost Python frame of a sample stands in the mapping of its thread's state, all other frames in the first mapping.

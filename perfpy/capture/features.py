@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.capture.synthesis import FOLDER_VERSION
 from perfpy.perfdata.features import (
     BpfProgram,
     BpfTypes,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from perfpy.kernel.loaded_bpf import BpfProgramInfo
     from perfpy.perfdata.writer import Packer
 
+FOLDER_VERSION = 1
 
 _ANONYMOUS_GROUP = "{anon_group}"
 

@@ -273,13 +273,6 @@ class SampleCounters:
         self._cgroups.clear()
 
 
-# Complete every event's attr for sampling: sample_type, read_format, period, side-band and enabling bits, by the options. If perf has
-# one, a dummy event for the side-band is added. The rules are those of perf-record(1) 6.12.
-
-
-# Apply the kernel's limit of sampling frequencies to -F, whose value "max" is that limit.
-
-
 # The sizes of ring buffers: as large as the events need, within what the user may lock.
 
 _MLOCK_SETTING: Final = "kernel.perf_event_mlock_kb"

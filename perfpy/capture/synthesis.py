@@ -403,11 +403,3 @@ def _file(path: str) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-# The header's feature sections of one recording, the same as perf's.
-
-FOLDER_VERSION = 1
-
-
-# Describe this machine in the values of the header's feature sections, from /proc, /sys and uname. Unknown values are omitted.

@@ -88,7 +88,3 @@ def reasons(rows: Mapping[CountedEvent, Sequence[CountRow]]) -> list[str]:
     """Return the distinct reasons why events with the bit have no counts."""
     texts = [str(row.state.why_not) for event, its_rows in rows.items() for row in its_rows if is_ebb(event.attr) and row.state.failed]
     return list(dict.fromkeys(texts))
-
-
-# Check the events of a HiSilicon PMCU before they are opened. An error names the term, the limit and a remedy. perfpy/auxtrace/pmcu.py
-# describes the PMU's files.

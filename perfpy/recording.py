@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sort_key import MemoryWords
     from perfpy.analysis.source_files import SourceShares
-    from perfpy.analysis.stacks import Stacks
+    from perfpy.analysis.stacks import StackOptions, Stacks
     from perfpy.auxtrace.pmcu import PmcuTrace
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
@@ -445,33 +445,13 @@ class Recording:
         lines = source_scan(self.data, timeline, symbolizer, chosen).profile()
         return source_shares(self.data, symbolizer, chosen, lines.folded, lines.chains)
 
-    def stacks(
-        self,
-        symbols: SymbolOptions | None = None,
-        *,
-        sample_filter: SampleFilter | None = None,
-        timed: bool = False,
-        latency: bool = False,
-        sites: bool = False,
-        threads: bool = False,
-        payloads: bool = False,
-        most_samples: int = 0,
-        jobs: int = 1,
-    ) -> list[Stacks]:
-        """Return the whole stacks of each event, for flame graphs and exports.
+    def stacks(self, symbols: SymbolOptions | None = None, options: StackOptions | None = None) -> list[Stacks]:
+        """Return the whole stacks of each event, for flame graphs and exports."""
+        from perfpy.analysis.stacks import StackOptions, make_stacks
 
-        Args:
-            timed: keep the single samples; payloads: with the data of tracepoints.
-            latency: weight samples by shares of the wall clock; sites: keep addresses and lines; threads: separate rows by thread.
-            most_samples: merge single samples that differ only in time above this number (0: never); jobs: as for `report`.
-        """
-        from perfpy.analysis.filters import SampleFilter
-        from perfpy.analysis.stacks import make_stacks
-
+        options = options or StackOptions()
         timeline, symbolizer = self.naming(symbols)
-        combined_filter = self.within(sample_filter or SampleFilter())
-        more = {"timed": timed, "latency": latency, "sites": sites, "threads": threads, "payloads": payloads}
-        return make_stacks(self.data, timeline, symbolizer, combined_filter, **more, most_samples=most_samples, jobs=jobs)
+        return make_stacks(self.data, timeline, symbolizer, options._replace(sample_filter=self.within(options.sample_filter)))
 
     def page(
         self,
@@ -492,8 +472,7 @@ class Recording:
         >>> page[:15]
         '<!doctype html>'
         """
-        from perfpy.views.page.page import page_of
-        from perfpy.views.page.page_parts import page_parts
+        from perfpy.views.page.page import page_of, page_parts
 
         parts = page_parts(self, sample_filter, symbols, stacks=stacks, code=code)
         return page_of(self, parts, symbols, sample_filter, code=code)
@@ -546,12 +525,8 @@ class Recording:
         """Combine a filter with that of where()."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
 
-    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
-        """Return the texts of tracepoint data; None if the recording has no tracepoints."""
-        return self.payloads(self.symbolizer(symbols))
-
     def payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
-        """Return the texts of tracepoint data, with functions named by a symbolizer."""
+        """Return the texts of tracepoint data, with functions named by a symbolizer; None if the recording has no tracepoints."""
         if self.data.tracing is None:
             return None
         from perfpy.views.tracepoints.event_text import PayloadTexts

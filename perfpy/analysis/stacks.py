@@ -15,7 +15,7 @@ from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
 from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.differences import Counterparts
 from perfpy.analysis.dimensions import LATENCY_SCALE, Parallelism
-from perfpy.analysis.filters import frames_named
+from perfpy.analysis.filters import SampleFilter, frames_named
 from perfpy.analysis.locations import Locations
 from perfpy.analysis.sample_view import combine_columns, has_off_cpu, is_off_cpu, is_time, state_name
 from perfpy.analysis.verdict.functions import WAITING, category
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.profile import ChainNumbers, Folded, FoldedSamples, Profile
     from perfpy.analysis.code_sites import CodeSites, SiteFinder
-    from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.sample_view import SampleView
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
@@ -276,23 +275,11 @@ _LOST_CALLER = "[unknown callers]"  # the caller of the frame above it is unknow
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)  # the address of unknown callers in analysis.samples.callchains
 
 
-def make_stacks(
-    data: SampleSource,
-    timeline: TaskTimeline,
-    symbolizer: Symbolizer,
-    sample_filter: SampleFilter,
-    *,
-    timed: bool = False,
-    latency: bool = False,
-    sites: bool = False,
-    threads: bool = False,
-    payloads: bool = False,
-    most_samples: int = 0,
-    jobs: int = 1,
-) -> list[Stacks]:
-    """Return the stacks of all events with samples.
+class StackOptions(NamedTuple):
+    """The options of whole stacks.
 
-    Args:
+    Attributes:
+        sample_filter: the samples that count.
         timed: keep the single samples, in order of time.
         latency: weight by shares of the wall clock (perfpy.analysis.dimensions).
         sites: separate stacks by addresses, with these and their lines.
@@ -301,37 +288,37 @@ def make_stacks(
         most_samples: merge single samples that differ only in time above this number (0: never).
         jobs: number of processes (0: one per CPU), unless timed.
     """
-    planned = plan_stacks(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, threads=threads,
-                          payloads=payloads, most_samples=most_samples, jobs=jobs)  # fmt: skip
-    if not timed:
+
+    sample_filter: SampleFilter = SampleFilter()
+    timed: bool = False
+    latency: bool = False
+    sites: bool = False
+    threads: bool = False
+    payloads: bool = False
+    most_samples: int = 0
+    jobs: int = 1
+
+
+def make_stacks(data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, options: StackOptions) -> list[Stacks]:
+    """Return the stacks of all events with samples."""
+    planned = plan_stacks(data, timeline, symbolizer, options)
+    if not options.timed:
         return planned.stacks(planned.scan.profile())
     fold_together([planned.fold])
     return planned.stacks(planned.fold.profile)
 
 
-def plan_stacks(
-    data: SampleSource,
-    timeline: TaskTimeline,
-    symbolizer: Symbolizer,
-    sample_filter: SampleFilter,
-    *,
-    timed: bool = False,
-    latency: bool = False,
-    sites: bool = False,
-    threads: bool = False,
-    payloads: bool = False,
-    most_samples: int = 0,
-    jobs: int = 1,
-) -> PlannedStacks:
-    """Return stacks before their samples are folded. The arguments are those of make_stacks()."""
-    raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
+def plan_stacks(data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, options: StackOptions) -> PlannedStacks:
+    """Return stacks before their samples are folded."""
+    sample_filter, latency = options.sample_filter, options.latency
+    raw = options.payloads and options.timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
     states, payload = ("state",) if has_off_cpu(data.events) else (), ("raw",) if raw else ()
     cgroup = ("cgroup",) if any(event.attr.sample_type & SampleType.CGROUP for event in data.events) else ()
-    dimensions = ("comm", "frame", *states, *payload, *(("pid", "tid", *cgroup) if threads else ()))
-    folding = FoldingPlan(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
+    dimensions = ("comm", "frame", *states, *payload, *(("pid", "tid", *cgroup) if options.threads else ()))
+    folding = FoldingPlan(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not options.sites)
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
-    scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=jobs)
-    return PlannedStacks(scan, _TimedFold(scan, most_samples) if timed else Fold(scan), sites)
+    scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=options.jobs)
+    return PlannedStacks(scan, _TimedFold(scan, options.most_samples) if options.timed else Fold(scan), options.sites)
 
 
 class PlannedStacks(NamedTuple):
@@ -371,7 +358,7 @@ def stacks_of(
     *,
     sites: bool = False,
 ) -> list[Stacks]:
-    """Return the stacks of folded samples with the dimensions comm and frame, perhaps state, and callchains. sites: as make_stacks()."""
+    """Return the stacks of folded samples with the dimensions comm and frame, perhaps state, and callchains. sites: as in StackOptions."""
     builder = _Builder(events, comms, sample_filter, profile, [], None, sites=sites)
     return builder.stacks(symbolizer, Locations(symbolizer), *builder.expanded_chains(symbolizer))
 

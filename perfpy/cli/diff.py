@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.group_differences import GroupChanges, GroupRow
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.stacks import Stacks
+    from perfpy.analysis.stacks import StackOptions, Stacks
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.fleet.folding import StackOptions
     from perfpy.fleet.recordings import Recordings
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -435,18 +434,18 @@ class DiffRun:
         return self._for_people and all(has_python_image(recording.data.kept_files) for recording in self._recordings)
 
     def _flame_graph(self, path: str) -> int:
+        from perfpy.analysis.stacks import StackOptions
         from perfpy.cli.output.output_files import write_bytes
         from perfpy.cli.report.run import page_of_changes
         from perfpy.views.page.profile_data import MOST_SINGLE
 
         if len(self._recordings) != 2:
             fail("--flamegraph requires two recordings")
-        numbered = enumerate(self._recordings)
         stacks = [
             recording.stacks(
-                self._symbols(recording), sample_filter=self._report_options(index).sample_filter, timed=True, most_samples=MOST_SINGLE
+                self._symbols(recording), StackOptions(self._report_options(index).sample_filter, timed=True, most_samples=MOST_SINGLE)
             )
-            for index, recording in numbered
+            for index, recording in enumerate(self._recordings)
         ]
         for index, parts in enumerate(stacks):
             if not parts:
@@ -491,7 +490,7 @@ class GroupRecordingOptions:
 
     def stack_options(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """Return the options for whole stacks."""
-        from perfpy.fleet.folding import StackOptions
+        from perfpy.analysis.stacks import StackOptions
 
         config = self._settings.apply()
         return StackOptions(sample_filter(self._options, self._times(recording))), symbol_options(self._options, config, recording)

@@ -69,6 +69,7 @@ def run(options: ExportCommandOptions) -> int:
 def _export_samples(options: ExportCommandOptions) -> int:
     """Write one recording as OpenTelemetry profiles or a Perfetto trace to files, or send it to a collector."""
     from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.stacks import StackOptions
     from perfpy.cli.line.empty_results import print_nothing_left
     from perfpy.cli.output.output_files import write_bytes
 
@@ -78,7 +79,7 @@ def _export_samples(options: ExportCommandOptions) -> int:
     is_url = _URL.match(options.otlp) is not None
     with open_recording(paths[0], force=options.force, quiet=options.quiet) as recording:
         symbols = symbol_options_of(options, load_config(), recording, force=options.force)
-        stacks = recording.stacks(symbols, timed=True, sites=True)
+        stacks = recording.stacks(symbols, StackOptions(timed=True, sites=True))
         if not stacks:
             print_nothing_left(recording, SampleFilter(), symbols)
             return 0

@@ -63,19 +63,18 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
     """Return the page; print the reason and return "" if there are no samples."""
     from perfpy.analysis.filters import SampleFilter
     from perfpy.cli.line.empty_results import print_nothing_left
-    from perfpy.views.page.profile_data import page_stacks
+    from perfpy.views.page.profile_data import page_options
 
     symbols = [_symbols(recording, options) for recording in recordings]
     if len(recordings) == 1:
-        from perfpy.views.page.page import page_of
-        from perfpy.views.page.page_parts import page_parts
+        from perfpy.views.page.page import page_of, page_parts
 
         parts = page_parts(recordings[0], None, symbols[0], code=options.source)
         if parts.stacks:
             return page_of(recordings[0], parts, symbols[0], None, code=options.source)
         print_nothing_left(recordings[0], SampleFilter(), symbols[0])
         return ""
-    stacks = [page_stacks(recording, where) for recording, where in zip(recordings, symbols, strict=True)]
+    stacks = [recording.stacks(where, page_options(recording)) for recording, where in zip(recordings, symbols, strict=True)]
     for recording, of_recording, where in zip(recordings, stacks, symbols, strict=True):
         if not of_recording:
             print_nothing_left(recording, SampleFilter(), where)

@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
-from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.aggregate.sums import sum_by
-from perfpy.analysis.dimensions import Parallelism
-from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.report import key_style, losses, planned_scan, recording_text
-from perfpy.analysis.sample_view import has_off_cpu
 from perfpy.analysis.sort_key import MachineTexts, TraceData
-from perfpy.analysis.stacks import WithSingleFrames
+from perfpy.analysis.stacks import StackOptions, WithSingleFrames, plan_stacks
 from perfpy.debuginfo.debug_info import lines_of
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import Merging
@@ -71,20 +66,6 @@ def restrict_to(recording: Recording, conditions: Sequence[Conditions]) -> Recor
         if condition.of_samples:
             recording = recording.where(**condition.of_samples)
     return recording
-
-
-class StackOptions(NamedTuple):
-    """The options of whole stacks.
-
-    Attributes:
-        sample_filter: the samples that count.
-        latency: whether they are weighted by shares of the wall clock.
-        sites: whether frames have addresses and lines.
-    """
-
-    sample_filter: SampleFilter = SampleFilter()
-    latency: bool = False
-    sites: bool = False
 
 
 #: a recording -> the options of its report, or of its stacks; and its symbol options
@@ -191,7 +172,7 @@ def _rows(
     profile = scan.profile()
     rows: list[tuple[ShownText, ...]] = []
     if "raw" in folding.dimensions:
-        texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
+        texts = TraceData(profile.raw.payloads, recording.payloads(recording.symbolizer(symbols)))
         rows = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
     words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), rows)
     infos = lines_of(symbolizer, as_addr2line=plan.options.names.as_addr2line) if plan.needs_sources else None
@@ -202,13 +183,9 @@ def _rows(
 
 def _stacks(recording: Recording, options: StackOptions, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
     """Return the profile of whole stacks."""
+    options = StackOptions(options.sample_filter, latency=options.latency, sites=options.sites)
     data, events = recording.data, recording.events
-    dimensions = ("comm", "frame", "state") if has_off_cpu(events) else ("comm", "frame")
-    folding = FoldingPlan(
-        dimensions, options.sample_filter, (LATENCY,) if options.latency else (), chains=True, by_function=not options.sites
-    )
-    follows = options.latency or options.sample_filter.parallelism is not None
-    scan = SampleScan(data, timeline, symbolizer, folding, more=[Parallelism.of(data)] if follows else [])
+    scan = plan_stacks(data, timeline, symbolizer, options).scan
     profile: FoldedSamples = scan.profile()
     if options.sites:
         profile = WithSingleFrames(profile)

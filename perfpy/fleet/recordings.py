@@ -17,8 +17,9 @@ from perfpy.abi.columns import Ragged
 from perfpy.analysis.filters import SampleFilter, texts
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.report import report_of
+from perfpy.analysis.stacks import StackOptions, stacks_of
 from perfpy.errors import BadPerfDataError, PerfError, UsageError, plural
-from perfpy.fleet.folding import Conditions, FoldingRequest, StackOptions, fold_group, merge_groups, restrict_to
+from perfpy.fleet.folding import Conditions, FoldingRequest, fold_group, merge_groups, restrict_to
 from perfpy.fleet.merging import MergedProfile, add_local_symbols, describe_builds, renumber_event
 from perfpy.fleet.portable_profile import RecordingProblem, event_keys
 from perfpy.fleet.remote import find_urls, is_url, local_name, open_recording, public_name, read_first
@@ -286,22 +287,13 @@ class Recordings:
         return Annotation(report, profile.symbolizer)
 
     def stacks(
-        self,
-        symbols: SymbolOptions | None = None,
-        *,
-        sample_filter: SampleFilter | None = None,
-        latency: bool = False,
-        sites: bool = False,
-        options_of: OptionsOf | None = None,
+        self, symbols: SymbolOptions | None = None, options: StackOptions | None = None, *, options_of: OptionsOf | None = None
     ) -> list[Stacks]:
-        """Return the whole stacks of each event of all recordings: like Recording.stacks, without single samples."""
-        from perfpy.analysis.stacks import stacks_of
-
-        stack_options = StackOptions(sample_filter or SampleFilter(), latency, sites)
-        options = symbols or self._symbols
-        profile_data = self.fold(options_of or (lambda _recording: (stack_options, options)), symbols=options)
+        """Return the whole stacks of each event of all recordings: like Recording.stacks, without single samples and threads."""
+        options, symbols = options or StackOptions(), symbols or self._symbols
+        profile_data = self.fold(options_of or (lambda _recording: (options, symbols)), symbols=symbols)
         profile = MergedProfile(profile_data)
-        return stacks_of(profile_data.events, profile_data.comms, stack_options.sample_filter, profile, profile.symbolizer, sites=sites)
+        return stacks_of(profile_data.events, profile_data.comms, options.sample_filter, profile, profile.symbolizer, sites=options.sites)
 
     def read_first(self, tell: Callable[[Recording], Any]) -> Any:
         """Return tell()'s result for the first recording that can be read, here or on the cluster. Raises PerfError if none can."""

@@ -214,7 +214,8 @@ def _classes() -> dict[str, type]:
     from perfpy.analysis.filters import AddressRanges, SampleFilter, TimeRanges
     from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
     from perfpy.analysis.sort_key import RecordingText
-    from perfpy.fleet.folding import FoldedGroup, StackOptions
+    from perfpy.analysis.stacks import StackOptions
+    from perfpy.fleet.folding import FoldedGroup
     from perfpy.fleet.portable_profile import PortableProfile, RecordingProblem, ShownText
     from perfpy.perfdata.event_format import EventFormat, TraceField
     from perfpy.symbols.files.debug_files import SymbolOptions

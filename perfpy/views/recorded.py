@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
-    from perfpy.analysis.filters import RecordedTimes
+    from perfpy.analysis.filters import RecordedTimes, SampleFilter
+    from perfpy.analysis.stacks import StackOptions, Stacks
     from perfpy.auxtrace.pmcu import PmcuTrace
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.reader import PerfData
@@ -20,12 +22,15 @@ if TYPE_CHECKING:
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.tracepoints.event_text import PayloadTexts
 
 
 class Recorded(Protocol):
     """An open recording, as far as views need it; perfpy.recording.Recording describes each member."""
 
     data: PerfData
+    symbol_options: SymbolOptions | None
+    sample_filter: SampleFilter | None
 
     @property
     def path(self) -> str:
@@ -56,6 +61,22 @@ class Recorded(Protocol):
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """Return a new Symbolizer for the recording's addresses."""
+
+    @property
+    def shared_symbols(self) -> AbstractContextManager[object]:
+        """A context in which equal requests get one timeline and symbolizer."""
+
+    def naming(self, symbols: SymbolOptions | None = None, *, keep_exited: bool = True) -> tuple[TaskTimeline, Symbolizer]:
+        """Return a timeline and a symbolizer for a pass over the samples."""
+
+    def within(self, sample_filter: SampleFilter) -> SampleFilter:
+        """Combine a filter with that of the recording."""
+
+    def payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
+        """Return the texts of tracepoint data."""
+
+    def stacks(self, symbols: SymbolOptions | None = None, options: StackOptions | None = None) -> list[Stacks]:
+        """Return the whole stacks of each event."""
 
     @property
     def pmcu(self) -> PmcuTrace | None:

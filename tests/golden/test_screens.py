@@ -40,7 +40,7 @@ def screen(own: Path, name: str, width: int, lines_after: int = 0) -> str:
     console = Console(file=file, width=width, height=HEIGHT, no_color=True, highlight=False, markup=False)
     with Recording(f"{name}.data") as recording:
         report = recording.report(options=report_options, symbols=symbols)
-        options = ScreenOptions(own_first=True, browser=True, verdict=profile_verdict(report, recording), lines_after=lines_after)
+        options = ScreenOptions(own_first=True, browser=True, verdict=profile_verdict(report, recording.data), lines_after=lines_after)
         show_report(report, recording, console, options)
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 

@@ -158,7 +158,7 @@ def first_event(recording: Recording) -> int:
 
 def verdict_of(recording: Recording) -> list[Sentence]:
     chains = ChainOptions(CallGraph(order="caller"), children=True)
-    return profile_verdict(recording.report(options=ReportOptions(chains=chains, rows=RowOptions(by_thread=True))), recording)
+    return profile_verdict(recording.report(options=ReportOptions(chains=chains, rows=RowOptions(by_thread=True))), recording.data)
 
 
 @pytest.mark.parametrize(("folder", "least"), [("recorded", 60), ("public", 35), ("qemu", 5)])

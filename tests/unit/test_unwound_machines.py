@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from perfpy.analysis.stacks import StackOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -39,7 +40,7 @@ def chains(name: str, folder: Path) -> list[list[str]]:
     path = folder / f"{name}.data"
     path.write_bytes(lzma.decompress((HERE / f"{name}.data.xz").read_bytes()))
     with Recording(os.fspath(path)) as recording:
-        (part,) = recording.stacks(SymbolOptions(symfs=os.fspath(folder), cache=False), timed=True)
+        (part,) = recording.stacks(SymbolOptions(symfs=os.fspath(folder), cache=False), StackOptions(timed=True))
     assert part.timed is not None
     names = [function.name.split(".")[0] for function in part.functions]
     names = ["[vdso]" if function.dso == "[vdso]" else name for name, function in zip(names, part.functions, strict=True)]

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -37,17 +37,6 @@ IDLE_COMM: Final = "swapper"
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
 
-class VerdictSource(Protocol):
-    """The part of a recording that evidence needs."""
-
-    @property
-    def data(self) -> SampleSource:
-        """The recording's data."""
-
-    def report(self, by: str | None = None, /) -> Report:
-        """Return a report by these keys."""
-
-
 class BusyThread(NamedTuple):
     """The thread with most samples.
 
@@ -75,15 +64,15 @@ class Evidence:
         seconds: CPU time in seconds, None for events that do not measure it.
     """
 
-    def __init__(self, report: Report, recording: VerdictSource, waits: Callable[[], Report] | None = None) -> None:
+    def __init__(self, report: Report, data: SampleSource, waits: Callable[[], Report] | None = None) -> None:
         """Take the first event with samples.
 
         Args:
             report: made with RowOptions.by_thread for sentences about threads and waits.
-            recording: the recording.
+            data: the recording's samples.
             waits: makes a report of the waits with the frames of interpreters, if `report` does not have these.
         """
-        self._report, self._recording = report, recording
+        self._report, self._data = report, data
         histograms = [one for one in report.histograms if one.leader.samples and "frame" in report.folded.dimensions]
         on_cpu = [one for one in histograms if not is_off_cpu(one.leader.event) and not is_dummy(one.leader.event)]
         off_cpu = next((one for one in histograms if is_off_cpu(one.leader.event)), None)
@@ -91,7 +80,7 @@ class Evidence:
         self.has_several = len(on_cpu) > 1
         has_joined = self.histogram is not None and self.histogram.leader.event.has_waits
         self.functions = sampled_functions(report, self.histogram, waits=False if has_joined else None) if self.histogram else None
-        first, last = recording.data.sample_times
+        first, last = data.sample_times
         self.elapsed = max(last - first, 0) / NANOSECONDS_A_SECOND
         waiting = sampled_functions(report, self.histogram, waits=True) if has_joined and self.histogram else None
         if off_cpu is not None and waits is not None:
@@ -126,7 +115,7 @@ class Evidence:
     @property
     def records_waits(self) -> bool:
         """Whether the recording has time off the CPU."""
-        return has_off_cpu(self._recording.data.events)
+        return has_off_cpu(self._data.events)
 
     @property
     def is_system_wide(self) -> bool:
@@ -191,17 +180,17 @@ class Evidence:
     @cached_property
     def _executables(self) -> set[str]:
         """The names of all files whose code is mapped."""
-        mappings = self._recording.data.side_band([RecordType.MMAP, RecordType.MMAP2])
+        mappings = self._data.side_band([RecordType.MMAP, RecordType.MMAP2])
         return {os.path.basename(side.record.filename) for side in mappings}
 
     def _started_threads(self, pid: int) -> list[int]:
-        tasks = self._recording.data.side_band([RecordType.FORK]).tasks().tasks
+        tasks = self._data.side_band([RecordType.FORK]).tasks().tasks
         threads: list[int] = tasks.tid[(tasks.type == RecordType.FORK) & (tasks.pid == pid) & (tasks.tid != pid)].tolist()
         return threads
 
     @cached_property
     def _processes(self) -> Processes:
-        return Processes(self._recording.data)
+        return Processes(self._data)
 
     @property
     def started_processes(self) -> int:
@@ -287,12 +276,12 @@ class Evidence:
     @property
     def read_python(self) -> bool:
         """Whether the recorder read Python functions (record --python), of this program or of others."""
-        return "--python" in self._recording.data.features.get("cmdline", ())
+        return "--python" in self._data.features.get("cmdline", ())
 
     @property
     def is_program(self) -> bool:
         """Whether a command was started, and recorded from its beginning."""
-        return any(event.attr.enable_on_exec for event in self._recording.data.events)
+        return any(event.attr.enable_on_exec for event in self._data.events)
 
 
 # The processes of a recording: their parents, the programs that they execute, and the program that recorded.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.sort_keys import DEFAULT_ORDER
+from perfpy.analysis.stacks import StackOptions
 from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load_config
@@ -19,7 +20,6 @@ from perfpy.cli.output.terminal import colour_start, print_lines, print_notes, w
 from perfpy.cli.report.request import ReportRequest
 from perfpy.cli.report.run import BY_FUNCTION, refuse_row_options, write_folded
 from perfpy.fleet.cluster import SentSettings, cluster_address
-from perfpy.fleet.folding import StackOptions
 from perfpy.symbols.quality_notes import note
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
@@ -83,9 +83,7 @@ class ManyRun:
                 continue
             each = ManyRecordingOptions(self._options, plain=False, sites=sites)
             options, symbols = recordings.read_first(each.stack_options)
-            stacks = recordings.stacks(
-                symbols, sample_filter=options.sample_filter, latency=options.latency, sites=options.sites, options_of=each.stack_options
-            )
+            stacks = recordings.stacks(symbols, options, options_of=each.stack_options)
             for name, path in paths.items() if stacks else ():
                 if name == "folded":
                     write_folded(stacks, path, quiet=self._options.quiet)
@@ -111,7 +109,7 @@ class ManyRecordingOptions:
     def stack_options(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """Return the options for whole stacks."""
         request = self._request(recording)
-        return StackOptions(request.sample_filter(), self._options.latency, self._sites), request.symbol_options()
+        return StackOptions(request.sample_filter(), latency=self._options.latency, sites=self._sites), request.symbol_options()
 
     def table_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
         """Return the options for the table of all recordings, and its text, from the first recording. Raises UsageError."""

@@ -205,7 +205,7 @@ class ReportRun:
         from perfpy.views.verdict.profile import profile_verdict  # not needed for plain reports
 
         folds = self._request.folds_interpreters(screen=self._is_screen)
-        return profile_verdict(report, self._recording, self._waits if folds and has_off_cpu(self._recording.events) else None)
+        return profile_verdict(report, self._recording.data, self._waits if folds and has_off_cpu(self._recording.events) else None)
 
     def _waits(self) -> Report:
         """Return a report of the waits with the frames of interpreters, which show their reasons."""
@@ -326,7 +326,7 @@ class _ExportStacks:
 
     @cached_property
     def _page_parts(self) -> PageParts:
-        from perfpy.views.page.page_parts import page_parts
+        from perfpy.views.page.page import page_parts
 
         options = self._options
         return page_parts(self._recording, self._filter, self._symbols, latency=options.latency, code=options.source)
@@ -343,19 +343,21 @@ class _ExportStacks:
         options = self._options
         if options.flamegraph is not None:
             return self._page_parts.stacks
-        return self._recording.stacks(self._symbols, sample_filter=self._filter, latency=options.latency, jobs=options.jobs)
+        from perfpy.analysis.stacks import StackOptions  # few reports are exports
+
+        return self._recording.stacks(self._symbols, StackOptions(self._filter, latency=options.latency, jobs=options.jobs))
 
     @cached_property
     def with_sites(self) -> list[Stacks]:
         """Stacks with addresses and lines, with single samples if a format needs them."""
+        from perfpy.analysis.stacks import StackOptions
         from perfpy.views.stacks.exports import MOST_SAMPLES
 
         options, has_marks = self._options, self._options.firefox is not None
         is_ordered = options.speedscope is not None and self._recording.data.sample_counts.total() <= MOST_SAMPLES
         more = {"timed": has_marks or is_ordered, "payloads": has_marks, "threads": options.pprof is not None}
-        return self._recording.stacks(
-            self._symbols, sample_filter=self._filter, latency=options.latency, sites=True, **more, jobs=options.jobs
-        )
+        stack_options = StackOptions(self._filter, latency=options.latency, sites=True, jobs=options.jobs, **more)
+        return self._recording.stacks(self._symbols, stack_options)
 
 
 def refuse_row_options(options: ReportCommandOptions) -> None:
@@ -413,7 +415,7 @@ def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOpti
     system = " ".join(str(header[name]) for name in ("osrelease", "arch") if header.get(name))
     count = header.get("nrcpus")
     heading = Heading(recording.title, start_time(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
-    words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
+    words = recording.payloads(recording.symbolizer(symbols)) if any(part.tracepoint for part in stacks) else None
     marks = make_marks(recording, [part for part in stacks if not part.tracepoint], symbols, sampled_only=True)
     return firefox(stacks, heading, words, marks.rows).encode(errors="replace")
 

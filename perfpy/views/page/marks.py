@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import zlib
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.stacks import Stacks, TimedSamples
-    from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.recorded import Recorded
     from perfpy.views.tracepoints.event_text import PayloadTexts
 
     Int64 = NDArray[np.int64]
@@ -59,16 +59,6 @@ class Mark(NamedTuple):
     text: str
 
 
-class MarkSource(Protocol):
-    """The part of a recording that marks need."""
-
-    def side_band(self, types: Sequence[int] | None = None) -> SideBand:
-        """Return the records other than samples."""
-
-    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
-        """Return a formatter of tracepoint data."""
-
-
 class Marks(NamedTuple):
     """Marks in order of time.
 
@@ -89,7 +79,7 @@ class Marks(NamedTuple):
         )
 
 
-def make_marks(source: MarkSource, parts: Sequence[Stacks], symbols: SymbolOptions | None = None, *, sampled_only: bool = False) -> Marks:
+def make_marks(source: Recorded, parts: Sequence[Stacks], symbols: SymbolOptions | None = None, *, sampled_only: bool = False) -> Marks:
     """Return the marks of a recording.
 
     Args:
@@ -98,7 +88,7 @@ def make_marks(source: MarkSource, parts: Sequence[Stacks], symbols: SymbolOptio
         symbols: for functions in the data of tracepoints.
         sampled_only: leave out records of threads without samples, and records after the last sample: for parts of a recording.
     """
-    words = source.payload_texts(symbols) if any(part.payloads for part in parts) else None
+    words = source.payloads(source.symbolizer(symbols)) if any(part.payloads for part in parts) else None
     records = _of_records(source)
     if sampled_only:
         tasks, last = _sampled(parts)
@@ -164,7 +154,7 @@ class _NumberedTexts:
         return list(self._number_of)
 
 
-def _of_records(source: MarkSource) -> Iterator[Mark]:
+def _of_records(source: Recorded) -> Iterator[Mark]:
     """Yield a mark for each record of a task's life; synthesized records have no time."""
     for side in islice(source.side_band(_TYPES), _MOST_RECORDS):
         record, sample = side.record, side.record.sample_id

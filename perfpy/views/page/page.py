@@ -11,36 +11,41 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi.attr import is_sampled_each_time
+from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
+from perfpy.analysis.annotation import BY_FUNCTION, Annotation
 from perfpy.analysis.filters import SampleFilter
-from perfpy.analysis.report.report import margin, quality_notes
+from perfpy.analysis.locations import Locations
+from perfpy.analysis.report.options import ReportOptions, plan_report
+from perfpy.analysis.report.report import PlannedReport, margin, planned_scan, quality_notes
 from perfpy.analysis.sample_view import is_off_cpu
-from perfpy.analysis.verdict.evidence import VerdictSource
+from perfpy.analysis.source_files import FrameLines, line_frames, source_scan, source_shares
+from perfpy.analysis.stacks import plan_stacks
 from perfpy.errors import plural
 from perfpy.symbols.demangling.demangle import without_tier
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.interpreters import has_python_image
 from perfpy.symbols.quality_notes import note
 from perfpy.untrusted.page import page_json
 from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.code_data import code_data, file_data
-from perfpy.views.page.marks import MarkSource, make_marks, make_wait_lanes
-from perfpy.views.page.profile_data import StackSource, numbered_marks, page_stacks, profile_data
-from perfpy.views.verdict.profile import headline
+from perfpy.views.page.marks import make_marks, make_wait_lanes
+from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
+from perfpy.views.verdict.profile import HeadlineReports, headline_options, profile_verdict
 from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.analysis.annotation import Annotation
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.source_files import SourceShares
     from perfpy.analysis.stacks import Stacks
-    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.page.marks import Marks, WaitLane
-    from perfpy.views.page.profile_data import PageSites
-    from perfpy.views.verdict.profile import HeadlineReports
+    from perfpy.views.recorded import Recorded
     from perfpy.views.verdict.sentence import Sentence
 
 
@@ -181,25 +186,6 @@ _SHORT_WAITS: Final = (
 _FUNCTIONS: Final = ("function", "callee", "caller")
 
 
-class PageSource(VerdictSource, Protocol):
-    """The part of a recording that a page's texts need."""
-
-    @property
-    def title(self) -> str:
-        """The recorder's command line, or the path."""
-
-    @property
-    def environment(self) -> list[str]:
-        """Host, kernel, architecture and duration, as short phrases."""
-
-
-def page_text(recording: PageSource, report: Report, parts: Sequence[Stacks], reports: HeadlineReports) -> PageText:
-    """Return the texts of a recording's page. report: with all samples of the page; parts: its stacks; reports: of its headline."""
-    accuracy = verdict(report, parts[0].truncated if parts else ())
-    sentences = [(one.text, _evidence(one)) for one in headline(recording, reports)]
-    return PageText(recording.title, recording.environment, accuracy, sentences)
-
-
 def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
     """Return the functions that a sentence names, as it shows them and as they are recorded, in the order in which it names them."""
     names = [(function_text(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
@@ -247,34 +233,88 @@ class PageParts(NamedTuple):
     sites: PageSites | None = None
 
 
-class RecordedProfile(StackSource, MarkSource, PageSource, Protocol):
-    """The part of a recording that its page needs."""
+class _FoldedReport:
+    """A report, folded together with others."""
 
-    sample_filter: SampleFilter | None
+    def __init__(self, recording: Recorded, options: ReportOptions, symbols: SymbolOptions | None) -> None:
+        options = options._replace(sample_filter=recording.within(options.sample_filter))
+        timeline, symbolizer = recording.naming(symbols, keep_exited=options.names.keep_exited)
+        plan = plan_report(recording.data, options)
+        scan, machine = planned_scan(plan, recording.data, timeline, symbolizer)
+        self._planned = PlannedReport(plan, scan, machine, recording.payloads(symbolizer))
+        self.fold = Fold(scan)
 
-    @property
-    def path(self) -> str:
-        """The file."""
+    def report(self) -> Report:
+        """Return the report."""
+        return self._planned.report(self.fold.profile)
+
+
+def page_parts(
+    recording: Recorded,
+    sample_filter: SampleFilter | None = None,
+    symbols: SymbolOptions | None = None,
+    *,
+    stacks: Sequence[Stacks] | None = None,
+    latency: bool = False,
+    code: bool = True,
+) -> PageParts:
+    """Return the parts of a recording's page; without samples the stacks are empty.
+
+    Args:
+        stacks: to show; None for those of all samples.
+        latency: weight samples of stacks by shares of the wall clock.
+        code: with source lines.
+    """
+    with recording.shared_symbols:
+        chosen = sample_filter or SampleFilter()
+        within = recording.within(chosen)
+        timeline, symbolizer = recording.naming(symbols)
+        planned = plan_stacks(recording.data, timeline, symbolizer, page_options(recording, within, latency=latency))
+        hot = _FoldedReport(recording, ReportOptions(sample_filter=chosen).by_address(BY_FUNCTION), symbols)
+        where = symbols or recording.symbol_options or SymbolOptions()
+        has_python = has_python_image(recording.data.kept_files)
+        headline = _FoldedReport(recording, headline_options(chosen), where._replace(fold_interpreters=True) if has_python else where)
+        waits = _FoldedReport(recording, headline_options(chosen), where) if has_python else None  # with the frames of interpreters
+        of_lines = source_scan(recording.data, timeline, symbolizer, within)
+        lines = Fold(of_lines) if of_lines.folding.chains else hot.fold
+        if code:
+            planned.keep_sites(lines)
+        needed = {hot.fold: True, headline.fold: True, lines: code, planned.fold: stacks is None}
+        fold_together([*(fold for fold, is_needed in needed.items() if is_needed), *([] if waits is None else [waits.fold])])
+        if stacks is None:
+            stacks = planned.stacks(planned.fold.profile)
+        planned.fold.end()
+        annotation = Annotation(hot.report(), symbolizer)
+        reports = HeadlineReports(headline.report(), None if waits is None else waits.report)
+        files = source_shares(recording.data, symbolizer, within, lines.profile.folded, lines.profile.chains) if code else []
+        return PageParts(stacks, annotation, reports, files, _sites(symbolizer, lines, files) if code else None)
+
+
+def _sites(symbolizer: Symbolizer, lines: Fold, files: Sequence[SourceShares]) -> PageSites:
+    """Return the sites of samples. lines: the samples of source_shares()."""
+    locations, folded = Locations(symbolizer), lines.profile.folded
+    frame_lines = FrameLines.joined([one.frame_lines for one in files if one.frame_lines is not None])
+    return PageSites(folded.dimensions["frame"], line_frames(folded, lines.profile.chains, locations), locations, frame_lines)
 
 
 def page_of(
-    recording: RecordedProfile, parts: PageParts, symbols: SymbolOptions | None, sample_filter: SampleFilter | None, *, code: bool = True
+    recording: Recorded, parts: PageParts, symbols: SymbolOptions | None, sample_filter: SampleFilter | None, *, code: bool = True
 ) -> str:
     """Return the page of a recording. code: with the code of functions."""
     stacks, annotation, reports, files, sites = parts
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
-    text = page_text(recording, annotation.report, stacks, reports)
+    accuracy = verdict(annotation.report, stacks[0].truncated if stacks else ())
+    sentences = [(one.text, _evidence(one)) for one in profile_verdict(reports.report, recording.data, reports.waits)]
+    text = PageText(recording.title, recording.environment, accuracy, sentences)
     functions = code_data(annotation, sites) if code else []
     has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
     lanes = make_wait_lanes(recording.data) if has_all else []
     return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites, lanes=lanes)
 
 
-def changes_page(
-    before: RecordedProfile, after: RecordedProfile, stacks: Sequence[Sequence[Stacks]] | None, symbols: SymbolOptions | None
-) -> str:
+def changes_page(before: Recorded, after: Recorded, stacks: Sequence[Sequence[Stacks]] | None, symbols: SymbolOptions | None) -> str:
     """Return the page of the changes from one recording to another."""
     both = (before, after)
-    first, second = stacks or [page_stacks(one, symbols) for one in both]
+    first, second = stacks or [one.stacks(symbols, page_options(one)) for one in both]
     titles = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
     return render(first, PageText(f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", titles), after=second)

@@ -22,15 +22,16 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.analysis.aggregate.sums import sum_by
+from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import combine_columns
-from perfpy.analysis.stacks import Function, Stacks, StackTree
+from perfpy.analysis.stacks import Function, StackOptions, Stacks, StackTree
 from perfpy.analysis.verdict.functions import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable
@@ -42,12 +43,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.locations import Locations
     from perfpy.analysis.source_files import FrameLines
-    from perfpy.perfdata.reader import PerfData
-    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.page.marks import Marks, WaitLane
+    from perfpy.views.recorded import Recorded
 
     Int64 = NDArray[np.int64]
 
@@ -63,45 +62,10 @@ _BLOCK: Final = 1 << 16  # samples; most pairs of a block are known from those b
 _MOST_PAYLOADS: Final = 200_000  # samples
 
 
-class StackSource(Protocol):
-    """The part of a recording that the stacks of a page need."""
-
-    @property
-    def data(self) -> PerfData:
-        """The recording's data."""
-
-    def stacks(
-        self,
-        symbols: SymbolOptions | None = None,
-        *,
-        sample_filter: SampleFilter | None = None,
-        timed: bool = False,
-        latency: bool = False,
-        payloads: bool = False,
-        most_samples: int = 0,
-        jobs: int = 1,
-    ) -> list[Stacks]:
-        """Return the stacks of each event."""
-
-
-def page_stacks(
-    recording: StackSource,
-    symbols: SymbolOptions | None = None,
-    *,
-    sample_filter: SampleFilter | None = None,
-    latency: bool = False,
-    jobs: int = 1,
-) -> list[Stacks]:
-    """Return the stacks that a page shows, with single samples, and the data of tracepoints unless these are very many."""
-    few = has_few_payloads(recording.data)
-    return recording.stacks(
-        symbols, sample_filter=sample_filter, timed=True, latency=latency, payloads=few, most_samples=MOST_SINGLE, jobs=jobs
-    )
-
-
-def has_few_payloads(data: PerfData) -> bool:
-    """Whether a page shows the data of tracepoints."""
-    return data.sample_counts.total() <= _MOST_PAYLOADS
+def page_options(recording: Recorded, sample_filter: SampleFilter | None = None, *, latency: bool = False) -> StackOptions:
+    """Return the options of the stacks that a page shows: single samples, and the data of tracepoints unless these are very many."""
+    few = recording.data.sample_counts.total() <= _MOST_PAYLOADS
+    return StackOptions(sample_filter or SampleFilter(), timed=True, latency=latency, payloads=few, most_samples=MOST_SINGLE)
 
 
 def profile_data(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.attr import is_sampled_each_time
 from perfpy.abi.python_addresses import PYTHON_MARK
@@ -10,12 +10,10 @@ from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOption
 from perfpy.analysis.report.report import margin
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.analysis.verdict import waits as reasons
-from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, VerdictSource, interval, long_turns, long_waits
+from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME
 from perfpy.analysis.verdict.waits import RUNNING
 from perfpy.errors import plural
-from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.symbols.interpreters import has_python_image
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
     FEW_SAMPLES,
@@ -39,20 +37,10 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
     from perfpy.analysis.verdict.waits import Wait, Waker
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
 
 
 _MOST: Final = 3  # sentences
-
-
-class HeadlineSource(VerdictSource, Protocol):
-    """The part of a recording that the symbols of a headline need."""
-
-    symbol_options: SymbolOptions | None
-
-    @property
-    def data(self) -> PerfData:
-        """The recording's data."""
 
 
 class HeadlineReports(NamedTuple):
@@ -62,15 +50,15 @@ class HeadlineReports(NamedTuple):
     waits: Callable[[], Report] | None
 
 
-def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[], Report] | None = None) -> list[Sentence]:
+def profile_verdict(report: Report, data: SampleSource, waits: Callable[[], Report] | None = None) -> list[Sentence]:
     """Return one to three sentences on a report, the most important first; none without samples.
 
     Args:
         report: made with RowOptions.by_thread for sentences about threads and waits.
-        recording: the recording.
+        data: the recording's samples.
         waits: makes a report of the waits with the frames of interpreters, if `report` does not have these.
     """
-    evidence = Evidence(report, recording, waits)
+    evidence = Evidence(report, data, waits)
     if evidence.functions is None:
         return [*longest_wait(evidence)]
     main_wait = find_main_wait(evidence)
@@ -99,17 +87,6 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
 def headline_options(sample_filter: SampleFilter) -> ReportOptions:
     """Return the options of a headline's reports."""
     return ReportOptions(sample_filter=sample_filter, chains=ChainOptions(CallGraph(order="caller")), rows=RowOptions(by_thread=True))
-
-
-def headline_symbols(recording: HeadlineSource, symbols: SymbolOptions | None = None) -> tuple[SymbolOptions, SymbolOptions | None]:
-    """Return where to look for the symbols of a headline's report, and of its waits if these differ: they keep interpreters' frames."""
-    where = symbols or recording.symbol_options or SymbolOptions()
-    return (where._replace(fold_interpreters=True), where) if has_python_image(recording.data.kept_files) else (where, None)
-
-
-def headline(recording: VerdictSource, reports: HeadlineReports) -> list[Sentence]:
-    """Return the verdict on a recording."""
-    return profile_verdict(reports.report, recording, reports.waits)
 
 
 # Sentences about the use of CPUs.

@@ -28,6 +28,7 @@ from perfpy.analysis.report import call_trees, entries
 from perfpy.analysis.report import entries as rows
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions, TimeOptions
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
+from perfpy.analysis.stacks import StackOptions
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.perfdata.records import stream
 from perfpy.perfdata.records.stream import RecordStream
@@ -254,7 +255,7 @@ def test_reports_are_the_same(path, requested, parts):
 def test_stacks_are_the_same(path, parts):
     def lines(jobs):
         with Recording(path) as recording:
-            return [list(folded_lines(part)) for part in recording.stacks(jobs=jobs)]
+            return [list(folded_lines(part)) for part in recording.stacks(options=StackOptions(jobs=jobs))]
 
     assert lines(3) == lines(1)
     assert parts[0] > 1
@@ -263,7 +264,7 @@ def test_stacks_are_the_same(path, parts):
 def test_stacks_with_addresses_are_the_same(path, parts):
     def profile(jobs):
         with Recording(path) as recording:
-            return pprof(recording.stacks(jobs=jobs, sites=True))
+            return pprof(recording.stacks(options=StackOptions(jobs=jobs, sites=True)))
 
     assert profile(3) == profile(1)
     assert parts[0] > 1
@@ -457,7 +458,7 @@ def truncated_stacks(folder: Path, count: int) -> bytes:
 def test_folded_stacks_are_the_same(scan_path: Path, scan_parts: list[int]):
     def lines(jobs: int) -> list[list[str]]:
         with Recording(scan_path) as recording:
-            return [list(folded_lines(part)) for part in recording.stacks(SYMBOLS._replace(inline=Inline.ALL), jobs=jobs)]
+            return [list(folded_lines(part)) for part in recording.stacks(SYMBOLS._replace(inline=Inline.ALL), StackOptions(jobs=jobs))]
 
     assert lines(3) == lines(1)
     assert max(line.count(";") for line in lines(1)[0]) > 3

@@ -14,6 +14,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.records import SampleId
 from perfpy.analysis.filters import AddressRanges, EventSwitch, RecordedTimes, SampleFilter, TimeRanges, parse_time_ranges, ranges_of
 from perfpy.analysis.report.options import ColumnOptions, ReportOptions
+from perfpy.analysis.stacks import StackOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.features import Feature, SampleTime
 from perfpy.recording import Recording
@@ -73,7 +74,7 @@ def shown(recording: Recording, keep: SampleFilter) -> set[int]:
 
 def stacked(recording: Recording, keep: SampleFilter) -> int:
     """Return the number of samples in the stacks."""
-    return sum(int(stacks.weight.sum()) for stacks in recording.stacks(NOWHERE_ELSE, sample_filter=keep))
+    return sum(int(stacks.weight.sum()) for stacks in recording.stacks(NOWHERE_ELSE, StackOptions(keep)))
 
 
 CONDITIONS = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perfpy.abi.flags import CONTEXT_USER, MISC_USER, SampleType
 from perfpy.abi.records import Comm, SampleId, Switch
 from perfpy.analysis.filters import SampleFilter
-from perfpy.analysis.stacks import Function, SampleColumns, Stacks, StackTree, match_names
+from perfpy.analysis.stacks import Function, SampleColumns, StackOptions, Stacks, StackTree, match_names
 from perfpy.perfdata.records.stream import RecordStream
 from perfpy.recording import Recording
 from perfpy.symbols.demangling.short_names import without_instance
@@ -83,8 +83,8 @@ def recording(tmp_path: Path) -> Recording:
     return Recording(path)
 
 
-def lines(recording: Recording, sample_filter: SampleFilter | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
-    return [line for part in recording.stacks(sample_filter=sample_filter, timed=timed, latency=latency) for line in folded_lines(part)]
+def lines(recording: Recording, options: StackOptions | None = None) -> list[str]:
+    return [line for part in recording.stacks(options=options) for line in folded_lines(part)]
 
 
 def test_every_sample_is_in_a_stack(recording: Recording) -> None:
@@ -93,27 +93,27 @@ def test_every_sample_is_in_a_stack(recording: Recording) -> None:
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_filters_omit_samples(recording: Recording, timed: bool) -> None:
-    assert lines(recording, SampleFilter(comms=("second",)), timed=timed) == ["second;[unknown] 100"]
-    assert lines(recording, SampleFilter(tids=(7,)), timed=timed) == ["first;[unknown] 300"]
-    assert lines(recording, SampleFilter(symbols=("main",)), timed=timed) == []
-    assert lines(recording, SampleFilter(symbol_part="mai"), timed=timed) == []
-    assert lines(recording, SampleFilter(parallelism=(2,)), timed=timed) == ["first;[unknown] 100", "second;[unknown] 100"]
+    assert lines(recording, StackOptions(SampleFilter(comms=("second",)), timed=timed)) == ["second;[unknown] 100"]
+    assert lines(recording, StackOptions(SampleFilter(tids=(7,)), timed=timed)) == ["first;[unknown] 300"]
+    assert lines(recording, StackOptions(SampleFilter(symbols=("main",)), timed=timed)) == []
+    assert lines(recording, StackOptions(SampleFilter(symbol_part="mai"), timed=timed)) == []
+    assert lines(recording, StackOptions(SampleFilter(parallelism=(2,)), timed=timed)) == ["first;[unknown] 100", "second;[unknown] 100"]
 
 
 def test_single_samples_pass_the_filters(recording: Recording) -> None:
-    (part,) = recording.stacks(sample_filter=SampleFilter(comms=("second",)), timed=True)
+    (part,) = recording.stacks(options=StackOptions(sample_filter=SampleFilter(comms=("second",)), timed=True))
     assert part.timed is not None
     assert part.timed.time.tolist() == [50]
 
 
 def test_shares_of_the_wall_clock_are_less_where_two_threads_ran(recording: Recording) -> None:
-    assert lines(recording, latency=True) == ["first;[unknown] 250", "second;[unknown] 50"]
-    assert recording.stacks(latency=True)[0].event.endswith("(wall clock)")
+    assert lines(recording, StackOptions(latency=True)) == ["first;[unknown] 250", "second;[unknown] 50"]
+    assert recording.stacks(options=StackOptions(latency=True))[0].event.endswith("(wall clock)")
 
 
 def test_single_samples_have_their_shares_of_the_wall_clock(recording: Recording) -> None:
-    assert lines(recording, timed=True, latency=True) == lines(recording, latency=True)
-    (part,) = recording.stacks(timed=True, latency=True)
+    assert lines(recording, StackOptions(timed=True, latency=True)) == lines(recording, StackOptions(latency=True))
+    (part,) = recording.stacks(options=StackOptions(timed=True, latency=True))
     assert part.timed is not None
     assert list(zip(part.timed.time.tolist(), part.timed.weight.tolist(), strict=True)) == [(10, 100), (20, 100), (40, 50), (50, 50)]
 
@@ -151,7 +151,7 @@ def single_sample_recording(tmp_path: Path) -> Path:
 
 def test_few_samples_stay_unchanged(single_sample_recording: Path) -> None:
     with Recording(single_sample_recording) as opened:
-        (part,) = opened.stacks(timed=True, most_samples=3000)
+        (part,) = opened.stacks(options=StackOptions(timed=True, most_samples=3000))
     assert part.timed is not None
     assert part.timed.count is None
     assert len(part.timed.time) == 3000
@@ -160,8 +160,8 @@ def test_few_samples_stay_unchanged(single_sample_recording: Path) -> None:
 def test_above_the_limit_equal_samples_are_merged(single_sample_recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RecordStream.__init__, "__kwdefaults__", {"chunk_size": 8192})
     with Recording(single_sample_recording) as opened:
-        (whole,) = opened.stacks(timed=True)
-        (part,) = opened.stacks(timed=True, most_samples=200)
+        (whole,) = opened.stacks(options=StackOptions(timed=True))
+        (part,) = opened.stacks(options=StackOptions(timed=True, most_samples=200))
     assert whole.timed is not None
     assert part.timed is not None
     assert part.timed.count is not None

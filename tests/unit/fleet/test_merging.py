@@ -8,6 +8,7 @@ import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
+from perfpy.analysis.stacks import StackOptions
 from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
 from perfpy.fleet.merging import MergedProfile, add_local_symbols, merge_profiles
 from perfpy.fleet.recordings import Recordings
@@ -21,6 +22,7 @@ from tests.builders.line_programs import COPY, END, advance_line, advance_pc, li
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 OLD, NEW = "aa" * 20, "bb" * 20
+BY_SITE = StackOptions(sites=True)
 OPTIONS = SymbolOptions(cache=False)
 
 
@@ -104,7 +106,7 @@ def test_stacks_and_their_files(hosts):
         "prog;other;other 1000",
         "prog;other;work 2000",
     ]
-    (with_sites,) = hosts.stacks(sites=True)
+    (with_sites,) = hosts.stacks(options=BY_SITE)
     assert with_sites.sites is not None
     assert {mapping.build_id for mapping in with_sites.sites.mappings} == {OLD, NEW}
     assert {source.line for source in with_sites.sites.sources} >= {2, 3, 50, 51}
@@ -115,8 +117,8 @@ def test_stacks_and_their_files(hosts):
 def test_sites_of_one_recording_are_unchanged(hosts):
     for path in hosts.paths:
         with Recording(path, symbols=OPTIONS) as alone:
-            expected = alone.stacks(sites=True)
-        (result,) = Recordings([path], jobs=1, symbols=OPTIONS).stacks(sites=True)
+            expected = alone.stacks(options=BY_SITE)
+        (result,) = Recordings([path], jobs=1, symbols=OPTIONS).stacks(options=BY_SITE)
         assert pprof([result]) == pprof(expected)
         assert speedscope([result], "x") == speedscope(expected, "x")
 
@@ -237,6 +239,6 @@ def test_many_have_the_methods_of_one():
     missing = own - many - {"warnings"}
     assert missing <= {
         "batches", "batch_of", "changes", "environment", "header", "merge_off_cpu", "make_timeline", "naming", "narrowed", "new_symbolizer",
-        "page_of_changes", "path", "payload_texts", "payloads", "pmcu", "records", "side_band", "source_files", "symbolizer", "timeline",
+        "page_of_changes", "path", "payloads", "pmcu", "records", "side_band", "source_files", "symbolizer", "timeline",
         "times", "unwinding", "within",
     }  # fmt: skip

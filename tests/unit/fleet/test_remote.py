@@ -20,11 +20,12 @@ import pytest
 
 import perfpy
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
+from perfpy.analysis.stacks import StackOptions
 from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.fleet import remote
 from perfpy.fleet import remote as pace
 from perfpy.fleet.cluster import _unpack
-from perfpy.fleet.folding import FoldedGroup, FoldingRequest, StackOptions, fold_group
+from perfpy.fleet.folding import FoldedGroup, FoldingRequest, fold_group
 from perfpy.fleet.recordings import Recordings, find_recordings
 from perfpy.fleet.remote import Fetched, find_urls, public_name
 from perfpy.fleet.transfer import MAGIC, BadTransferError, pack, unpack

@@ -16,11 +16,10 @@ from perfpy.abi import perf_records, records
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.framing import HeaderBuildId
 from perfpy.abi.records import SampleId
-from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.named_samples import NamedSamples, Naming
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.analysis.report.report import make_report
-from perfpy.analysis.stacks import make_stacks
+from perfpy.analysis.stacks import StackOptions, make_stacks
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.features import EventDesc, EventGroup, Feature
 from perfpy.perfdata.reader import PerfData
@@ -451,7 +450,7 @@ def test_a_report_needs_no_more_than_the_protocol(recording):
 
 def test_stacks_need_no_more_than_the_protocol(recording):
     def folded(source: Any) -> list[Any]:
-        stacks = make_stacks(source, recording.timeline, recording.symbolizer(), SampleFilter(), jobs=1)
+        stacks = make_stacks(source, recording.timeline, recording.symbolizer(), StackOptions())
         return [(part.event, part.total) for part in stacks]
 
     assert folded(ProtocolOnly(recording.data)) == folded(recording.data) != []

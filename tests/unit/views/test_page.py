@@ -10,6 +10,7 @@ import lzma
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,9 +39,8 @@ from perfpy.views.page import marks
 from perfpy.views.page import marks as marks_module
 from perfpy.views.page.code_data import code_data, file_data
 from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, wait_lane_data
-from perfpy.views.page.page import SCRIPTS, PageText, render, verdict
-from perfpy.views.page.page_parts import page_parts
-from perfpy.views.page.profile_data import page_stacks
+from perfpy.views.page.page import SCRIPTS, PageText, page_parts, render, verdict
+from perfpy.views.page.profile_data import page_options
 from tests.builders.annotated import program, recording, spin_with_lines, stand_in
 from tests.builders.kernel_events import recording_of_locks
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
@@ -233,7 +233,7 @@ def test_parts_equal_those_of_single_passes(name: str, tmp_path: Path) -> None:
     chosen = SampleFilter(switch=switch)
     with unpacked(name, tmp_path) as recording:
         parts = page_parts(recording, chosen, SYMBOLS)
-        assert lines_of([*parts.stacks]) == lines_of(page_stacks(recording, SYMBOLS, sample_filter=chosen))
+        assert lines_of([*parts.stacks]) == lines_of(recording.stacks(SYMBOLS, page_options(recording, chosen)))
         single = recording.annotate(options=ReportOptions(sample_filter=chosen), symbols=SYMBOLS).report
         assert parts.annotation.report.to_dict() == single.to_dict()
         assert shares_of(parts.files) == shares_of(recording.source_files(sample_filter=chosen, symbols=SYMBOLS))
@@ -314,17 +314,9 @@ def test_a_page_reads_the_samples_once(tmp_path: Path, monkeypatch: pytest.Monke
 MS = 1_000_000
 
 
-class Source:
-    """A recording with these records."""
-
-    def __init__(self, *found: Any) -> None:
-        self._found = found
-
-    def side_band(self, types: Sequence[int] | None = None) -> Any:
-        return [SideRecord(record, 0, 0) for record in self._found]
-
-    def payload_texts(self, symbols: object = None) -> None:
-        return None
+def with_records(*found: Any) -> Any:
+    """Return a recording with these records."""
+    return SimpleNamespace(side_band=lambda types=None: [SideRecord(record, 0, 0) for record in found])
 
 
 def at(time: int, pid: int = 7, tid: int = 7) -> SampleId:
@@ -333,7 +325,7 @@ def at(time: int, pid: int = 7, tid: int = 7) -> SampleId:
 
 def test_records_of_a_tasks_life_are_marks() -> None:
     marks = make_marks(
-        Source(
+        with_records(
             records.Fork(0, 8, 7, 8, 7, 20 * MS),
             records.Fork(0, 7, 7, 9, 7, 30 * MS),
             records.Comm(MISC_COMM_EXEC, 8, 8, "ls", at(40 * MS, 8, 8)),
@@ -352,25 +344,25 @@ def test_records_of_a_tasks_life_are_marks() -> None:
 
 
 def test_synthesized_records_are_none() -> None:
-    assert make_marks(Source(records.Comm(0, 1, 1, "old", at(0)), records.Fork(0, 1, 0, 1, 0, 0)), []).rows == []
+    assert make_marks(with_records(records.Comm(0, 1, 1, "old", at(0)), records.Fork(0, 1, 0, 1, 0, 0)), []).rows == []
 
 
 def test_samples_of_events_that_happen_are_marks_and_samples_of_time_are_not() -> None:
     faults = timed_stacks([At("app;main;grow", 5 * MS, 1, 7, 9)], "page-faults:u", in_seconds=False)
     clock = timed_stacks([At("app;main;grow", 5 * MS, 1, 7, 9)])
-    assert make_marks(Source(), [faults, clock]).rows == [Mark(5 * MS, 7, 9, "page-faults:u", "grow")]
+    assert make_marks(with_records(), [faults, clock]).rows == [Mark(5 * MS, 7, 9, "page-faults:u", "grow")]
 
 
 def test_a_part_of_a_recording_has_marks_of_its_threads_only() -> None:
     clock = timed_stacks([At("app;main", 5 * MS, 1, 7, 7)])
-    source = Source(*(records.Fork(0, 8, pid, 8, pid, time * MS) for pid, time in ((7, 4), (6, 4), (7, 9))))
-    assert [mark.time for mark in make_marks(source, [clock], sampled_only=True).rows] == [4 * MS]
+    recording = with_records(*(records.Fork(0, 8, pid, 8, pid, time * MS) for pid, time in ((7, 4), (6, 4), (7, 9))))
+    assert [mark.time for mark in make_marks(recording, [clock], sampled_only=True).rows] == [4 * MS]
 
 
 def test_of_very_many_marks_some_are_kept_evenly_and_the_page_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marks_module, "MOST_MARKS", 10)
     faults = timed_stacks([At("app;main", number * MS, 1) for number in range(1, 101)], "faults", in_seconds=False)
-    marks = make_marks(Source(), [faults])
+    marks = make_marks(with_records(), [faults])
     assert [mark.time // MS for mark in marks.rows] == list(range(1, 101, 10))
     assert marks.notes == ["the page has 10 of 100 marks, evenly chosen"]
 

@@ -22,7 +22,7 @@ from perfpy.views.page import profile_data as module
 from perfpy.views.page import profile_data as sample_rows
 from perfpy.views.page.code_data import code_data, file_data
 from perfpy.views.page.marks import packed
-from perfpy.views.page.page_parts import page_parts
+from perfpy.views.page.page import page_parts
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.annotated import spin_with_lines, stand_in
 from tests.builders.stacks import At, stacks, timed_stacks

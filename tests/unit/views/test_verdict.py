@@ -42,7 +42,7 @@ def verdict(folder: Path, *stacks: Stack, **options: Any) -> list[Sentence]:
     symbols = SymbolOptions(cache=False, symfs=str(folder), kallsyms=str(folder / "kallsyms"))
     report_options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
     with Recording(str(path)) as recording:
-        return profile_verdict(recording.report(options=report_options, symbols=symbols), recording)
+        return profile_verdict(recording.report(options=report_options, symbols=symbols), recording.data)
 
 
 def texts(folder: Path, *stacks: Stack, **options: Any) -> list[str]:
@@ -77,7 +77,7 @@ def with_lines(folder: Path, stacks: Sequence[Stack], line_of: Callable[[str, in
 
         report.find_lines = lines
         report.find_begins = lambda functions: dict.fromkeys(functions, ("/src/a.c", 39))
-        return [sentence.text for sentence in profile_verdict(report, recording)]
+        return [sentence.text for sentence in profile_verdict(report, recording.data)]
 
 
 @pytest.mark.parametrize(("line", "where"), [(41, "(a.c:41)"), (7, "(inlined code at a.c:7)")])
@@ -279,7 +279,7 @@ def test_an_option_in_use_is_not_advised(tmp_path: Path, monkeypatch: pytest.Mon
     options = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
     with Recording(str(path)) as recording:
         monkeypatch.setitem(recording.data.features, "cmdline", ["perfpy", "record", "--python", "./app"])
-        first = profile_verdict(recording.report(options=options, symbols=symbols), recording)[0].text
+        first = profile_verdict(recording.report(options=options, symbols=symbols), recording.data)[0].text
     assert first == "100 % of the CPU time is in the interpreter (python3.11)."
 
 

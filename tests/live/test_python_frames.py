@@ -62,7 +62,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
 
 @pytest.mark.live
 @pytest.mark.particular
-@pytest.mark.alone
 @pytest.mark.thorough
 def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     took = json.loads((recorded / "took.json").read_text())
@@ -74,7 +73,6 @@ def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     )
 
 
-@pytest.mark.alone
 @pytest.mark.live
 @pytest.mark.particular
 @pytest.mark.thorough

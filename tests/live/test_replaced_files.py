@@ -275,14 +275,21 @@ def generator() -> Iterator[Path]:
         yield Path(folder) / "generator"
 
 
-def symbols(folder: Path, script: str) -> dict[str, float]:
-    """Record a script; return the shares of functions when its perf maps are gone."""
-    before = set(Path("/tmp").glob("perf-*.map"))
-    record = [sys.executable, "-m", "perfpy", "record", "--jit", "-q", "-e", "cpu-clock:u", "-F", "500", "-o", str(folder / "perf.data")]
-    subprocess.run([*record, "--", "sh", "-c", script], check=True, timeout=120, capture_output=True)
-    for path in set(Path("/tmp").glob("perf-*.map")) - before:
-        path.unlink()
-    lines = output_of([*PERFPY, "report", "--stdio", "-i", folder / "perf.data", "-s", "sym", "-g", "none", "--no-children"]).splitlines()
+def symbols(generator: Path, script: str) -> dict[str, float]:
+    """Record a script with a /tmp of its own; return the shares of functions.
+
+    The maps are gone before the report, those of other programs in /tmp stay, and no other test writes a map for the same inner pid.
+    """
+    with tempfile.TemporaryDirectory(dir=generator.parent) as folder:
+        recording, own_tmp = f"{folder}/perf.data", Path(folder, "tmp")
+        own_tmp.mkdir(mode=0o1777)
+        record = [sys.executable, "-m", "perfpy", "record", "--jit", "-q", "-e", "cpu-clock:u", "-F", "500", "-o", recording]
+        inside = ["unshare", "--mount", "sh", "-c", f'mount --bind {own_tmp} /tmp && exec "$@"', "sh"]
+        subprocess.run([*inside, *record, "--", "sh", "-c", script], check=True, timeout=120, capture_output=True)
+        assert list(own_tmp.glob("perf-*.map")) or "tmpfs" in script
+        for path in own_tmp.iterdir():
+            path.unlink()
+        lines = output_of([*PERFPY, "report", "--stdio", "-i", recording, "-s", "sym", "-g", "none", "--no-children"]).splitlines()
     rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     return {row[-1]: float(row[0].rstrip("%")) for row in rows if row[0].endswith("%")}
 
@@ -304,8 +311,8 @@ def symbols(folder: Path, script: str) -> dict[str, float]:
         UNSHARE + " --mount-proc sh -c 'mount -t tmpfs none /tmp; {program} inside; umount -l /tmp'",
     ],
 )
-def test_generated_code_has_names(generator: Path, tmp_path: Path, command: str):
-    assert symbols(tmp_path, command.format(program=generator)).get("inside", 0) > 80
+def test_generated_code_has_names(generator: Path, command: str):
+    assert symbols(generator, command.format(program=generator)).get("inside", 0) > 80
 
 
 @pytest.mark.live
@@ -313,9 +320,9 @@ def test_generated_code_has_names(generator: Path, tmp_path: Path, command: str)
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the generated code is that of x86-64")
 @pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("unshare"), reason="needs gcc and unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces")
-def test_processes_with_one_pid_inside_have_names_of_their_own(generator: Path, tmp_path: Path):
+def test_processes_with_one_pid_inside_have_names_of_their_own(generator: Path):
     """Both are 1, and share /tmp: the second one replaces the map of the first, which the recorder has read by then."""
-    shares = symbols(tmp_path, f"{UNSHARE} {generator} first; sleep 1.5; {UNSHARE} {generator} second")
+    shares = symbols(generator, f"{UNSHARE} {generator} first; sleep 1.5; {UNSHARE} {generator} second")
     assert min(shares.get("first", 0), shares.get("second", 0)) > 30
 
 
@@ -324,7 +331,7 @@ def test_processes_with_one_pid_inside_have_names_of_their_own(generator: Path, 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the generated code is that of x86-64")
 @pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("unshare"), reason="needs gcc and unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces")
-def test_another_tmp_may_have_the_same_pid(generator: Path, tmp_path: Path):
+def test_another_tmp_may_have_the_same_pid(generator: Path):
     inside = f"{UNSHARE} --mount sh -c 'mount -t tmpfs none /tmp && exec {generator} "
-    shares = symbols(tmp_path, f"{inside}first' & {inside}second' & wait")
+    shares = symbols(generator, f"{inside}first' & {inside}second' & wait")
     assert min(shares.get("first", 0), shares.get("second", 0)) > 30

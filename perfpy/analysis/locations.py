@@ -143,18 +143,28 @@ class Locations:
         return addresses
 
     def symbol_ranks(self, locations: Int64) -> Int64:
-        """Return ranks that are equal for locations in one function: by dso name, then symbol start and end, or the bare address."""
+        """Return ranks that are equal for locations in one function: by dso name, symbol start, end and name, or the bare address."""
         symbol = self.symbol[locations >> ROLE_BITS]
         # functions come first, and are few: the rank of each is computed once
         same = slice(-1) if self._function is None else self._function
         bounds = self._symbol_start[same].view(np.int64), self._symbol_end[same]
         apart = () if self._function is None else (self._function,)
-        of_symbol = np.append(ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1], *apart), 0)
+        of_code = ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1], *apart)
+        of_symbol = np.append(self._by_name(of_code), 0)
         symbol_rank: Int64 = of_symbol[symbol]
         unnamed = rows_where(symbol < 0)
         bare = self.printed_address(locations[unnamed]).view(np.int64)
         symbol_rank[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
         return symbol_rank
+
+    def _by_name(self, of_code: Int64) -> Int64:
+        """Return ranks of symbols that distinguish names of equal rank: different files of one name have them at one address."""
+        shared = rows_where(np.bincount(of_code)[of_code] > 1)
+        if not len(shared):
+            return of_code
+        names = np.zeros(len(of_code), np.int64)
+        names[shared] = name_ranks([self.symbols.name(number) for number in shared.tolist()])
+        return ranks(of_code, names)
 
     @cached_property
     def _inlined_ranks(self) -> Int64:

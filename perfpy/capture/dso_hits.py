@@ -359,6 +359,7 @@ def _is_sample(record: bytes | memoryview, size: int) -> bool:
 
 _PID: Final = -1  # the host
 _SHOWN: Final = 3
+_REMEDY: Final = "(--buildid-mmap records the build-ids of the files that run)"
 _MOST_OPEN: Final = 256  # files that are not at their recorded path
 
 
@@ -459,12 +460,17 @@ def table(dsos: Iterable[HitDso], moved: Mapping[HitDso, str] | None = None) -> 
 
 def replaced_line(paths: Sequence[str]) -> str:
     """Return the warning about files that were replaced while they were recorded."""
-    names = ", ".join(one_line(path) for path in paths[:_SHOWN])
+    return f"warning: replaced while recorded: {_list(paths)}; functions of the files that ran have no names {_REMEDY}"
+
+
+def same_name_line(paths: Sequence[str]) -> str:
+    """Return the warning about names of several files, in a compressed recording, whose mappings cannot be changed any more."""
+    return f"warning: several files are named {_list(paths)}; functions of some have no names {_REMEDY}"
+
+
+def _list(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return (
-        f"warning: replaced while recorded: {names}{more}; functions of the files that ran have no names"
-        " (--buildid-mmap records the build-ids of the files that run)"
-    )
+    return ", ".join(one_line(path) for path in paths[:_SHOWN]) + more
 
 
 def keep(files: BuildIdTable, folder: str) -> None:

@@ -492,7 +492,7 @@ class DataFile:
             self.hint = self.hint or chain_ends(data, rounds, self.attrs, hits).of_frame_pointers()
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
-        from perfpy.capture.dso_hits import keep, paths, replaced_line, table  # as above
+        from perfpy.capture.dso_hits import keep, paths, replaced_line, same_name_line, table  # as above
 
         dsos = [*(hits.dsos.values() if self._options.output.buildid_all else hits.hit())]
         self.hit_files = [dso.name for dso in dsos if not dso.is_kernel]
@@ -504,22 +504,26 @@ class DataFile:
                 keep(files, self._options.output.buildid_dir)
         if files.replaced and not self._options.quiet:
             print(replaced_line(files.replaced), file=sys.stderr)
-        if files.others:
-            self._tell_apart(files.other_build_ids)
-        return files.entries
+        if not files.others:
+            return files.entries
+        self._write_into_mappings(files.other_build_ids)
+        if not self._packer or self._output.hits:  # the unwinding process has written them already, but not into synthesized records
+            return files.entries
+        ambiguous = {dso.name for dso in files.others}  # a report would give the build-id of an entry to all of them
+        others = sorted(ambiguous - {*files.replaced})  # one line for each file
+        if others and not self._options.quiet:
+            print(same_name_line(others), file=sys.stderr)
+        return tuple(entry for entry in files.entries if entry.filename not in ambiguous)
 
-    def _tell_apart(self, others: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> None:
+    def _write_into_mappings(self, build_ids: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> None:
         """Write the build-ids of files that share their name with another one into the records of their mappings."""
-        if self._packer and not self._output.hits:  # the unwinding process has written them already, but not into synthesized records
-            names = ", ".join(sorted({os.fsdecode(name) for name, _ in others})[:3])
-            print(f"warning: containers have other files named {names}; record without -z to have their symbols", file=sys.stderr)
         from perfpy.capture.dso_hits import build_ids_in_mappings  # rarely needed
 
         with suppress(OSError):  # a device such as /dev/null
             for part in self._output.parts():
                 if part.end > part.begin:
                     with _map_part(part) as data:
-                        for offset, piece in build_ids_in_mappings(data, others):
+                        for offset, piece in build_ids_in_mappings(data, build_ids):
                             os.pwrite(part.fd, piece, part.begin + offset)
 
 

@@ -88,6 +88,27 @@ def test_pieces_of_a_jitdump_are_rows_of_functions_of_one_process(injected: Path
     assert rows(as_one=False) == {(f"jitted-7-{number}.so", f"[.] {name}"): 1 for number, name in enumerate(NAMES)}
 
 
+def test_functions_at_one_address_of_files_with_one_name_are_rows_of_their_own(tmp_path: Path) -> None:
+    """As of two builds of a program, in containers or one after the other; an equal function of both stays one row."""
+    built = PerfDataBuilder()
+    ids = SampleId(pid=7, tid=7, time=1)
+    built.record(Comm(0, 7, 7, "prog", ids))
+    for number, (folder, name) in enumerate((("old", "old_one"), ("new", "new_one"))):
+        start = 0x1000 * (number + 1)
+        built.record(Mmap2(2, 7, 7, start, 0x1000, 0, 0, 0, 0, 0, 5, 2, f"/{folder}/prog", b"", ids))
+        for time, ip in enumerate((start + 0x48, start + 0x148)):
+            built.sample(misc=2, ip=ip, pid=7, tid=7, time=10 + 2 * number + time, period=1)
+        (tmp_path / folder).mkdir()
+        image = Elf().text(0, 0, 0x1000).symbol(name, 0x40, 0x100).symbol("both", 0x140, 0x100).build()
+        (tmp_path / folder / "prog").write_bytes(image)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    options = ReportOptions(columns=ColumnOptions(sort="dso,symbol"))
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        report = recording.report(options=options, symbols=SymbolOptions(symfs=str(tmp_path), cache=False))
+    rows = {(row.texts["dso"], row.texts["symbol"]): row.values["samples"][0] for row in report.top()}
+    assert rows == {("prog", "[.] old_one"): 1, ("prog", "[.] new_one"): 1, ("prog", "[.] both"): 2}
+
+
 def test_json_has_the_names_apart_and_flame_graphs_together(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["-f", "-i", str(recorded / "perf.data"), "--symfs", str(recorded)]
     assert run(["report", "--json", "-s", "sym", *where]) == 0

@@ -311,3 +311,7 @@ def test_a_long_list_of_replaced_files_is_one_line():
     assert "/lib/2 and 6 more" in line
     assert "/lib/3" not in line
     assert "\n" not in dso_hits.replaced_line(["/a\nb"])
+
+
+def test_names_of_several_files_are_one_line():
+    assert dso_hits.same_name_line(["/a\nb"]).startswith("warning: several files are named /a^Jb; ")

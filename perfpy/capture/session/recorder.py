@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from perfpy.capture.session.closing import OwnSamples, ProgressLine
     from perfpy.capture.session.inputs import Describe
     from perfpy.capture.session.threaded_output import ThreadedDrain
+    from perfpy.capture.sleeping_threads import DepartureRecords
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
@@ -205,6 +206,8 @@ class Recorder:
         self.options = options = self.options._replace(
             sampling=self.options.sampling._replace(identifier=True, time=True, cpu_field=True, period_field=True)
         )
+        if options.sampling.clockid is None:  # a clock that this process can read, too
+            self.options = options = options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
         events = configure_sampling(self._parse(), options, target, self._kernel)
         tell = (lambda _text: None) if options.brief else self._note  # the report has its own note
         events, self._waits = add_wait_events(events, options, target, self._kernel, tell)
@@ -307,6 +310,8 @@ class Recorder:
             self._tell("Events disabled")
         else:
             self._counters.enable(with_program=target.kind == "command")
+        if self._waits and target.has_tasks and not options.starts_disabled:
+            self._record_sleepers(self._waits, target)
         if self._workload:
             self._workload.start()
         now = time.monotonic()
@@ -318,6 +323,30 @@ class Recorder:
         self._attention.alarms += self._names.alarms() if self._names else []
         ends = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
         self._attention.begin(ends, options.delay, ends_only=bool(options.buffers.threads))
+
+    def _record_sleepers(self, plan: WaitPlan, target: Target) -> None:
+        """Write the records of threads that sleep already, as if they left their CPU now."""
+        from perfpy.capture.sleeping_threads import sleepers  # rarely needed
+
+        records = self._departures(plan)
+        now = time.clock_gettime_ns(self._clock)
+        sleeping = [*sleepers(target.tids, self._procfs, records.stack_size)]
+        if sleeping:
+            self._output.write_ring([records.of(sleeping, now, self._procfs)])
+
+    def _departures(self, plan: WaitPlan) -> DepartureRecords:
+        from perfpy.capture.sleeping_threads import DepartureRecords  # rarely needed
+
+        events = self._counters.events
+        attr = events[plan.switches].attr if plan.switches >= 0 else None
+        ident = self._counters.ids(events[plan.switches])[0] if attr else 0
+        return DepartureRecords(attr, ident, self._counters.ids(events[plan.time])[0], plan.state)
+
+    @property
+    def _clock(self) -> int:
+        """The recording's clock."""
+        assert self.options.sampling.clockid is not None
+        return self.options.sampling.clockid
 
     def _loop(self, target: Target) -> None:
         """Read the ring buffers until it is time to stop; then once more their current contents."""
@@ -338,6 +367,8 @@ class Recorder:
                 self._counters.disable()
             drain.rest()
             drain.backward()
+            if self._waits:  # waits that have not ended last until now
+                self._output.write_ring([self._departures(self._waits).switch(0, 0, 0, time.clock_gettime_ns(self._clock), 0)])
         except OutputFailedError as failure:
             self._failure = failure
         finally:

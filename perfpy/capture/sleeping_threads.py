@@ -1,0 +1,205 @@
+"""The threads that sleep as a recording of waits begins, as records that the kernel would have written when they left their CPU.
+
+A thread that waits for longer than the recording causes no event in it. What the kernel says of such a thread in /proc and the copy of its
+stack become the same two records as of a switch: a sample of its stack, and a SWITCH record. Whatever becomes of switches then makes its
+wait, from the beginning of the recording on. The threads are not stopped: one that ran during the reading is left out, because it causes
+events of its own.
+
+Only the stack pointer and the program counter of a sleeping thread can be read (proc_pid_syscall(5)), and the arguments of its system
+call. The other registers are zero; the unwinder finds those that a function has saved.
+
+Layouts: SAMPLE and SWITCH in include/uapi/linux/perf_event.h.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_SWITCH_OUT, RecordType, SampleType
+from perfpy.abi.sample_layout import REGISTERS
+from perfpy.abi.waits import DEAD, STATE_BITS
+from perfpy.capture.process_memory import ProcessMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.off_cpu import RawField
+    from perfpy.kernel.procfs import ProcFs
+
+
+_READ: Final = 1 << 14
+_MOST_STACKS: Final = 64 << 20  # bytes of all threads together
+_HEADER: Final = struct.Struct("=IHH")
+_TRAILER: Final = struct.Struct("=IIQIIQ")
+_WORD: Final = struct.Struct("=Q")
+_MOST: Final = 0xFFF8  # bytes of a record
+_ROOM: Final = 4096  # of it for everything but the stack
+_KERNEL_FRAME: Final = re.compile(rb"\] ([^\s+]+)\+0x([0-9a-f]+)/")
+_CPU: Final = 36  # among the fields of stat after the comm
+_BITS: Final = {letter: bit for bit, letter in STATE_BITS if ord(letter) not in DEAD}
+#: registers that /proc/PID/syscall tells: of the number of the call, of its six arguments, of the stack, of the code
+_KNOWN_REGISTERS: Final = {
+    "x86_64": ("AX", "DI", "SI", "DX", "R10", "R8", "R9", "SP", "IP"),
+    "aarch64": ("x8", "x0", "x1", "x2", "x3", "x4", "x5", "sp", "pc"),
+}
+_ABI_32: Final = 1
+_ABI_64: Final = 2
+_END_OF_32_BITS: Final = 1 << 32
+
+
+class Sleeper(NamedTuple):
+    """A thread that sleeps.
+
+    Attributes:
+        letter: of its state (proc_pid_stat(5)).
+        cpu: where it ran last.
+        words: what /proc/PID/syscall has: the call, its arguments, the stack pointer and the program counter; empty if not readable.
+        kernel_frames: names and offsets of its kernel functions, innermost first; empty if not readable.
+        stack: the memory from its stack pointer on.
+    """
+
+    pid: int
+    tid: int
+    letter: str
+    cpu: int
+    words: tuple[int, ...]
+    kernel_frames: tuple[tuple[str, int], ...]
+    stack: bytes
+
+
+def sleepers(tids: Collection[int], procfs: ProcFs, stack_size: int) -> Iterator[Sleeper]:
+    """Yield those of the threads that sleep, with the first bytes of their stacks: fewer if there are many threads."""
+    stack_size = min(stack_size, _MOST_STACKS // max(len(tids), 1))
+    memories: dict[int, ProcessMemory | None] = {}
+    try:
+        for tid in tids:
+            sleeper = _sleeper(tid, procfs, stack_size, memories)
+            if sleeper is not None:
+                yield sleeper
+    finally:
+        for memory in memories.values():
+            if memory is not None:
+                memory.close()
+
+
+def _sleeper(tid: int, procfs: ProcFs, stack_size: int, memories: dict[int, ProcessMemory | None]) -> Sleeper | None:
+    status = procfs.status(tid)
+    if status is None:
+        return None
+    folder = f"{procfs.root}/{status.tgid}/task/{tid}"
+    switches = _read(f"{folder}/schedstat")
+    fields = _read(f"{folder}/stat").rpartition(b")")[2].split()
+    letter = fields[0].decode("ascii", "replace") if len(fields) > _CPU else ""
+    if letter not in _BITS:
+        return None
+    words = _read(f"{folder}/syscall").split()
+    values = tuple(int(word, 0) for word in words) if len(words) > 2 else ()
+    frames = tuple((name.decode("utf-8", "replace"), int(offset, 16)) for name, offset in _KERNEL_FRAME.findall(_read(f"{folder}/stack")))
+    stack = b""
+    if len(values) > 2 and stack_size:
+        if status.tgid not in memories:
+            try:
+                memories[status.tgid] = ProcessMemory(status.tgid)
+            except OSError:  # of another user
+                memories[status.tgid] = None
+        memory = memories[status.tgid]
+        stack = memory.some(values[-2], stack_size) if memory else b""
+    if _read(f"{folder}/schedstat") != switches or _read(f"{folder}/stat").rpartition(b")")[2].split()[:1] != fields[:1]:
+        return None  # it ran meanwhile
+    return Sleeper(status.tgid, tid, letter, int(fields[_CPU]), values, frames, stack[: len(stack) & ~7])
+
+
+def _read(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # the thread has ended, or belongs to another user
+        return b""
+    try:
+        return os.read(fd, _READ)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+class DepartureRecords:
+    """Encodes records of threads that leave their CPU.
+
+    Args:
+        attr: of the samples of stacks; None if the recording has none.
+        ident: the id of that event.
+        switch_ident: the id of the event of SWITCH records.
+        state: the field of the thread's state in the raw data; None without one.
+        machine: as in uname.
+    """
+
+    def __init__(self, attr: EventAttr | None, ident: int, switch_ident: int, state: RawField | None, machine: str = "") -> None:
+        self._attr = attr
+        self._ident = ident
+        self._switch_ident = switch_ident
+        self._state = state
+        names = REGISTERS.get(machine or os.uname().machine, ())
+        known = _KNOWN_REGISTERS.get(machine or os.uname().machine, ())
+        self._bits = [names.index(name) for name in known]
+
+    @property
+    def stack_size(self) -> int:
+        """The bytes of a stack that a record has room for; 0 without registers of this machine."""
+        return min(self._attr.sample_stack_user, _MOST - _ROOM) if self._attr and self._bits else 0
+
+    def of(self, sleeping: Collection[Sleeper], time: int, procfs: ProcFs) -> bytes:
+        """Return the records of threads as if they left their CPU at this time."""
+        names = (
+            {name for one in sleeping for name, _ in one.kernel_frames} if self._attr and not self._attr.exclude_callchain_kernel else ()
+        )
+        addresses = procfs.kernel_symbols(names) if names else {}
+        parts = [self._sample(one, time, addresses) for one in sleeping] if self._attr else []
+        return b"".join([*parts, *(self.switch(one.pid, one.tid, one.cpu, time, MISC_SWITCH_OUT) for one in sleeping)])
+
+    def switch(self, pid: int, tid: int, cpu: int, time: int, misc: int) -> bytes:
+        """Return a SWITCH record."""
+        size = _HEADER.size + _TRAILER.size
+        return _HEADER.pack(RecordType.SWITCH, misc, size) + _TRAILER.pack(pid, tid, time, cpu, 0, self._switch_ident)
+
+    def _sample(self, thread: Sleeper, time: int, addresses: Mapping[str, int]) -> bytes:
+        assert self._attr is not None
+        attr, kind = self._attr, self._attr.sample_type
+        chain = [addresses[name] + offset for name, offset in thread.kernel_frames if name in addresses]
+        ip = chain[0] if chain else 0
+        chain = [CONTEXT_KERNEL, *chain] if chain else []
+        if thread.words and not attr.exclude_callchain_user and not kind & SampleType.STACK_USER:
+            chain += [CONTEXT_USER, thread.words[-1]]
+        body = struct.pack("=QQIIQIIQ", self._ident, ip, thread.pid, thread.tid, time, thread.cpu, 0, 1)
+        body += struct.pack(f"={len(chain) + 1}Q", len(chain), *chain)
+        if kind & SampleType.RAW:
+            body += self._raw(thread.letter)
+        if kind & SampleType.REGS_USER:
+            body += self._registers(thread.words, attr.sample_regs_user)
+        if kind & SampleType.STACK_USER:
+            stack = thread.stack
+            body += _WORD.pack(len(stack)) + (stack + _WORD.pack(len(stack)) if stack else b"")
+        return _HEADER.pack(RecordType.SAMPLE, MISC_KERNEL, _HEADER.size + len(body)) + body
+
+    def _raw(self, letter: str) -> bytes:
+        """Return the raw data: the size, and a tracepoint's fields that are zero but for the state."""
+        assert self._state is not None
+        fields = bytearray((self._state.offset + self._state.size + 4 + 7 & ~7) - 4)
+        end = self._state.offset + self._state.size
+        fields[self._state.offset : end] = _BITS[letter].to_bytes(self._state.size, sys.byteorder)
+        return struct.pack("=I", len(fields)) + fields
+
+    def _registers(self, words: tuple[int, ...], mask: int) -> bytes:
+        """Return the ABI and the registers of a mask."""
+        if len(words) < 3 or not self._bits:
+            return _WORD.pack(0)
+        known = dict(zip(self._bits[-2:], words[-2:], strict=True))
+        if len(words) == len(self._bits):
+            known |= {bit: value & (1 << 64) - 1 for bit, value in zip(self._bits, words, strict=True)}
+        abi = _ABI_32 if max(words[-2:]) < _END_OF_32_BITS else _ABI_64
+        values = [known.get(bit, 0) for bit in range(mask.bit_length()) if mask >> bit & 1]
+        return struct.pack(f"={len(values) + 1}Q", abi, *values)

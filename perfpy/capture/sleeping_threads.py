@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from perfpy.kernel.procfs import ProcFs
 
 
-_READ: Final = 1 << 14
 _MOST_STACKS: Final = 64 << 20  # bytes of all threads together
 _HEADER: Final = struct.Struct("=IHH")
 _TRAILER: Final = struct.Struct("=IIQIIQ")
@@ -91,15 +90,17 @@ def _sleeper(tid: int, procfs: ProcFs, stack_size: int, memories: dict[int, Proc
     status = procfs.status(tid)
     if status is None:
         return None
-    folder = f"{procfs.root}/{status.tgid}/task/{tid}"
-    switches = _read(f"{folder}/schedstat")
-    fields = _read(f"{folder}/stat").rpartition(b")")[2].split()
+    folder = f"{status.tgid}/task/{tid}"
+    switches = procfs.read(f"{folder}/schedstat")
+    fields = procfs.read(f"{folder}/stat").rpartition(b")")[2].split()
     letter = fields[0].decode("ascii", "replace") if len(fields) > _CPU else ""
     if letter not in _BITS:
         return None
-    words = _read(f"{folder}/syscall").split()
+    words = procfs.read(f"{folder}/syscall").split()
     values = tuple(int(word, 0) for word in words) if len(words) > 2 else ()
-    frames = tuple((name.decode("utf-8", "replace"), int(offset, 16)) for name, offset in _KERNEL_FRAME.findall(_read(f"{folder}/stack")))
+    frames = tuple(
+        (name.decode("utf-8", "replace"), int(offset, 16)) for name, offset in _KERNEL_FRAME.findall(procfs.read(f"{folder}/stack"))
+    )
     stack = b""
     if len(values) > 2 and stack_size:
         if status.tgid not in memories:
@@ -109,22 +110,9 @@ def _sleeper(tid: int, procfs: ProcFs, stack_size: int, memories: dict[int, Proc
                 memories[status.tgid] = None
         memory = memories[status.tgid]
         stack = memory.some(values[-2], stack_size) if memory else b""
-    if _read(f"{folder}/schedstat") != switches or _read(f"{folder}/stat").rpartition(b")")[2].split()[:1] != fields[:1]:
+    if procfs.read(f"{folder}/schedstat") != switches or procfs.read(f"{folder}/stat").rpartition(b")")[2].split()[:1] != fields[:1]:
         return None  # it ran meanwhile
     return Sleeper(status.tgid, tid, letter, int(fields[_CPU]), values, frames, stack[: len(stack) & ~7])
-
-
-def _read(path: str) -> bytes:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # the thread has ended, or belongs to another user
-        return b""
-    try:
-        return os.read(fd, _READ)
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
 
 
 class DepartureRecords:

@@ -75,7 +75,7 @@ class ProcFs:
 
     def status(self, tid: int) -> TaskStatus | None:
         """Return a task's identity; None if it is gone."""
-        data = self._read(f"{tid}/status", 4096)
+        data = self.read(f"{tid}/status", 4096)
         if not data:
             return None
         uid = _field(data, b"\nUid:\t").split(b"\t", 1)[0]
@@ -94,14 +94,14 @@ class ProcFs:
         processes = {}
         for pid in self.processes():
             # 42 (name) S 1 ...: fields 4 (ppid), 14 (utime) and 15 (stime); the name may contain anything
-            fields = self._read(f"{pid}/stat", 4096).rpartition(b")")[2].split()
+            fields = self.read(f"{pid}/stat", 4096).rpartition(b")")[2].split()
             if len(fields) > 12:
                 processes[pid] = (int(fields[1]), int(fields[11]) + int(fields[12]))
         return processes
 
     def command_line(self, pid: int) -> str:
         """Return a process's command line, separated by spaces; its name in brackets if it has none."""
-        words = os.fsdecode(self._read(f"{pid}/cmdline", 4096)).rstrip("\0").replace("\0", " ")
+        words = os.fsdecode(self.read(f"{pid}/cmdline", 4096)).rstrip("\0").replace("\0", " ")
         if words:
             return words
         status = self.status(pid)
@@ -198,7 +198,7 @@ class ProcFs:
     def modules(self) -> list[Module]:
         """Return the loaded modules whose addresses this user may see."""
         modules = []
-        for line in self._read("modules").decode().splitlines():
+        for line in self.read("modules").decode().splitlines():
             # ext4 1130496 2 - Live 0xffffffffc0a41000
             fields = line.split()
             address = int(fields[5], 16) if len(fields) > 5 else 0
@@ -210,7 +210,7 @@ class ProcFs:
         """Return the age of this process; 0 if it is unknown."""
         import time  # most commands do not ask
 
-        fields = self._read("self/stat").rpartition(b")")[2].split()
+        fields = self.read("self/stat").rpartition(b")")[2].split()
         if len(fields) <= _START_TIME:
             return 0.0
         started = int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
@@ -218,17 +218,18 @@ class ProcFs:
 
     def boot_id(self) -> str:
         """Return a text that changes with every boot; "" if the kernel has none."""
-        return self._read("sys/kernel/random/boot_id").decode().strip()
+        return self.read("sys/kernel/random/boot_id").decode().strip()
 
     def setting(self, name: str) -> int | None:
         """Return a number of /proc/sys by its dotted name; None if it does not exist."""
-        data = self._read("sys/" + name.replace(".", "/"))
+        data = self.read("sys/" + name.replace(".", "/"))
         try:
             return int(data)
         except ValueError:
             return None
 
-    def _read(self, path: str, size: int = -1) -> bytes:
+    def read(self, path: str, size: int = -1) -> bytes:
+        """Return a file below the root, at most `size` bytes; b"" if it is not readable."""
         try:
             with open(f"{self.root}/{path}", "rb", buffering=0 if size > 0 else -1) as file:
                 return file.read(size) or b""

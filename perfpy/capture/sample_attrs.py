@@ -15,7 +15,7 @@ from perfpy.abi.sample_layout import minimal_registers, user_registers
 from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, STANDARD_OUTPUT, Callchain, parse_branch_filter, stack_size
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError, UsageError
-from perfpy.events.event import Event, change_events
+from perfpy.events.event import TRACKING, Event, change_events
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.kernel import Kernel
+    from perfpy.kernel.sysfs import Sysfs
 
 
 _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
@@ -43,27 +44,45 @@ _MAX_PRECISION: Final = 3
 _WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
 
 
-def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
+def configure_sampling(
+    events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel, sysfs: Sysfs | None = None
+) -> list[Event]:
     """Return the events to open with their attrs, including the tracking event.
 
     The tracking event, which requests side-band (mmap, comm, fork ... records), is the first one. It is a separate dummy if the events
-    are not enabled from the program's start (-a, -C, -D) or may be disabled (--max-cpu), unless the first one is a dummy. The
-    kernel is checked for PERF_SAMPLE_IDENTIFIER if needed.
+    are not enabled from the program's start (-a, -C, -D), may be disabled (--max-cpu), or do not cover all kinds of cores, unless the
+    first one is a dummy. The kernel is checked for PERF_SAMPLE_IDENTIFIER if needed.
+
+    Args:
+        sysfs: the machine's; None for one with a single kind of cores.
     """
     result = list(events)
     if any(map(is_aux, events)):
         from perfpy.capture.aux_area import with_aux_first  # few machines have one
 
         result = with_aux_first(events, options)
-    tracking = result[0]
-    if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
-        tracking = Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
+    at_once = not target.has_tasks or options.starts_disabled or bool(sysfs and len(sysfs.core_pmus) > 1)
+    tracking = result[0] if result else None
+    if tracking is None or is_aux(tracking) or ((at_once or options.max_cpu) and not is_dummy(tracking)):
+        tracking = new_dummy(TRACKING, system_wide=target.kind == "cpu" and not all(map(is_dummy, result)))
         result.append(tracking)
+    elif at_once and target.kind == "cpu" and not all(map(is_dummy, result)):
+        wider = tracking
+        result = change_events(result, lambda event: {"system_wide": event is wider})
+        tracking = result[0]
     groups = {event.leader for event in result if not event.is_leader}
-    attrs = {event: sampling_attr(event, options, target, tracks=event is tracking, in_group=event.leader in groups) for event in result}
+    attrs = {
+        event: sampling_attr(event, options, target, tracks=event is tracking, at_once=at_once, in_group=event.leader in groups)
+        for event in result
+    }
     attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
     final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
     return change_events(result, lambda event: {"attr": final[event]})
+
+
+def new_dummy(role: str, *, system_wide: bool) -> Event:
+    """Return an event for side-band."""
+    return Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1), role=role, system_wide=system_wide)
 
 
 def is_aux(event: Event | OpenEvent) -> bool:
@@ -81,23 +100,26 @@ def _aux_attr(attr: EventAttr) -> EventAttr:
     )
 
 
-def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
-    """Return the attr to sample an event with. tracks: it requests side-band; in_group: it leads or follows other events."""
+def sampling_attr(
+    event: Event, options: RecordOptions, target: Target, *, tracks: bool = False, at_once: bool = False, in_group: bool = False
+) -> EventAttr:
+    """Return the attr to sample an event with.
+
+    Args:
+        tracks: whether it requests side-band.
+        at_once: whether a dummy that requests side-band starts before the other events.
+        in_group: whether it leads or follows other events.
+    """
     if event.ebb:
         raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples; clear that bit")
     if is_aux(event):
         return _aux_attr(event.attr)
-    return _Draft(event, options, target, tracks=tracks, in_group=in_group).finish()
+    return _Draft(event, options, target, tracks=tracks, at_once=at_once, in_group=in_group).finish()
 
 
 def is_dummy(event: Event | OpenEvent) -> bool:
     """Whether an event only provides side-band records."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
-
-
-def _starts_late(options: RecordOptions, target: Target) -> bool:
-    """Whether events are enabled later than the side-band begins."""
-    return options.starts_disabled or not target.has_tasks
 
 
 def _software(config: int, **fields: int) -> EventAttr:
@@ -108,15 +130,15 @@ def _software(config: int, **fields: int) -> EventAttr:
 class _Draft:
     """One event's attr while the rules are applied; each method is one group of rules."""
 
-    def __init__(self, event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> None:
+    def __init__(self, event: Event, options: RecordOptions, target: Target, *, tracks: bool, at_once: bool, in_group: bool) -> None:
         self.event = event
         self.draft = event.attr.copy()
         self.options = options
         self.target = target
         self.tracks = tracks
         self.in_group = in_group
-        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that the user requested
-        self.at_once = self.own_dummy or (tracks and is_dummy(event) and _starts_late(options, target))
+        self.is_plain = bool(event.role)  # it has no samples
+        self.at_once = at_once and tracks and is_dummy(event)
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
 
@@ -129,7 +151,7 @@ class _Draft:
         self._set_group_reads()
         self._set_period()
         self._set_fields()
-        if options.sampling.callchain and not self.own_dummy:
+        if options.sampling.callchain and not self.is_plain:
             self._set_callchain(options.sampling.callchain)
         self._set_registers()
         self._set_side_band()
@@ -187,7 +209,7 @@ class _Draft:
         for is_wanted, field in (
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
             (not self.target.has_tasks or options.sampling.cpu_field, SampleType.CPU),
-            (options.sampling.raw and not self.own_dummy, SampleType.TIME | SampleType.RAW | SampleType.CPU),
+            (options.sampling.raw and not self.is_plain, SampleType.TIME | SampleType.RAW | SampleType.CPU),
             (options.sampling.sample_mem_info, SampleType.DATA_SRC),
             (options.sampling.transaction, SampleType.TRANSACTION),
             (options.sampling.phys_data, SampleType.PHYS_ADDR),
@@ -259,13 +281,12 @@ class _Draft:
         draft.defer_output = int(bool(options.sampling.callchain and options.sampling.callchain.defer))
 
     def _set_enabling(self) -> None:
-        """Set the enabling bits: leaders start disabled, a program's events start with it, side-band of a system starts at once."""
-        draft = self.draft
-        draft.disabled = int(self.event.is_leader)
-        from_exec = self.target.kind == "command" and (self.at_once or not self.options.starts_disabled)
-        draft.enable_on_exec = int(from_exec and self.event.is_leader)
-        if self.at_once and not from_exec:
-            draft.disabled = 0
+        """Set the enabling bits: leaders start disabled, a program's events start with it, the side-band of others starts at once."""
+        draft, starts_disabled = self.draft, self.options.starts_disabled
+        is_command = self.target.kind == "command"
+        waits_for_exec = is_command and (starts_disabled if self.at_once else not starts_disabled)
+        draft.enable_on_exec = int(waits_for_exec and self.event.is_leader)
+        draft.disabled = int(self.event.is_leader and not (self.at_once and not waits_for_exec))
 
     def _apply_terms(self) -> None:
         draft, terms = self.draft, self.event.terms

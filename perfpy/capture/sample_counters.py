@@ -12,7 +12,7 @@ from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import IdIndexEntry
 from perfpy.capture.counter import Counter
 from perfpy.capture.counters import Opener, events_to_open
-from perfpy.capture.sample_attrs import is_aux, is_dummy
+from perfpy.capture.sample_attrs import is_aux
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError, plural
 from perfpy.kernel.procfs import raise_open_files_limit
@@ -117,9 +117,9 @@ class SampleCounters:
             yield from (CounterTarget(cpu, ANY) for cpu in event.cpus or (0,))
             return
         cpus = self.cpus
-        carries = is_dummy(event) and event.attr.mmap and not all(map(is_dummy, self.events))
-        if ANY in self.tids and carries and ANY not in cpus:
-            cpus = online_cpus()  # tasks migrate, and their mappings on other CPUs matter, too
+        if event.event.system_wide:  # tasks migrate, and their mappings and switches on other CPUs matter, too
+            yield from (CounterTarget(cpu, ANY) for cpu in online_cpus())
+            return
         if event.cpus is not None and ANY not in cpus:
             cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)
         for cpu in cpus:

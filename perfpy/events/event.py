@@ -66,6 +66,11 @@ class EventTerms(NamedTuple):
 
 NO_TERMS: Final = EventTerms()
 
+# Event.role
+TRACKING: Final = "tracking"  # mappings, comms, forks and exits
+SWITCHES: Final = "switches"  # context switches
+TEXT_POKES: Final = "text-pokes"  # changes of the kernel's code
+
 
 class Event(NamedTuple):
     """One event, resolved for a machine. Events compare by identity, because a text may be given twice.
@@ -92,6 +97,8 @@ class Event(NamedTuple):
         cgroup: the cgroup's path, or None
         keepalive: memory that attr points into (the path of a uprobe)
         ebb: whether its overflows are event-based branches (POWER)
+        role: for an event that a recording adds for its side-band: TRACKING, SWITCHES or TEXT_POKES
+        system_wide: whether a recording opens it for all tasks on every CPU, whatever its target is
     """
 
     name: str
@@ -116,6 +123,8 @@ class Event(NamedTuple):
     cgroup: str | None = None
     keepalive: object = None
     ebb: bool = False
+    role: str = ""
+    system_wide: bool = False
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -21,6 +21,7 @@ from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.syscalls import may_measure_kernel, own_status
+from perfpy.kernel.sysfs import Sysfs
 from perfpy.kernel.tracefs import Tracefs
 from perfpy.perfdata.events import FileEvent
 
@@ -85,7 +86,7 @@ class LiveRings:
         self.options = options
         self._ring_size, self.fullness = ring_size, 0.0
         texts = texts or ((_NO_SAMPLES,) if options.off_cpu.enabled else ())
-        events = configure_sampling(_parse(texts, filters), options, target, kernel)
+        events = configure_sampling(_parse(texts, filters), options, target, kernel, Sysfs())
         self.waits: WaitPlan | None = None
         self._limit: SwitchLimit | None = None
         if options.off_cpu.enabled:

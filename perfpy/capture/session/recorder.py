@@ -13,6 +13,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
 from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, with_frequency
@@ -112,6 +113,7 @@ class Recorder:
         self._texts = tuple(events)
         self._filters = tuple(filters)
         self._kernel = kernel or this_kernel()
+        self._machine = event_source(self.options.event_files)
         self._procfs = ProcFs()
         self._packer = Packer(self.options.output.compression_level) if self.options.output.compression_level else None
         self._workload: Workload | None = None
@@ -199,8 +201,9 @@ class Recorder:
             self._copier = open_copier(self.options.sampling.clockid)
             if self._copier is None:  # frames are read the better the sooner
                 self.options = self.options._replace(buffers=self.options.buffers._replace(no_buffering=True))
+        events = self._parse() if target.kind != "cpu" else self._on_requested_cpus(self._parse(), target)
         if not self.options.off_cpu.enabled:
-            return target, configure_sampling(self._parse(), self.options, target, self._kernel)
+            return target, configure_sampling(events, self.options, target, self._kernel, self._machine.sysfs)
         from perfpy.capture.off_cpu import add_wait_events  # rarely needed
 
         self.options = options = self.options._replace(
@@ -208,7 +211,7 @@ class Recorder:
         )
         if options.sampling.clockid is None:  # a clock that this process can read, too
             self.options = options = options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
-        events = configure_sampling(self._parse(), options, target, self._kernel)
+        events = configure_sampling(events, options, target, self._kernel, self._machine.sysfs)
         tell = (lambda _text: None) if options.brief else self._note  # the report has its own note
         events, self._waits = add_wait_events(events, options, target, self._kernel, tell)
         return target, events
@@ -249,7 +252,7 @@ class Recorder:
         return _DEFAULT_EVENT + "u"
 
     def _parse(self) -> list[Event]:
-        events = parse_events(self._texts or (self._default_event(),), self._filters, event_source(self.options.event_files))
+        events = parse_events(self._texts or (self._default_event(),), self._filters, self._machine)
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
         if self.options.target.exclude_perf and not any(event.tracepoint for event in events):
@@ -258,6 +261,18 @@ class Recorder:
         if tool:
             raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
         return events
+
+    def _on_requested_cpus(self, events: Sequence[Event], target: Target) -> list[Event]:
+        """Return the events that one of the CPUs of -C can count; warn of those that not all can, as the kinds of cores differ."""
+        requested, kept = set(target.cpus), []
+        for event in events:
+            covered = requested if event.requires_cpu or event.cpus is None else requested.intersection(event.cpus)
+            if covered != requested:
+                where = f"PMU '{event.pmu}' (CPUs {cpu_list_text(event.cpus or ())})"
+                self._tell(f"WARNING: A requested CPU in '{target.text}' is not supported by {where} for event '{event.name}'")
+            if covered:
+                kept.append(event)
+        return kept
 
     def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
         options = self.options

@@ -18,6 +18,7 @@ from perfpy.capture.targets import ANY, Target
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event, EventTerms
 from perfpy.kernel.procfs import ProcFs
+from tests.builders import sysfs_tree
 from tests.builders.fake_kernel import FakeKernel
 from tests.builders.options import record_options
 
@@ -222,6 +223,39 @@ def test_the_dummy_takes_no_call_chains():
 def test_with_a_delay_the_side_band_starts_with_the_program_and_the_event_does_not():
     event, dummy = configured(clock(), delay=10)
     assert (event.enable_on_exec, dummy.enable_on_exec, dummy.disabled) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("target", "delay", "expected"),
+    [
+        (COMMAND, 0, (0, 0)),
+        (COMMAND, 10, (1, 1)),  # from the program's start on
+        (Target("pid", (7,), (0, 1)), 0, (0, 0)),
+    ],
+)
+def test_with_several_kinds_of_cores_a_dummy_has_the_side_band_of_all(
+    tmp_path: Path, target: Target, delay: int, expected: tuple[int, int]
+) -> None:
+    """Each event covers the cores of one kind only."""
+    sysfs = sysfs_tree.intel_hybrid(tmp_path).machine().sysfs
+    core, atom = (clock()._replace(cpus=cpus) for cpus in ((0,), (16,)))
+    events = configure_sampling([core, atom], record_options(delay=delay), target, FakeKernel(), sysfs)
+    assert [event.name for event in events] == ["cpu-clock", "cpu-clock", "dummy:u"]
+    first, second, dummy = (event.attr for event in events)
+    assert (first.mmap, second.mmap, dummy.mmap, dummy.comm, dummy.task) == (0, 0, 1, 1, 1)
+    assert (dummy.disabled, dummy.enable_on_exec) == expected
+    assert events[2].cpus is None
+    assert not events[2].system_wide
+
+
+@pytest.mark.parametrize(("kind", "is_wide"), [("cpu", True), ("system", False)])
+def test_with_some_cpus_the_side_band_is_that_of_all(kind: str, is_wide: bool) -> None:
+    """Tasks migrate."""
+    target = Target(kind, (), (1,))
+    assert configure_sampling([clock()], RecordOptions(), target, FakeKernel())[1].system_wide == is_wide
+    dummy = software("dummy", SoftwareId.DUMMY)
+    assert configure_sampling([dummy, clock()], RecordOptions(), target, FakeKernel())[0].system_wide == is_wide
+    assert not configure_sampling([dummy], RecordOptions(), target, FakeKernel())[0].system_wide
 
 
 def test_dwarf_copies_registers_stack_and_addresses():

@@ -14,13 +14,16 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
 from perfpy.capture.control import Control
 from perfpy.capture.record_options import Callchain, OffCpuOptions, RecordOptions
+from perfpy.capture.sample_attrs import configure_sampling
 from perfpy.capture.sample_counters import SampleCounters
 from perfpy.capture.session import closing, cost_limit, recorder
 from perfpy.capture.session.cost_limit import CostLimit
 from perfpy.capture.session.inputs import Attention, OutputSwitch, Regularly, Wakeups
 from perfpy.capture.session.recorder import Recorder
+from perfpy.capture.targets import Target
 from perfpy.events.event import Event
 from perfpy.kernel import syscalls
+from tests.builders import sysfs_tree
 from tests.builders.fake_kernel import FakeKernel
 
 if TYPE_CHECKING:
@@ -50,6 +53,20 @@ def test_without_permission_the_default_event_excludes_the_kernel(monkeypatch, c
     _, events = Recorder(("true",), options=RecordOptions(notes=True), kernel=FakeKernel()).prepare()
     assert (events[0].attr.exclude_kernel, events[0].attr.exclude_guest) == (user_only, user_only)
     assert ("measuring user space only" in capsys.readouterr().err) == user_only
+
+
+def test_with_requested_cpus_events_of_other_kinds_of_cores_are_left_out(tmp_path, capsys) -> None:
+    """Of each event whose CPUs do not include all requested ones a line says so."""
+    session = Recorder((), ["cpu_core/instructions/,cpu_atom/cpu-cycles/"], options=RecordOptions(), kernel=FakeKernel())
+    session._machine = sysfs_tree.intel_hybrid(tmp_path).machine()
+    target = Target("cpu", (), (1, 2), "1-2")
+    events = session._on_requested_cpus(session._parse(), target)
+    assert [event.name for event in events] == ["cpu_core/instructions/"]
+    assert capsys.readouterr().err.splitlines() == [
+        "WARNING: A requested CPU in '1-2' is not supported by PMU 'cpu_atom' (CPUs 16-23) for event 'cpu_atom/cpu-cycles/'"
+    ]
+    (dummy,) = configure_sampling([], RecordOptions(), target, FakeKernel())
+    assert (dummy.attr.mmap, dummy.system_wide) == (1, False)
 
 
 # Inputs are handled while the ring buffers never become empty.
